@@ -1,0 +1,247 @@
+//! The configuration of workspaces, in TOML or JSON.
+//!
+//! Keys are read in both spellings (`max_files`, `maxFiles`). A key that is not known is refused with the nearest one that is, so that
+//! no option is ever accepted and ignored.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{Capabilities, Error, Result, shape};
+
+/// A `garret.toml` (or its JSON form): workspaces by name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The workspaces.
+    pub workspaces: BTreeMap<String, WorkspaceConfig>,
+}
+
+/// One workspace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceConfig {
+    /// Where its files live: a URL such as `local:notes`, or a table with `kind` and options.
+    pub storage: StorageConfig,
+    /// What may be done in it.
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    /// How its tools are named and how much they answer.
+    #[serde(default)]
+    pub tools: ToolsConfig,
+    /// What commands in it will find in their environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+impl WorkspaceConfig {
+    /// A workspace on `storage` with everything at its default.
+    pub fn on(storage: StorageConfig) -> Self {
+        Self {
+            storage,
+            capabilities: Capabilities::default(),
+            tools: ToolsConfig::default(),
+            env: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the JSON form.
+    pub fn from_json(text: &str) -> Result<Self> {
+        shape::from_value(parse_json(text)?)
+    }
+
+    /// Reads the TOML form.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        shape::from_value(parse_toml(text)?)
+    }
+}
+
+impl Config {
+    /// Reads the JSON form.
+    pub fn from_json(text: &str) -> Result<Self> {
+        shape::from_value(parse_json(text)?)
+    }
+
+    /// Reads the TOML form.
+    pub fn from_toml(text: &str) -> Result<Self> {
+        shape::from_value(parse_toml(text)?)
+    }
+}
+
+fn parse_json(text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| {
+        Error::invalid(format!("this is not JSON: {error}")).hint("check quotes, commas and brackets at that place")
+    })
+}
+
+fn parse_toml(text: &str) -> Result<Value> {
+    let wrong = |error: toml::de::Error| {
+        let place = error
+            .span()
+            .map_or_else(String::new, |span| format!(" in line {}", line_of(text, span.start)));
+        Error::invalid(format!("this is not TOML: {}{place}", error.message()))
+            .hint("check quotes and brackets at that place")
+    };
+    toml::from_str(text).map_err(wrong)
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()
+        .iter()
+        .take(offset)
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1
+}
+
+/// Where the files of a workspace live.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum StorageConfig {
+    /// A URL: the kind, a colon, and what the kind makes of the rest.
+    Url(String),
+    /// A table: the kind and its options.
+    Table {
+        /// The kind.
+        kind: String,
+        /// What the kind takes.
+        #[serde(flatten)]
+        options: Map<String, Value>,
+    },
+}
+
+/// Written out, because a derived reader of untagged data does not say what was wrong.
+impl<'de> Deserialize<'de> for StorageConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(url) => Ok(Self::Url(url)),
+            Value::Object(mut options) => match options.shift_remove("kind") {
+                Some(Value::String(kind)) => Ok(Self::Table { kind, options }),
+                _ => Err(D::Error::custom(
+                    "a storage table needs its `kind`, a string such as \"local\"",
+                )),
+            },
+            _ => Err(D::Error::custom(
+                "a storage is a URL such as \"local:notes\", or a table with its `kind`",
+            )),
+        }
+    }
+}
+
+/// How tools are named.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Naming {
+    /// `workspace__box__read_file`.
+    Prefixed,
+    /// `workspace_read_file`.
+    Flat,
+    /// `read_file`.
+    #[default]
+    Bare,
+    /// `read`.
+    Short,
+}
+
+/// How the tools of a workspace are named and how much they answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolsConfig {
+    /// How tools are named.
+    pub naming: Naming,
+    /// The most lines in one answer.
+    pub max_lines: usize,
+    /// The most KiB in one answer.
+    pub max_kib: usize,
+}
+
+impl Default for ToolsConfig {
+    fn default() -> Self {
+        Self {
+            naming: Naming::default(),
+            max_lines: 2_000,
+            max_kib: 100,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FsPolicy;
+
+    #[test]
+    fn both_forms_and_both_spellings_read_alike() {
+        let toml = Config::from_toml(
+            "[workspaces.notes]\nstorage = 'local:notes'\n[workspaces.notes.capabilities]\nfs = { maxFiles = 3, read_only = true }\n",
+        )
+        .unwrap();
+        let json = Config::from_json(
+            r#"{"workspaces": {"notes": {"storage": "local:notes", "capabilities": {"fs": {"max_files": 3, "readOnly": true}}}}}"#,
+        )
+        .unwrap();
+        assert_eq!(toml, json);
+        let policy = toml.workspaces["notes"].capabilities.fs.policy().unwrap();
+        assert_eq!(
+            policy,
+            FsPolicy {
+                max_files: Some(3),
+                read_only: true,
+                ..FsPolicy::default()
+            }
+        );
+    }
+
+    #[test]
+    fn a_capability_is_a_switch_or_options_or_absent() {
+        let declared = |text: &str| WorkspaceConfig::from_json(text).unwrap().capabilities.fs.policy();
+        assert!(declared(r#"{"storage": "memory:", "capabilities": {"fs": true}}"#).is_some());
+        assert!(declared(r#"{"storage": "memory:", "capabilities": {"fs": false}}"#).is_none());
+        assert!(declared(r#"{"storage": "memory:", "capabilities": {}}"#).is_none());
+        assert!(
+            declared(r#"{"storage": "memory:"}"#).is_some(),
+            "no capabilities at all means the defaults"
+        );
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused_with_the_nearest() {
+        let error = WorkspaceConfig::from_toml("storage = 'memory:'\n[capabilities.fs]\nmaxFile = 3\n").unwrap_err();
+        assert_eq!(error.message(), "there is no `capabilities.fs.maxFile`");
+        assert!(error.hint_text().starts_with("did you mean `max_files`?"), "{error}");
+    }
+
+    #[test]
+    fn a_storage_table_keeps_its_options() {
+        let config =
+            WorkspaceConfig::from_toml("storage = { kind = 'local', dir = 'x', durability = 'relaxed' }").unwrap();
+        let StorageConfig::Table { kind, options } = config.storage else {
+            panic!("a table")
+        };
+        assert_eq!(kind, "local");
+        assert_eq!(options["durability"], "relaxed");
+    }
+
+    #[test]
+    fn a_storage_of_the_wrong_shape_says_what_is_right() {
+        let error = WorkspaceConfig::from_toml("storage = { dir = 'x' }").unwrap_err();
+        assert_eq!(
+            error.message(),
+            "`storage`: a storage table needs its `kind`, a string such as \"local\""
+        );
+        let error = WorkspaceConfig::from_toml("storage = 'memory:'\ncapabilities = { fs = 3 }").unwrap_err();
+        assert_eq!(
+            error.message(),
+            "`capabilities.fs`: a capability is `true`, `false` or an object with options"
+        );
+    }
+
+    #[test]
+    fn wrong_toml_names_the_line() {
+        let error = Config::from_toml("[workspaces]\nx = = 1\n").unwrap_err();
+        assert!(error.message().contains("in line 2"), "{error}");
+    }
+}

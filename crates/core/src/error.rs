@@ -1,0 +1,353 @@
+//! The one error of Garret.
+//!
+//! Few kinds, chosen by what the caller does next; each error says what was being done, on which workspace path, and what to try
+//! instead. A host path, a secret or file content from a denied path never enters an error: constructors take workspace paths only.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{Version, WsPath};
+
+/// The result of every fallible operation in Garret.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, as far as it changes what the caller does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// Nothing is at the path.
+    NotFound,
+    /// Something is at the path already.
+    AlreadyExists,
+    /// The path is a directory and the operation wants a file.
+    IsADirectory,
+    /// The path, or one above it, is not a directory.
+    NotADirectory,
+    /// The directory still has entries.
+    NotEmpty,
+    /// The path leads outside the workspace.
+    PathEscape,
+    /// A policy, an approval or the system's permissions refuse it.
+    Denied,
+    /// The request itself is wrong.
+    Invalid,
+    /// The file or the result is over a limit.
+    TooLarge,
+    /// The workspace is full.
+    QuotaExceeded,
+    /// Somebody else changed it; the error carries the current version.
+    Conflict,
+    /// It took too long.
+    Timeout,
+    /// It may work if tried again.
+    Unavailable,
+    /// This storage or build cannot do it.
+    Unsupported,
+    /// Stored content is damaged or lost.
+    Corrupt,
+    /// A defect in Garret.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The kind's name on every wire: `not_found`, `path_escape`, …
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
+            Self::IsADirectory => "is_a_directory",
+            Self::NotADirectory => "not_a_directory",
+            Self::NotEmpty => "not_empty",
+            Self::PathEscape => "path_escape",
+            Self::Denied => "denied",
+            Self::Invalid => "invalid",
+            Self::TooLarge => "too_large",
+            Self::QuotaExceeded => "quota_exceeded",
+            Self::Conflict => "conflict",
+            Self::Timeout => "timeout",
+            Self::Unavailable => "unavailable",
+            Self::Unsupported => "unsupported",
+            Self::Corrupt => "corrupt",
+            Self::Internal => "internal",
+        }
+    }
+
+    fn default_hint(self) -> &'static str {
+        match self {
+            Self::NotFound => "list the directory to see what is there",
+            Self::AlreadyExists => "choose another name, or allow overwriting",
+            Self::IsADirectory => "name a file inside the directory",
+            Self::NotADirectory => "a part of the path is a file; choose another path",
+            Self::NotEmpty => "remove what is inside first, or remove recursively",
+            Self::PathEscape => "use a path inside the workspace",
+            Self::Denied => "choose a path or an operation that the policy allows",
+            Self::Invalid => "correct the request and try again",
+            Self::TooLarge => "work on a part: a range, a window or a smaller file",
+            Self::QuotaExceeded => "remove files that are no longer needed",
+            Self::Conflict => "read it again, then repeat the change on the current version",
+            Self::Timeout => "try again with more time or less work",
+            Self::Unavailable => "try again in a moment",
+            Self::Unsupported => "use another storage or operation",
+            Self::Corrupt => "restore the file from another copy",
+            Self::Internal => "this is a defect in Garret; please report it",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// An error with its kind, its operation, its workspace path and a hint.
+#[derive(Clone)]
+pub struct Error(Box<Parts>);
+
+#[derive(Clone)]
+struct Parts {
+    kind: ErrorKind,
+    message: String,
+    hint: Option<String>,
+    operation: Option<&'static str>,
+    path: Option<String>,
+    rule: Option<String>,
+    current_version: Option<Version>,
+}
+
+impl Error {
+    /// Makes an error of `kind`. `message` is a plain sentence without host paths, secrets or content.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Parts {
+            kind,
+            message: message.into(),
+            hint: None,
+            operation: None,
+            path: None,
+            rule: None,
+            current_version: None,
+        }))
+    }
+
+    /// Names the workspace path.
+    #[must_use]
+    pub fn at(self, path: &WsPath) -> Self {
+        self.at_text(path.to_string())
+    }
+
+    /// Names the path as the caller wrote it, where it is no valid [`WsPath`].
+    #[must_use]
+    pub fn at_text(mut self, path: impl Into<String>) -> Self {
+        self.0.path.get_or_insert(path.into());
+        self
+    }
+
+    /// Says what to try instead.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Names the operation, unless one nearer to the cause is named already.
+    #[must_use]
+    pub fn during(mut self, operation: &'static str) -> Self {
+        self.0.operation.get_or_insert(operation);
+        self
+    }
+
+    /// Names the policy rule that refused.
+    #[must_use]
+    pub fn rule(mut self, rule: impl Into<String>) -> Self {
+        self.0.rule = Some(rule.into());
+        self
+    }
+
+    /// Replaces the path, for a caller who knows the file by another name (a scope).
+    #[must_use]
+    pub fn renamed(mut self, path: Option<String>) -> Self {
+        self.0.path = path;
+        self
+    }
+
+    /// Rewrites message, hint and path, for a caller who knows the files by other names (a scope).
+    #[must_use]
+    pub fn map_text(mut self, rewrite: impl Fn(&str) -> String) -> Self {
+        self.0.message = rewrite(&self.0.message);
+        self.0.hint = self.0.hint.as_deref().map(&rewrite);
+        self.0.path = self.0.path.as_deref().map(&rewrite);
+        self
+    }
+
+    /// Nothing is at `path`.
+    pub fn not_found(path: &WsPath) -> Self {
+        Self::new(ErrorKind::NotFound, format!("there is nothing at {}", path.quoted())).at(path)
+    }
+
+    /// Something is at `path` already.
+    pub fn already_exists(path: &WsPath) -> Self {
+        Self::new(ErrorKind::AlreadyExists, format!("{} exists already", path.quoted())).at(path)
+    }
+
+    /// `path` is a directory and the operation wants a file.
+    pub fn is_a_directory(path: &WsPath) -> Self {
+        Self::new(ErrorKind::IsADirectory, format!("{} is a directory", path.quoted())).at(path)
+    }
+
+    /// `path`, or one above it, is not a directory.
+    pub fn not_a_directory(path: &WsPath) -> Self {
+        Self::new(
+            ErrorKind::NotADirectory,
+            format!(
+                "{} is not below a directory: it, or a part of it, is a file",
+                path.quoted()
+            ),
+        )
+        .at(path)
+    }
+
+    /// The directory at `path` has entries.
+    pub fn not_empty(path: &WsPath) -> Self {
+        Self::new(
+            ErrorKind::NotEmpty,
+            format!("the directory {} is not empty", path.quoted()),
+        )
+        .at(path)
+    }
+
+    /// `path` leads outside the workspace.
+    pub fn path_escape(path: &WsPath) -> Self {
+        Self::escape_text(path.as_str())
+    }
+
+    /// What the caller wrote leads outside the workspace.
+    pub fn escape_text(path: &str) -> Self {
+        let shown = crate::path::quote(path);
+        Self::new(ErrorKind::PathEscape, format!("{shown} leads outside the workspace")).at_text(path)
+    }
+
+    /// The request is wrong: `message` says how.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// The precondition on `path` does not hold; `current` is the version there now, `None` where nothing is.
+    pub fn conflict(path: &WsPath, current: Option<Version>) -> Self {
+        let now = match &current {
+            Some(version) => format!("its version is now {version}"),
+            None => "nothing is there now".to_owned(),
+        };
+        let mut error = Self::new(
+            ErrorKind::Conflict,
+            format!("{} was changed meanwhile: {now}", path.quoted()),
+        )
+        .at(path);
+        error.0.current_version = current;
+        error
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The sentence that says what happened.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What to try instead; never empty.
+    pub fn hint_text(&self) -> &str {
+        self.0.hint.as_deref().unwrap_or(self.0.kind.default_hint())
+    }
+
+    /// The workspace path, where one is concerned.
+    pub fn path(&self) -> Option<&str> {
+        self.0.path.as_deref()
+    }
+
+    /// The operation that failed.
+    pub fn operation(&self) -> Option<&'static str> {
+        self.0.operation
+    }
+
+    /// The policy rule that refused, where one did.
+    pub fn refused_by(&self) -> Option<&str> {
+        self.0.rule.as_deref()
+    }
+
+    /// The version at the path now, with a [`ErrorKind::Conflict`].
+    pub fn current_version(&self) -> Option<&Version> {
+        self.0.current_version.as_ref()
+    }
+
+    /// The error as every front door shows it: `kind`, `message`, `hint`, `path`, and what only some kinds carry.
+    pub fn to_json(&self) -> Value {
+        let mut object = json!({
+            "kind": self.kind(),
+            "message": self.message(),
+            "hint": self.hint_text(),
+            "path": self.path(),
+        });
+        let extra = object.as_object_mut().expect("json! made an object");
+        if let Some(operation) = self.operation() {
+            extra.insert("operation".into(), operation.into());
+        }
+        if let Some(rule) = self.refused_by() {
+            extra.insert("rule".into(), rule.into());
+        }
+        if let Some(version) = self.current_version() {
+            extra.insert("current_version".into(), version.as_str().into());
+        }
+        object
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{}: {}. Hint: {}.",
+            self.kind(),
+            self.message(),
+            self.hint_text()
+        )
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Error({self}")?;
+        if let Some(operation) = self.operation() {
+            write!(formatter, " During: {operation}")?;
+        }
+        formatter.write_str(")")
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_shows_kind_message_and_hint() {
+        let path = WsPath::parse("a.txt").unwrap();
+        assert_eq!(
+            Error::not_found(&path).during("read_file").to_string(),
+            "not_found: there is nothing at `a.txt`. Hint: list the directory to see what is there."
+        );
+    }
+
+    #[test]
+    fn a_conflict_carries_the_current_version() {
+        let path = WsPath::parse("a.txt").unwrap();
+        let json = Error::conflict(&path, Some(Version::new("v2"))).to_json();
+        assert_eq!(json["kind"], "conflict");
+        assert_eq!(json["current_version"], "v2");
+        assert_eq!(json["path"], "a.txt");
+    }
+}

@@ -1,0 +1,258 @@
+//! The operations log: one [`Event`] for every operation, refused ones included.
+//!
+//! An event says who did what to which path, how long it took and how it ended. It never holds content, arguments or messages (a
+//! message may quote a file), so no secret can reach a log through it.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::path::printable;
+use crate::time::Timestamp;
+use crate::{Error, ErrorKind};
+
+/// Who is behind an operation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Actor {
+    /// The agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The run of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The model's call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<String>,
+    /// The front door: `api`, `cli`, `mcp`, …
+    pub door: &'static str,
+}
+
+/// One operation, as it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// Unique, in the order of time.
+    pub id: String,
+    /// When the operation ended.
+    pub at: Timestamp,
+    /// The workspace's name.
+    pub workspace: String,
+    /// Who did it.
+    pub actor: Actor,
+    /// The operation, by the canonical name of its tool.
+    pub operation: &'static str,
+    /// The path as the caller knows it, where one is concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Bytes of content read or written.
+    pub bytes: u64,
+    /// How long it took.
+    #[serde(rename = "duration_us", serialize_with = "as_micros")]
+    pub duration: Duration,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// A policy or an approval refused it.
+    Refused {
+        /// The rule, as the configuration writes it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+    },
+    /// It failed.
+    Failed {
+        /// The kind of the error.
+        kind: ErrorKind,
+    },
+}
+
+impl Outcome {
+    /// How an operation that gave `error` ended.
+    pub fn of(error: Option<&Error>) -> Self {
+        match error {
+            None => Self::Done,
+            Some(error) if is_refusal(error) => Self::Refused {
+                rule: error.refused_by().map(str::to_owned),
+            },
+            Some(error) => Self::Failed { kind: error.kind() },
+        }
+    }
+}
+
+fn is_refusal(error: &Error) -> bool {
+    error.refused_by().is_some() || matches!(error.kind(), ErrorKind::Denied | ErrorKind::PathEscape)
+}
+
+fn as_micros<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(duration.as_micros() as u64)
+}
+
+/// Takes the events of a workspace. Called on the operation's own path, so it must be quick and must not fail.
+pub trait EventSink: Send + Sync + fmt::Debug {
+    /// Takes one event.
+    fn record(&self, event: &Event);
+    /// Whether events are wanted at all; where not, none are made.
+    fn is_enabled(&self) -> bool;
+}
+
+/// Drops every event.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoEvents;
+
+impl EventSink for NoEvents {
+    fn record(&self, _event: &Event) {}
+
+    fn is_enabled(&self) -> bool {
+        false
+    }
+}
+
+/// Keeps every event in memory.
+#[derive(Debug, Default)]
+pub struct MemoryEvents(Mutex<Vec<Event>>);
+
+impl MemoryEvents {
+    /// The events so far.
+    pub fn events(&self) -> Vec<Event> {
+        self.0.lock().expect("no holder panics").clone()
+    }
+}
+
+impl EventSink for MemoryEvents {
+    fn record(&self, event: &Event) {
+        self.0.lock().expect("no holder panics").push(event.clone());
+    }
+
+    fn is_enabled(&self) -> bool {
+        true
+    }
+}
+
+/// How a [`WrittenEvents`] writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventFormat {
+    /// A line for a person.
+    Console,
+    /// A JSON object a line.
+    JsonLines,
+}
+
+/// Writes every event to a writer that the front door supplies: a terminal, a file.
+pub struct WrittenEvents<W> {
+    writer: Mutex<W>,
+    format: EventFormat,
+}
+
+impl<W: Write + Send> WrittenEvents<W> {
+    /// Writes to `writer` in `format`.
+    pub fn new(writer: W, format: EventFormat) -> Self {
+        Self {
+            writer: Mutex::new(writer),
+            format,
+        }
+    }
+
+    fn line(&self, event: &Event) -> String {
+        match self.format {
+            EventFormat::JsonLines => serde_json::to_string(event).expect("an event is plain data"),
+            EventFormat::Console => console_line(event),
+        }
+    }
+}
+
+fn console_line(event: &Event) -> String {
+    let outcome = match &event.outcome {
+        Outcome::Done => "done".to_owned(),
+        Outcome::Refused { rule: Some(rule) } => format!("refused by {}", printable(rule)),
+        Outcome::Refused { rule: None } => "refused".to_owned(),
+        Outcome::Failed { kind } => format!("failed: {kind}"),
+    };
+    let path = event.path.as_deref().unwrap_or("-");
+    let (at, bytes, micros) = (event.at, event.bytes, event.duration.as_micros());
+    format!(
+        "{at:.3} {} {} {} {bytes} B {micros} µs {outcome}",
+        event.workspace,
+        event.operation,
+        printable(path)
+    )
+}
+
+impl<W> fmt::Debug for WrittenEvents<W> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("WrittenEvents")
+            .field("format", &self.format)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<W: Write + Send> EventSink for WrittenEvents<W> {
+    fn record(&self, event: &Event) {
+        let mut writer = self.writer.lock().expect("no holder panics");
+        // A log that cannot be written must not fail the operation it tells of.
+        let _ = writeln!(writer, "{}", self.line(event));
+    }
+
+    fn is_enabled(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WsPath;
+
+    fn event(outcome: Outcome) -> Event {
+        Event {
+            id: "id-1".into(),
+            at: Timestamp::UNIX_EPOCH,
+            workspace: "box".into(),
+            actor: Actor {
+                door: "cli",
+                ..Actor::default()
+            },
+            operation: "write_file",
+            path: Some("a\nb".into()),
+            bytes: 3,
+            duration: Duration::from_micros(7),
+            outcome,
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_json_line() {
+        let sink = WrittenEvents::new(Vec::new(), EventFormat::JsonLines);
+        sink.record(&event(Outcome::Refused {
+            rule: Some("deny_read = `**/.env`".into()),
+        }));
+        let written = String::from_utf8(sink.writer.into_inner().unwrap()).unwrap();
+        assert_eq!(
+            written,
+            r#"{"id":"id-1","at":"1970-01-01T00:00:00Z","workspace":"box","actor":{"door":"cli"},"operation":"write_file","path":"a\nb","bytes":3,"duration_us":7,"outcome":"refused","rule":"deny_read = `**/.env`"}"#.to_owned() + "\n"
+        );
+    }
+
+    #[test]
+    fn a_name_with_a_newline_stays_on_its_console_line() {
+        assert_eq!(
+            console_line(&event(Outcome::Done)),
+            "1970-01-01T00:00:00.000Z box write_file a\\nb 3 B 7 µs done"
+        );
+    }
+
+    #[test]
+    fn an_escape_counts_as_a_refusal() {
+        let error = Error::path_escape(&WsPath::parse("link").unwrap());
+        assert_eq!(Outcome::of(Some(&error)), Outcome::Refused { rule: None });
+    }
+}

@@ -1,0 +1,33 @@
+//! The contract of Garret: what a path, an error, a storage, a policy and an event are.
+//!
+//! Everything above (workspaces, tools, front doors) and everything below (storages, sandboxes) meets here and nowhere else. This crate
+//! does no I/O: the memory storage is its reference implementation, decisions are pure functions, and time and identity come in through
+//! traits.
+
+pub mod capability;
+pub mod config;
+pub mod error;
+pub mod event;
+pub mod memory;
+pub mod path;
+pub mod policy;
+pub mod registry;
+pub mod shape;
+pub mod storage;
+pub mod time;
+pub mod version;
+
+pub use capability::{Capabilities, Declared};
+pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
+pub use error::{Error, ErrorKind, Result};
+pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
+pub use memory::MemoryStorage;
+pub use path::{EntryPath, OnEscape, WsPath};
+pub use policy::{Access, FsPolicy, FsRules};
+pub use registry::{MemoryFactory, OpenContext, StorageFactory, StorageRegistry};
+pub use storage::{
+    Applied, Batch, Directory, DirectoryEntry, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation, OpenFile,
+    ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
+};
+pub use time::{Clock, CountedIds, FixedClock, Ids, RandomIds, SystemClock, Timestamp};
+pub use version::{Precondition, Version};

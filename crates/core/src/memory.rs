@@ -1,0 +1,112 @@
+//! The memory storage: the reference implementation of the contract.
+//!
+//! Where another storage and this one disagree, the conformance suite decides, and it is written from this file. The tree is one
+//! ordered map from path to node. Invariant: every ancestor of a path in the map is a directory in the map, so a file and a directory
+//! never share a name. A batch that fails is taken back node by node.
+
+mod tree;
+
+use std::sync::{Arc, RwLock};
+
+use async_trait::async_trait;
+
+use crate::memory::tree::{Last, Tree};
+use crate::storage::{
+    Applied, Batch, Directory, ListOptions, ListPage, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
+};
+use crate::time::Clock;
+use crate::{Error, ErrorKind, Result, WsPath};
+
+/// Files that live as long as this value.
+#[derive(Debug)]
+pub struct MemoryStorage {
+    tree: RwLock<Tree>,
+    clock: Arc<dyn Clock>,
+}
+
+impl MemoryStorage {
+    /// An empty storage.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            tree: RwLock::new(Tree::default()),
+            clock,
+        }
+    }
+
+    fn tree(&self) -> std::sync::RwLockReadGuard<'_, Tree> {
+        self.tree.read().expect("no holder panics")
+    }
+}
+
+#[async_trait]
+impl Storage for MemoryStorage {
+    fn info(&self) -> StorageInfo {
+        StorageInfo {
+            kind: "memory".into(),
+            is_durable: false,
+            has_modes: true,
+            has_symlinks: true,
+        }
+    }
+
+    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
+        self.tree().locate(path, Last::Followed, crate::storage::Follow::Inside)
+    }
+
+    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
+        let tree = self.tree();
+        let real = tree.locate(path, Last::Kept, options.follow)?;
+        tree.stat(&real).map(|stat| Stat {
+            version: stat.version.filter(|_| options.with_version),
+            ..stat
+        })
+    }
+
+    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+        let tree = self.tree();
+        let real = tree.locate(path, Last::Followed, options.follow)?;
+        let file = tree.file(&real)?;
+        let size = file.content.len() as u64;
+        let range = options.range.unwrap_or(0..size);
+        let range = range.start.min(size)..range.end.min(size).max(range.start.min(size));
+        check_limit(path, range.end - range.start, options.max_bytes)?;
+        let bytes = file.content.slice(range.start as usize..range.end as usize);
+        Ok(ReadResult {
+            bytes,
+            size,
+            version: file.version(),
+            mode: Some(file.mode),
+        })
+    }
+
+    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
+        let tree = self.tree();
+        let real = tree.locate(path, Last::Followed, options.follow)?;
+        tree.list(&real, &options)
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+        let now = self.clock.now();
+        self.tree.write().expect("no holder panics").apply(batch, now)
+    }
+
+    fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+        Ok(None)
+    }
+}
+
+/// Refuses a read of `size` bytes that is over `max_bytes`.
+pub fn check_limit(path: &WsPath, size: u64, max_bytes: Option<u64>) -> Result<()> {
+    match max_bytes {
+        Some(limit) if size > limit => {
+            let message = format!(
+                "{} has {size} bytes; at most {limit} can be read at once",
+                path.quoted()
+            );
+            Err(Error::new(ErrorKind::TooLarge, message)
+                .at(path)
+                .hint("read a part of it with `offset` and `limit`"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,455 @@
+//! Paths inside a workspace.
+//!
+//! A [`WsPath`] is parsed once, at the door, and trusted from there on: it cannot leave the root by its text. (A symbolic link may
+//! still lead a storage outside; each storage guards that itself.) Names on disk need not be UTF-8, so what a storage *lists* is an
+//! [`EntryPath`], which is a `WsPath` wherever it can be one.
+
+use std::borrow::{Borrow, Cow};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+const MAX_PATH_BYTES: usize = 4096;
+const MAX_NAME_BYTES: usize = 255;
+
+/// Where commands see the workspace; a path that begins so names the same file in every tool.
+pub const MOUNT_POINT: &str = "/workspace";
+
+/// What happens to a path whose text would leave the workspace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnEscape {
+    /// It is a `path_escape` error.
+    #[default]
+    Reject,
+    /// It stops at the root.
+    Clamp,
+}
+
+/// A normalised path relative to the root of a workspace; the root itself is the empty path.
+///
+/// Holds after parsing: UTF-8 without NUL, `/`-separated, no empty, `.` or `..` component, no component over 255 bytes, at most 4096
+/// bytes in all. Ordered by its bytes, which is the order of every list.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct WsPath(String);
+
+impl WsPath {
+    /// The root of the workspace.
+    pub fn root() -> Self {
+        Self(String::new())
+    }
+
+    /// Parses what a caller wrote; what would leave the root is a `path_escape` error.
+    pub fn parse(text: &str) -> Result<Self> {
+        Self::parse_with(text, OnEscape::Reject)
+    }
+
+    /// Parses what a caller wrote: a leading `/` or `/workspace/` means the root, `.` and empty components vanish, `..` is resolved
+    /// lexically.
+    pub fn parse_with(text: &str, on_escape: OnEscape) -> Result<Self> {
+        if is_normal(text) {
+            return Self::checked(text.to_owned());
+        }
+        let mut parts: Vec<&str> = Vec::new();
+        for part in inside_mount_point(text).split('/') {
+            match part {
+                "" | "." => {}
+                ".." if parts.pop().is_some() || on_escape == OnEscape::Clamp => {}
+                ".." => return Err(Error::escape_text(text)),
+                name => parts.push(name),
+            }
+        }
+        Self::checked(parts.join("/"))
+    }
+
+    fn checked(text: String) -> Result<Self> {
+        if text.contains('\0') {
+            return Err(Error::invalid("a path cannot hold a NUL character"));
+        }
+        if text.len() > MAX_PATH_BYTES {
+            return Err(Error::invalid(format!(
+                "a path can hold at most {MAX_PATH_BYTES} bytes; this one has {}",
+                text.len()
+            )));
+        }
+        if let Some(long) = text.split('/').find(|name| name.len() > MAX_NAME_BYTES) {
+            return Err(Error::invalid(format!(
+                "a name can hold at most {MAX_NAME_BYTES} bytes; one here has {}",
+                long.len()
+            )));
+        }
+        Ok(Self(text))
+    }
+
+    /// The path of the entry `name` in this directory. Fails where `name` is no single name or the path becomes too long.
+    pub fn child(&self, name: &str) -> Result<Self> {
+        if name.is_empty() || name == "." || name == ".." || name.contains('/') {
+            return Err(Error::invalid(format!("{} is not a file name", quote(name))));
+        }
+        Self::checked(if self.is_root() {
+            name.to_owned()
+        } else {
+            format!("{}/{name}", self.0)
+        })
+    }
+
+    /// This path below `base`. Fails only where the result would be too long.
+    pub fn below(&self, base: &WsPath) -> Result<Self> {
+        match (base.is_root(), self.is_root()) {
+            (true, _) => Ok(self.clone()),
+            (_, true) => Ok(base.clone()),
+            _ => Self::checked(format!("{}/{}", base.0, self.0)),
+        }
+    }
+
+    /// The directory that holds this entry; `None` for the root.
+    pub fn parent(&self) -> Option<Self> {
+        if self.is_root() {
+            return None;
+        }
+        Some(Self(
+            self.0
+                .rfind('/')
+                .map_or_else(String::new, |slash| self.0[..slash].to_owned()),
+        ))
+    }
+
+    /// The last component; `None` for the root.
+    pub fn name(&self) -> Option<&str> {
+        self.components().next_back()
+    }
+
+    /// Whether this is the root.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The components from the top.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.split('/').filter(|name| !name.is_empty())
+    }
+
+    /// Every path from the first component down to this one.
+    pub fn ancestry(&self) -> impl Iterator<Item = WsPath> + '_ {
+        let cuts = self.0.match_indices('/').map(|(slash, _)| slash);
+        let ends = cuts.chain((!self.is_root()).then_some(self.0.len()));
+        ends.map(|end| Self(self.0[..end].to_owned()))
+    }
+
+    /// Whether this is `base` or lies below it.
+    pub fn is_within(&self, base: &WsPath) -> bool {
+        self.relative_to(base).is_some()
+    }
+
+    /// The part of this path below `base`; `None` where it lies elsewhere.
+    pub fn relative_to(&self, base: &WsPath) -> Option<WsPath> {
+        if base.is_root() {
+            return Some(self.clone());
+        }
+        let rest = self.0.strip_prefix(&base.0)?;
+        if rest.is_empty() {
+            return Some(Self::root());
+        }
+        rest.strip_prefix('/').map(|rest| Self(rest.to_owned()))
+    }
+
+    /// The text: no leading slash, empty for the root.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The path in backquotes, control characters escaped, for messages.
+    pub fn quoted(&self) -> String {
+        quote(if self.is_root() { "/" } else { &self.0 })
+    }
+}
+
+/// Whether `text` is a normal relative path already, so that it need not be taken apart.
+fn is_normal(text: &str) -> bool {
+    let odd = |part: &str| part.is_empty() || part == "." || part == "..";
+    !text.split('/').any(odd)
+}
+
+/// The text after a leading `/workspace`, so that it is read relative to the root.
+fn inside_mount_point(text: &str) -> &str {
+    if !text.starts_with('/') {
+        return text;
+    }
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches('/');
+        match rest.strip_prefix("./") {
+            Some(after) => rest = after,
+            None => break,
+        }
+    }
+    match rest.strip_prefix(&MOUNT_POINT[1..]) {
+        Some(after) if after.is_empty() || after.starts_with('/') => after,
+        _ => rest,
+    }
+}
+
+/// `text` in backquotes with control characters escaped, so that a name cannot forge a line of output.
+pub fn quote(text: &str) -> String {
+    format!("`{}`", printable(text))
+}
+
+/// `text` with control characters escaped; borrowed where there are none.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unprintable) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |c: char| {
+        if is_unprintable(c) {
+            c.escape_default().collect()
+        } else {
+            c.to_string()
+        }
+    };
+    Cow::Owned(text.chars().map(escape).collect())
+}
+
+/// Control characters, line separators, and marks that turn the direction of the text.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+impl fmt::Display for WsPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for WsPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "WsPath({:?})", self.0)
+    }
+}
+
+impl Borrow<str> for WsPath {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for WsPath {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        Self::parse(&text).map_err(|error| serde::de::Error::custom(error.message()))
+    }
+}
+
+/// The path of something a storage lists: a [`WsPath`], or raw bytes where a name is not UTF-8 (or too long for one).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum EntryPath {
+    /// A path that every operation takes.
+    Valid(WsPath),
+    /// A path that is listed in escaped form and cannot be opened by a tool.
+    Raw(Vec<u8>),
+}
+
+impl EntryPath {
+    /// The entry at `bytes`, a normalised path below the root.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => WsPath::checked(text.clone()).map_or_else(|_| Self::Raw(text.into_bytes()), Self::Valid),
+            Err(error) => Self::Raw(error.into_bytes()),
+        }
+    }
+
+    /// The entry `name` in this directory.
+    pub fn child(&self, name: &[u8]) -> Self {
+        let mut bytes = self.as_bytes().to_vec();
+        if !bytes.is_empty() {
+            bytes.push(b'/');
+        }
+        bytes.extend_from_slice(name);
+        Self::from_bytes(bytes)
+    }
+
+    /// The path as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Valid(path) => path.as_str().as_bytes(),
+            Self::Raw(bytes) => bytes,
+        }
+    }
+
+    /// The path as every operation takes it; `None` where a name is not UTF-8.
+    pub fn as_path(&self) -> Option<&WsPath> {
+        match self {
+            Self::Valid(path) => Some(path),
+            Self::Raw(_) => None,
+        }
+    }
+
+    /// Whether the shown form is an escaped one, which no operation takes.
+    pub fn is_escaped(&self) -> bool {
+        self.as_path().is_none()
+    }
+
+    /// The last component as bytes.
+    pub fn name_bytes(&self) -> &[u8] {
+        self.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+    }
+
+    /// The last component for showing: bytes that are not UTF-8 as `\xFF`.
+    pub fn shown_name(&self) -> String {
+        escape_bytes(self.name_bytes())
+    }
+
+    /// The whole path for showing: bytes that are not UTF-8 as `\xFF`.
+    pub fn shown(&self) -> String {
+        escape_bytes(self.as_bytes())
+    }
+
+    /// The path as a token for a cursor; [`EntryPath::from_token`] reads it back.
+    pub fn to_token(&self) -> String {
+        let mut token = String::new();
+        for chunk in self.as_bytes().utf8_chunks() {
+            token.push_str(&chunk.valid().replace('%', "%25"));
+            chunk
+                .invalid()
+                .iter()
+                .for_each(|byte| token.push_str(&format!("%{byte:02X}")));
+        }
+        token
+    }
+
+    /// Reads a token of [`EntryPath::to_token`].
+    pub fn from_token(token: &str) -> Result<Self> {
+        let wrong = || {
+            Error::invalid("this cursor was not made by Garret")
+                .hint("pass `next_cursor` of the page before, unchanged")
+        };
+        let mut bytes = Vec::with_capacity(token.len());
+        let mut rest = token.as_bytes();
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = after;
+            if byte != b'%' {
+                bytes.push(byte);
+                continue;
+            }
+            let digits = rest
+                .get(..2)
+                .and_then(|pair| std::str::from_utf8(pair).ok())
+                .ok_or_else(wrong)?;
+            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
+            rest = &rest[2..];
+        }
+        Ok(Self::from_bytes(bytes))
+    }
+}
+
+impl From<WsPath> for EntryPath {
+    fn from(path: WsPath) -> Self {
+        Self::Valid(path)
+    }
+}
+
+impl PartialOrd for EntryPath {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for EntryPath {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+fn escape_bytes(bytes: &[u8]) -> String {
+    let mut shown = String::new();
+    for chunk in bytes.utf8_chunks() {
+        shown.push_str(chunk.valid());
+        chunk
+            .invalid()
+            .iter()
+            .for_each(|byte| shown.push_str(&format!("\\x{byte:02X}")));
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    fn parse(text: &str) -> String {
+        WsPath::parse(text).unwrap().to_string()
+    }
+
+    #[test]
+    fn spellings_of_one_file_are_one_path() {
+        for text in [
+            "a/b",
+            "/a/b",
+            "./a//b",
+            "a/./b/",
+            "a/x/../b",
+            "/workspace/a/b",
+            "//workspace/a/b",
+            "/./workspace/a/b",
+        ] {
+            assert_eq!(parse(text), "a/b", "{text}");
+        }
+    }
+
+    #[test]
+    fn only_an_absolute_workspace_prefix_is_the_root() {
+        assert_eq!(parse("workspace/a"), "workspace/a");
+        assert_eq!(parse("/workspaces/a"), "workspaces/a");
+        assert_eq!(parse("/workspace"), "");
+    }
+
+    #[test]
+    fn leaving_the_mount_point_is_an_escape() {
+        assert_eq!(
+            WsPath::parse("/workspace/../etc").unwrap_err().kind(),
+            ErrorKind::PathEscape
+        );
+    }
+
+    #[test]
+    fn clamping_stops_at_the_root() {
+        assert_eq!(
+            WsPath::parse_with("a/../../../etc", OnEscape::Clamp).unwrap().as_str(),
+            "etc"
+        );
+    }
+
+    #[test]
+    fn ancestry_goes_from_the_top_down() {
+        let path = WsPath::parse("a/b/c").unwrap();
+        let all: Vec<_> = path.ancestry().map(|path| path.to_string()).collect();
+        assert_eq!(all, ["a", "a/b", "a/b/c"]);
+        assert_eq!(WsPath::root().ancestry().count(), 0);
+    }
+
+    #[test]
+    fn relative_paths_end_at_component_borders() {
+        let base = WsPath::parse("a/b").unwrap();
+        assert_eq!(
+            WsPath::parse("a/b/c").unwrap().relative_to(&base).unwrap().as_str(),
+            "c"
+        );
+        assert!(WsPath::parse("a/bc").unwrap().relative_to(&base).is_none());
+    }
+
+    #[test]
+    fn a_name_that_is_not_utf8_is_shown_escaped_and_survives_a_cursor() {
+        let path = EntryPath::from_bytes(b"dir/caf\xe9%.txt".to_vec());
+        assert_eq!(path.shown(), "dir/caf\\xE9%.txt");
+        assert!(path.is_escaped());
+        assert_eq!(EntryPath::from_token(&path.to_token()).unwrap(), path);
+    }
+
+    #[test]
+    fn a_quoted_name_cannot_forge_a_line() {
+        assert_eq!(quote("a\nb"), "`a\\nb`");
+    }
+}

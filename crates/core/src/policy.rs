@@ -1,0 +1,412 @@
+//! What may be done with the files of a workspace: data in, decision out.
+//!
+//! A rule is a glob on the path below the workspace's root; a rule that matches a directory covers everything below it. Denied beats
+//! allowed. A path that may not be read is invisible to `ls`, `glob` and `grep`. Deciding touches no storage, so every decision can be
+//! tested without one.
+
+use globset::{GlobBuilder, GlobMatcher};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::path::{OnEscape, quote};
+use crate::{Error, ErrorKind, Result, WsPath};
+
+const MEBIBYTE: f64 = 1024.0 * 1024.0;
+
+/// The options of the `fs` capability.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FsPolicy {
+    /// Refuse every mutation.
+    pub read_only: bool,
+    /// Globs of what may be read; empty for everything.
+    pub allow_read: Vec<String>,
+    /// Globs of what may not be read; they win over `allow_read`, and what they match is invisible to lists and searches.
+    pub deny_read: Vec<String>,
+    /// Globs of what may be written; empty for everything.
+    pub allow_write: Vec<String>,
+    /// Globs of what may not be written; they win over `allow_write`.
+    pub deny_write: Vec<String>,
+    /// The largest file that may be written, in MiB.
+    pub max_file_size_mb: Option<f64>,
+    /// The most that one read returns, in MiB.
+    pub max_read_mb: Option<f64>,
+    /// The most files in the workspace.
+    pub max_files: Option<u64>,
+    /// The most bytes in the workspace, in MiB.
+    pub max_total_mb: Option<f64>,
+    /// Tools (by canonical name) that ask the approver first.
+    pub require_approval: Vec<String>,
+    /// What happens to a path that would leave the workspace by its text.
+    pub on_escape: OnEscape,
+}
+
+/// What an operation wants with a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To see that it exists, or what is in it.
+    Read,
+    /// To change it.
+    Write,
+}
+
+/// An [`FsPolicy`] checked and made ready for deciding.
+#[derive(Debug, Clone)]
+pub struct FsRules {
+    policy: FsPolicy,
+    allow_read: Rules,
+    deny_read: Rules,
+    allow_write: Rules,
+    deny_write: Rules,
+}
+
+impl FsRules {
+    /// Checks the policy; a wrong glob or number is an `invalid` error that names its key.
+    pub fn new(policy: FsPolicy) -> Result<Self> {
+        for (key, value) in [
+            ("max_file_size_mb", policy.max_file_size_mb),
+            ("max_read_mb", policy.max_read_mb),
+            ("max_total_mb", policy.max_total_mb),
+        ] {
+            check_size(key, value)?;
+        }
+        Ok(Self {
+            allow_read: Rules::new("allow_read", &policy.allow_read)?,
+            deny_read: Rules::new("deny_read", &policy.deny_read)?,
+            allow_write: Rules::new("allow_write", &policy.allow_write)?,
+            deny_write: Rules::new("deny_write", &policy.deny_write)?,
+            policy,
+        })
+    }
+
+    /// The policy as written.
+    pub fn policy(&self) -> &FsPolicy {
+        &self.policy
+    }
+
+    /// Whether any rule depends on the path, so that aliases of a path matter.
+    pub fn depends_on_path(&self) -> bool {
+        [&self.allow_read, &self.deny_read, &self.allow_write, &self.deny_write]
+            .iter()
+            .any(|rules| !rules.is_empty())
+    }
+
+    /// Decides on `path`; a refusal is a `denied` error that names the rule and what would be allowed.
+    pub fn check(&self, access: Access, path: &WsPath) -> Result<()> {
+        let (allow, deny, what) = match access {
+            Access::Read => (&self.allow_read, &self.deny_read, "read"),
+            Access::Write => (&self.allow_write, &self.deny_write, "written"),
+        };
+        if access == Access::Write && self.policy.read_only {
+            return Err(refusal(
+                path,
+                what,
+                "read_only = true".into(),
+                "nothing in this workspace may be changed; reading is allowed",
+            ));
+        }
+        if let Some(rule) = deny.matching(path) {
+            return Err(refusal(
+                path,
+                what,
+                deny.shown(rule),
+                "choose a path that this rule does not match",
+            ));
+        }
+        if allow.is_empty() || allow.matching(path).is_some() {
+            return Ok(());
+        }
+        Err(refusal(
+            path,
+            what,
+            allow.key.to_owned(),
+            &format!("what may be {what} matches {}", allow.listed()),
+        ))
+    }
+
+    /// Whether `path` shows in lists and searches: it may be read, or (a directory) something below it may be.
+    pub fn is_visible(&self, path: &WsPath, is_directory: bool) -> bool {
+        if path.is_root() || self.check(Access::Read, path).is_ok() {
+            return true;
+        }
+        is_directory && self.deny_read.matching(path).is_none() && self.allow_read.may_match_below(path)
+    }
+
+    /// The most bytes that one read returns.
+    pub fn max_read_bytes(&self) -> Option<u64> {
+        self.policy.max_read_mb.map(bytes)
+    }
+
+    /// The most bytes in the workspace.
+    pub fn max_total_bytes(&self) -> Option<u64> {
+        self.policy.max_total_mb.map(bytes)
+    }
+
+    /// Refuses a file of `size` bytes where it is too large.
+    pub fn check_file_size(&self, path: &WsPath, size: u64) -> Result<()> {
+        match self.policy.max_file_size_mb {
+            Some(limit) if size > bytes(limit) => {
+                let message = format!(
+                    "{} would have {size} bytes; the policy allows {}",
+                    path.quoted(),
+                    bytes(limit)
+                );
+                Err(Error::new(ErrorKind::TooLarge, message)
+                    .at(path)
+                    .rule(format!("max_file_size_mb = {limit}"))
+                    .hint("write less, or split it into several files"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `operation`, a canonical tool name, asks the approver first.
+    pub fn needs_approval(&self, operation: &str) -> bool {
+        self.policy.require_approval.iter().any(|name| name == operation)
+    }
+}
+
+fn bytes(mebibytes: f64) -> u64 {
+    (mebibytes * MEBIBYTE) as u64
+}
+
+fn check_size(key: &str, value: Option<f64>) -> Result<()> {
+    match value {
+        Some(size) if !size.is_finite() || size < 0.0 => {
+            Err(Error::invalid(format!("`{key}` must be a size in MiB, not {size}"))
+                .hint("use a number such as 10 or 0.5"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refusal(path: &WsPath, what: &str, rule: String, hint: &str) -> Error {
+    Error::new(
+        ErrorKind::Denied,
+        format!("{} may not be {what}: the policy says {}", path.quoted(), quote(&rule)),
+    )
+    .at(path)
+    .rule(rule)
+    .hint(hint)
+}
+
+/// A list of globs under one key of the configuration.
+#[derive(Debug, Clone)]
+struct Rules {
+    key: &'static str,
+    patterns: Vec<Pattern>,
+}
+
+#[derive(Debug, Clone)]
+struct Pattern {
+    text: String,
+    whole: GlobMatcher,
+    /// A matcher a component, `None` for `**`; for asking what may lie below a directory.
+    components: Vec<Option<GlobMatcher>>,
+}
+
+impl Rules {
+    fn new(key: &'static str, patterns: &[String]) -> Result<Self> {
+        let patterns = patterns
+            .iter()
+            .map(|text| Pattern::new(key, text))
+            .collect::<Result<_>>()?;
+        Ok(Self { key, patterns })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// The first pattern that matches the path or a directory above it.
+    fn matching(&self, path: &WsPath) -> Option<&Pattern> {
+        if self.is_empty() {
+            return None;
+        }
+        let all: Vec<_> = path.ancestry().collect();
+        self.patterns
+            .iter()
+            .find(|pattern| all.iter().any(|path| pattern.whole.is_match(path.as_str())))
+    }
+
+    fn may_match_below(&self, directory: &WsPath) -> bool {
+        self.patterns.iter().any(|pattern| pattern.may_match_below(directory))
+    }
+
+    fn shown(&self, pattern: &Pattern) -> String {
+        format!("{} = {}", self.key, pattern.text)
+    }
+
+    fn listed(&self) -> String {
+        self.patterns
+            .iter()
+            .map(|pattern| quote(&pattern.text))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+impl Pattern {
+    fn new(key: &str, text: &str) -> Result<Self> {
+        let glob = text.trim_start_matches("./").trim_matches('/');
+        let components = glob.split('/').map(|part| {
+            if part == "**" {
+                Ok(None)
+            } else {
+                matcher(part).map(Some)
+            }
+        });
+        let wrong = |error: globset::Error| {
+            Error::invalid(format!("`{key}` has a wrong glob {}: {}", quote(text), error.kind()))
+                .hint("see the glob syntax in docs/reference/globs.md")
+        };
+        // A brace may hold a slash, and then the parts are no globs of their own; such a pattern may match below any directory.
+        let components = components.collect::<Result<_, _>>().unwrap_or_else(|_| vec![None]);
+        Ok(Self {
+            text: text.to_owned(),
+            whole: matcher(glob).map_err(wrong)?,
+            components,
+        })
+    }
+
+    fn may_match_below(&self, directory: &WsPath) -> bool {
+        let mut patterns = self.components.iter();
+        for name in directory.components() {
+            match patterns.next() {
+                Some(Some(glob)) if glob.is_match(name) => {}
+                Some(None) => return true,
+                _ => return false,
+            }
+        }
+        patterns.next().is_some()
+    }
+}
+
+/// A glob as everywhere in Garret: `*` and `?` do not cross `/`, `**` does, a backslash escapes.
+pub fn matcher(glob: &str) -> Result<GlobMatcher, globset::Error> {
+    Ok(GlobBuilder::new(glob)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()?
+        .compile_matcher())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> WsPath {
+        WsPath::parse(text).unwrap()
+    }
+
+    fn rules(policy: FsPolicy) -> FsRules {
+        FsRules::new(policy).unwrap()
+    }
+
+    fn globs(patterns: &[&str]) -> Vec<String> {
+        patterns.iter().map(|pattern| (*pattern).to_owned()).collect()
+    }
+
+    #[test]
+    fn denied_beats_allowed() {
+        let rules = rules(FsPolicy {
+            allow_read: globs(&["src/**"]),
+            deny_read: globs(&["**/.env"]),
+            ..FsPolicy::default()
+        });
+        assert!(rules.check(Access::Read, &path("src/a.rs")).is_ok());
+        let error = rules.check(Access::Read, &path("src/.env")).unwrap_err();
+        assert_eq!(error.refused_by(), Some("deny_read = **/.env"));
+        assert_eq!(
+            error.message(),
+            "`src/.env` may not be read: the policy says `deny_read = **/.env`"
+        );
+    }
+
+    #[test]
+    fn a_refusal_tells_what_would_be_allowed() {
+        let rules = rules(FsPolicy {
+            allow_write: globs(&["out", "tmp/**"]),
+            ..FsPolicy::default()
+        });
+        let error = rules.check(Access::Write, &path("src/a.rs")).unwrap_err();
+        assert_eq!(error.hint_text(), "what may be written matches `out`, `tmp/**`");
+        assert!(rules.check(Access::Write, &path("out/deep/a.rs")).is_ok());
+    }
+
+    #[test]
+    fn read_only_refuses_writes_and_allows_reads() {
+        let rules = rules(FsPolicy {
+            read_only: true,
+            ..FsPolicy::default()
+        });
+        assert!(rules.check(Access::Read, &path("a")).is_ok());
+        assert_eq!(
+            rules.check(Access::Write, &path("a")).unwrap_err().kind(),
+            ErrorKind::Denied
+        );
+    }
+
+    #[test]
+    fn a_directory_on_the_way_to_something_allowed_is_visible() {
+        let rules = rules(FsPolicy {
+            allow_read: globs(&["docs/*/public/**"]),
+            ..FsPolicy::default()
+        });
+        assert!(rules.is_visible(&path("docs"), true));
+        assert!(rules.is_visible(&path("docs/a"), true));
+        assert!(rules.is_visible(&path("docs/a/public/x"), false));
+        assert!(!rules.is_visible(&path("docs/a/private"), true));
+        assert!(
+            !rules.is_visible(&path("docs"), false),
+            "a file of that name is not on the way"
+        );
+        assert!(!rules.is_visible(&path("src"), true));
+    }
+
+    #[test]
+    fn a_rule_on_a_directory_covers_what_is_below() {
+        let rules = rules(FsPolicy {
+            deny_read: globs(&["secrets/"]),
+            ..FsPolicy::default()
+        });
+        assert!(rules.check(Access::Read, &path("secrets/a/b")).is_err());
+        assert!(rules.check(Access::Read, &path("secrets2")).is_ok());
+    }
+
+    #[test]
+    fn a_star_does_not_cross_a_slash() {
+        let rules = rules(FsPolicy {
+            deny_write: globs(&["*.lock"]),
+            ..FsPolicy::default()
+        });
+        assert!(rules.check(Access::Write, &path("a.lock")).is_err());
+        assert!(rules.check(Access::Write, &path("sub/a.lock")).is_ok());
+    }
+
+    #[test]
+    fn a_wrong_glob_names_its_key() {
+        let error = FsRules::new(FsPolicy {
+            deny_read: globs(&["a[b"]),
+            ..FsPolicy::default()
+        })
+        .unwrap_err();
+        assert!(
+            error.message().starts_with("`deny_read` has a wrong glob `a[b`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_size_over_the_limit_is_refused_by_its_rule() {
+        let rules = rules(FsPolicy {
+            max_file_size_mb: Some(0.5),
+            ..FsPolicy::default()
+        });
+        assert!(rules.check_file_size(&path("a"), 524_288).is_ok());
+        assert_eq!(
+            rules.check_file_size(&path("a"), 524_289).unwrap_err().refused_by(),
+            Some("max_file_size_mb = 0.5")
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! Storages by kind, so that an embedding program can add its own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use crate::config::StorageConfig;
+use crate::memory::MemoryStorage;
+use crate::path::quote;
+use crate::time::{Clock, Ids};
+use crate::{Error, Result, Storage, shape};
+
+/// What a factory may use while it opens a storage.
+#[derive(Debug, Clone)]
+pub struct OpenContext {
+    /// The clock of the workspace.
+    pub clock: Arc<dyn Clock>,
+    /// The ids of the workspace.
+    pub ids: Arc<dyn Ids>,
+}
+
+/// Opens storages of one kind.
+#[async_trait]
+pub trait StorageFactory: Send + Sync + fmt::Debug {
+    /// The word before the colon of a storage URL, and the `kind` of a storage table.
+    fn kind(&self) -> &'static str;
+
+    /// Turns what follows the colon of a URL into options, so that a URL and a table mean the same.
+    fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>>;
+
+    /// Opens the storage. Options that it does not know are refused.
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>>;
+}
+
+/// The storages that a program knows.
+#[derive(Debug, Clone, Default)]
+pub struct StorageRegistry {
+    factories: BTreeMap<&'static str, Arc<dyn StorageFactory>>,
+}
+
+impl StorageRegistry {
+    /// A registry that knows no storage.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// Adds a factory; a later one of the same kind takes the place of an earlier.
+    pub fn register(&mut self, factory: impl StorageFactory + 'static) {
+        self.factories.insert(factory.kind(), Arc::new(factory));
+    }
+
+    /// The kinds in order.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.factories.keys().copied()
+    }
+
+    /// Checks that the storage could be opened as far as its kind and URL tell, without touching it.
+    pub fn check(&self, config: &StorageConfig) -> Result<()> {
+        self.prepare(config).map(|_| ())
+    }
+
+    /// Opens a storage by its URL or table.
+    pub async fn open(&self, config: &StorageConfig, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+        let (factory, options) = self.prepare(config)?;
+        factory.open(options, context).await
+    }
+
+    fn prepare(&self, config: &StorageConfig) -> Result<(&dyn StorageFactory, Map<String, Value>)> {
+        match config {
+            StorageConfig::Url(url) => {
+                let (kind, rest) = url.split_once(':').unwrap_or((url, ""));
+                let factory = self.factory(kind)?;
+                Ok((factory, factory.options_of_url(rest)?))
+            }
+            StorageConfig::Table { kind, options } => Ok((self.factory(kind)?, options.clone())),
+        }
+    }
+
+    fn factory(&self, kind: &str) -> Result<&dyn StorageFactory> {
+        self.factories
+            .get(kind)
+            .map(Arc::as_ref)
+            .ok_or_else(|| self.unknown(kind))
+    }
+
+    fn unknown(&self, kind: &str) -> Error {
+        let known = self
+            .kinds()
+            .map(|kind| format!("`{kind}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let hint = match shape::nearest(kind, self.kinds()) {
+            Some(near) => format!("did you mean `{near}`? Known: {known}"),
+            None => format!("known: {known}"),
+        };
+        Error::invalid(format!("there is no storage of kind {}", quote(kind))).hint(hint)
+    }
+}
+
+/// Opens [`MemoryStorage`] as `memory:`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MemoryFactory;
+
+#[async_trait]
+impl StorageFactory for MemoryFactory {
+    fn kind(&self) -> &'static str {
+        "memory"
+    }
+
+    fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>> {
+        match rest {
+            "" => Ok(Map::new()),
+            _ => Err(Error::invalid(format!(
+                "`memory:` takes nothing after its colon, not {}",
+                quote(rest)
+            ))),
+        }
+    }
+
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+        match options.keys().next() {
+            None => Ok(Arc::new(MemoryStorage::new(context.clock.clone()))),
+            Some(key) => Err(Error::invalid(format!(
+                "the storage `memory` has no option {}",
+                quote(key)
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_kind_names_the_nearest() {
+        let mut registry = StorageRegistry::empty();
+        registry.register(MemoryFactory);
+        let error = registry.check(&StorageConfig::Url("memroy:".into())).unwrap_err();
+        assert_eq!(error.hint_text(), "did you mean `memory`? Known: `memory`");
+    }
+}

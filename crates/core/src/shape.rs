@@ -1,0 +1,295 @@
+//! Data from outside into typed values: configuration files and tool arguments.
+//!
+//! The type's own JSON schema says which keys exist, so both spellings of a key (`max_files`, `maxFiles`) are accepted, a null counts
+//! as absent (models fill every optional parameter), and an unknown key is refused with the nearest name that exists.
+
+use schemars::{JsonSchema, Schema};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::path::quote;
+use crate::{Error, Result};
+
+/// Reads `value` as a `T`; a wrong key, type or value is an `invalid` error that names the place and the right shape.
+pub fn from_value<T: DeserializeOwned + JsonSchema>(value: Value) -> Result<T> {
+    let schema = schemars::schema_for!(T);
+    let mut value = value;
+    normalise(&mut value, schema.as_value(), &schema, "")?;
+    serde_path_to_error::deserialize(value).map_err(|error| wrong_shape(&error, &schema))
+}
+
+/// The nearest of `names` to `name`, where one is near enough to be meant.
+pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = names
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate));
+    scored
+        .filter(|(distance, candidate)| *distance <= candidate.len().max(name.len()) / 3 + 1)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// `camelCase` as `snake_case`; anything else unchanged.
+pub fn snake_case(key: &str) -> String {
+    let mut snake = String::with_capacity(key.len() + 4);
+    for c in key.chars() {
+        if c.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// Renames keys to the spelling of `schema`, drops nulls, and refuses keys that it does not know; `place` is for the message.
+fn normalise(value: &mut Value, schema: &Value, root: &Schema, place: &str) -> Result<()> {
+    let schema = resolve(schema, root);
+    if let Some(variants) = alternatives(schema) {
+        return normalise_variant(value, variants, root, place);
+    }
+    match value {
+        Value::Object(object) => normalise_object(object, schema, root, place),
+        Value::Array(items) => {
+            let Some(item) = schema.get("items") else { return Ok(()) };
+            let mut numbered = items.iter_mut().enumerate();
+            numbered.try_for_each(|(index, value)| normalise(value, item, root, &format!("{place}[{index}]")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Of several possible shapes, the one that fits the value's JSON type; a bool or string variant needs nothing.
+fn normalise_variant(value: &mut Value, variants: &[Value], root: &Schema, place: &str) -> Result<()> {
+    let wanted = match value {
+        Value::Object(_) => "object",
+        Value::Array(_) => "array",
+        _ => return Ok(()),
+    };
+    let fitting = variants
+        .iter()
+        .map(|variant| resolve(variant, root))
+        .find(|variant| variant["type"] == wanted);
+    fitting.map_or(Ok(()), |variant| normalise(value, variant, root, place))
+}
+
+fn normalise_object(object: &mut Map<String, Value>, schema: &Value, root: &Schema, place: &str) -> Result<()> {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return normalise_map(object, schema, root, place);
+    };
+    for (key, mut value) in std::mem::take(object) {
+        let name = if properties.contains_key(&key) {
+            key.clone()
+        } else {
+            snake_case(&key)
+        };
+        let Some(property) = properties.get(&name) else {
+            if let Some(other) = open_values(schema) {
+                normalise(&mut value, other, root, &join(place, &key))?;
+                object.insert(key, value);
+                continue;
+            }
+            return Err(unknown_key(&key, properties, place));
+        };
+        if value.is_null() {
+            continue;
+        }
+        normalise(&mut value, property, root, &join(place, &name))?;
+        if object.insert(name, value).is_some() {
+            return Err(Error::invalid(format!(
+                "{} is given twice, in two spellings",
+                quote(&join(place, &key))
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A map from free keys: the keys stay as they are.
+fn normalise_map(object: &mut Map<String, Value>, schema: &Value, root: &Schema, place: &str) -> Result<()> {
+    let Some(values) = open_values(schema) else {
+        return Ok(());
+    };
+    object
+        .iter_mut()
+        .try_for_each(|(key, value)| normalise(value, values, root, &join(place, key)))
+}
+
+fn open_values(schema: &Value) -> Option<&Value> {
+    schema
+        .get("additionalProperties")
+        .filter(|values| values.is_object() || **values == Value::Bool(true))
+}
+
+fn alternatives(schema: &Value) -> Option<&[Value]> {
+    let found = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
+    found.as_array().map(Vec::as_slice)
+}
+
+fn resolve<'a>(schema: &'a Value, root: &'a Schema) -> &'a Value {
+    let pointer = schema
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(|reference| reference.strip_prefix('#'));
+    pointer
+        .and_then(|pointer| root.as_value().pointer(pointer))
+        .unwrap_or(schema)
+}
+
+fn join(place: &str, key: &str) -> String {
+    if place.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{place}.{key}")
+    }
+}
+
+fn unknown_key(key: &str, properties: &Map<String, Value>, place: &str) -> Error {
+    let names = properties.keys().map(String::as_str);
+    let hint = match nearest(&snake_case(key), names.clone()) {
+        Some(near) => format!("did you mean `{near}`? Known here: {}", listed(names)),
+        None => format!("known here: {}", listed(names)),
+    };
+    Error::invalid(format!("there is no {}", quote(&join(place, key)))).hint(hint)
+}
+
+fn wrong_shape(error: &serde_path_to_error::Error<serde_json::Error>, schema: &Schema) -> Error {
+    let place = error.path().to_string();
+    let problem = match place.as_str() {
+        "." => error.inner().to_string(),
+        place => format!("{}: {}", quote(place), error.inner()),
+    };
+    Error::invalid(problem).hint(format!("the right shape: {}", outline(schema)))
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+/// The shape of an object on one line: `{path: string, limit?: integer}`.
+pub fn outline(schema: &Schema) -> String {
+    outline_of(schema.as_value(), schema, 0)
+}
+
+fn outline_of(schema: &Value, root: &Schema, depth: usize) -> String {
+    let schema = resolve(schema, root);
+    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+        return values
+            .iter()
+            .filter(|value| !value.is_null())
+            .map(Value::to_string)
+            .collect::<Vec<_>>()
+            .join(" | ");
+    }
+    if let Some(constant) = schema.get("const") {
+        return constant.to_string();
+    }
+    if let Some(variants) = alternatives(schema) {
+        let shown = variants.iter().filter(|variant| variant["type"] != "null");
+        return shown
+            .map(|variant| outline_of(variant, root, depth))
+            .collect::<Vec<_>>()
+            .join(" | ");
+    }
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return type_name(schema, root, depth);
+    };
+    if depth > 2 {
+        return "object".to_owned();
+    }
+    let required = |name: &String| {
+        schema["required"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|one| one == name))
+    };
+    let shown = properties.iter().map(|(name, property)| {
+        format!(
+            "{name}{}: {}",
+            if required(name) { "" } else { "?" },
+            outline_of(property, root, depth + 1)
+        )
+    });
+    format!("{{{}}}", shown.collect::<Vec<_>>().join(", "))
+}
+
+fn type_name(schema: &Value, root: &Schema, depth: usize) -> String {
+    let kind = match &schema["type"] {
+        Value::String(kind) => kind.as_str(),
+        Value::Array(kinds) => kinds
+            .iter()
+            .filter_map(Value::as_str)
+            .find(|kind| *kind != "null")
+            .unwrap_or("any"),
+        _ => "any",
+    };
+    match schema.get("items") {
+        Some(item) if kind == "array" => format!("[{}]", outline_of(item, root, depth + 1)),
+        _ => kind.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        file_path: String,
+        #[serde(default)]
+        max_files: Option<u32>,
+        #[serde(default)]
+        is_deep: bool,
+        #[serde(default)]
+        env: BTreeMap<String, String>,
+        #[serde(default)]
+        items: Vec<Item>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Item {
+        old_text: String,
+    }
+
+    #[test]
+    fn both_spellings_are_read_and_free_keys_stay() {
+        let value = json!({"filePath": "a", "maxFiles": 3, "isDeep": null, "env": {"someKey": "v"}, "items": [{"oldText": "x"}]});
+        let sample: Sample = from_value(value).unwrap();
+        assert_eq!(sample.max_files, Some(3));
+        assert!(!sample.is_deep);
+        assert_eq!(sample.env["someKey"], "v");
+        assert_eq!(sample.items[0].old_text, "x");
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest_name() {
+        let error = from_value::<Sample>(json!({"file_path": "a", "items": [{"old_txt": "x"}]})).unwrap_err();
+        assert_eq!(error.message(), "there is no `items[0].old_txt`");
+        assert_eq!(error.hint_text(), "did you mean `old_text`? Known here: `old_text`");
+    }
+
+    #[test]
+    fn a_wrong_type_shows_the_right_shape() {
+        let error = from_value::<Sample>(json!({"file_path": 3})).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "`file_path`: invalid type: integer `3`, expected a string"
+        );
+        assert_eq!(
+            error.hint_text(),
+            "the right shape: {file_path: string, max_files?: integer, is_deep?: boolean, env?: object, items?: [{old_text: string}]}"
+        );
+    }
+
+    #[test]
+    fn a_key_in_two_spellings_is_refused() {
+        let error = from_value::<Sample>(json!({"file_path": "a", "filePath": "b"})).unwrap_err();
+        assert_eq!(error.message(), "`filePath` is given twice, in two spellings");
+    }
+}

@@ -1,0 +1,1 @@
+//! The wire front doors of Garret: the Model Context Protocol.

@@ -1,0 +1,1 @@
+//! Storages of Garret that do I/O: files in a local directory.

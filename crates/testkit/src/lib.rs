@@ -1,0 +1,1 @@
+//! Conformance suite, reference model, fault injection: what every storage of Garret must pass.

@@ -1,0 +1,1 @@
+//! The workspace: one tree of files, and what may be done there.
