@@ -68,6 +68,8 @@ pub enum Outcome {
         #[serde(skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
     },
+    /// The caller gave up before it ended.
+    Cancelled,
     /// It failed.
     Failed {
         /// The kind of the error.
@@ -174,6 +176,7 @@ fn console_line(event: &Event) -> String {
         Outcome::Done => "done".to_owned(),
         Outcome::Refused { rule: Some(rule) } => format!("refused by {}", printable(rule)),
         Outcome::Refused { rule: None } => "refused".to_owned(),
+        Outcome::Cancelled => "cancelled".to_owned(),
         Outcome::Failed { kind } => format!("failed: {kind}"),
     };
     let path = event.path.as_deref().unwrap_or("-");

@@ -1,0 +1,89 @@
+//! Operations that somebody must agree to first.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use garret_core::{Actor, Error, ErrorKind, Result};
+
+use crate::Workspace;
+
+/// What an [`Approver`] is asked.
+#[derive(Debug, Clone)]
+pub struct ApprovalRequest {
+    /// The workspace's name.
+    pub workspace: String,
+    /// The operation, by the canonical name of its tool.
+    pub operation: &'static str,
+    /// The path, where one is concerned.
+    pub path: Option<String>,
+    /// Who wants it.
+    pub actor: Actor,
+}
+
+/// What an [`Approver`] answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approval {
+    /// This once.
+    Allow,
+    /// This operation from now on, while the workspace is open.
+    AllowForSession,
+    /// No, for this reason; the model is told.
+    Deny {
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// Answers for the tools that the policy lists under `require_approval`.
+#[async_trait]
+pub trait Approver: Send + Sync + fmt::Debug {
+    /// Answers one request. The operation waits for it.
+    async fn ask(&self, request: ApprovalRequest) -> Approval;
+}
+
+impl Workspace {
+    /// Asks where a policy says so; a refusal is `denied` with the reason.
+    pub(crate) async fn approve(&self, operation: &'static str, path: Option<&str>) -> Result<()> {
+        let asks = self
+            .view
+            .layers
+            .iter()
+            .any(|layer| layer.rules.needs_approval(operation));
+        if !asks
+            || self
+                .shared
+                .approved
+                .lock()
+                .expect("no holder panics")
+                .contains(operation)
+        {
+            return Ok(());
+        }
+        let Some(approver) = &self.shared.approver else {
+            return Err(refused(operation, "and nobody is here to give it")
+                .hint("attach an approver, or take the tool off `require_approval`"));
+        };
+        let request = ApprovalRequest {
+            workspace: self.name().to_owned(),
+            operation,
+            path: path.map(str::to_owned),
+            actor: self.actor().clone(),
+        };
+        match approver.ask(request).await {
+            Approval::Allow => Ok(()),
+            Approval::AllowForSession => {
+                self.shared.approved.lock().expect("no holder panics").insert(operation);
+                Ok(())
+            }
+            Approval::Deny { reason } => {
+                Err(refused(operation, &format!("and it was refused: {reason}"))
+                    .hint("do it another way, or ask for it"))
+            }
+        }
+    }
+}
+
+fn refused(operation: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Denied, format!("`{operation}` needs approval, {why}"))
+        .rule(format!("require_approval = {operation}"))
+}

@@ -1,0 +1,127 @@
+//! Copying files and directories.
+
+use garret_core::{Access, Entry, EntryKind, Error, ErrorKind, Follow, Mutation, Result, StatOptions, WsPath};
+
+use crate::admit::{Names, Target};
+use crate::{TransferOptions, Transferred, Workspace};
+
+impl Workspace {
+    /// Copies a file, or a directory with everything below it, as one change. Links are copied as links.
+    pub async fn copy(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
+        self.operate("copy", Some(src), |_| 0, self.copy_entry(src, dest, options))
+            .await
+    }
+
+    async fn copy_entry(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
+        let from = self.admit(src, Names::Content, &[Access::Read]).await?;
+        let to = self.admit(dest, Names::Entry, &[Access::Write]).await?;
+        let real = Target {
+            real: self.storage().resolve(&from.real).await?,
+            ..from.clone()
+        };
+        let (mutations, files) = match self.kind_of(&real).await? {
+            EntryKind::Directory => self.plan_tree(&real, &to, options).await?,
+            _ => (vec![copy_file(real.real, to.real, options)], 1),
+        };
+        let is_tree = mutations.len() > 1 || matches!(mutations[0], Mutation::MakeDir { .. });
+        let applied = self.commit(mutations, from.follow).await?;
+        let version = applied[0].version.clone().filter(|_| !is_tree);
+        Ok(Transferred {
+            src: from.shown.to_string(),
+            dest: to.shown.to_string(),
+            files,
+            version,
+        })
+    }
+
+    /// The mutations that make a copy of a directory, and how many files it has.
+    async fn plan_tree(&self, from: &Target, to: &Target, options: TransferOptions) -> Result<(Vec<Mutation>, u64)> {
+        if to.real.is_within(&from.real) {
+            return Err(
+                Error::invalid(format!("{} cannot be copied into itself", from.shown.quoted())).at(&from.shown),
+            );
+        }
+        self.check_free(to, options).await?;
+        let entries = self.entries_below(&from.real, from.follow).await?;
+        self.check_subtree(&entries, &[Access::Read])?;
+        let mut mutations = vec![Mutation::MakeDir {
+            path: to.real.clone(),
+            parents: true,
+        }];
+        for entry in &entries {
+            let path = self.openable(entry)?;
+            let copy = path
+                .relative_to(&from.real)
+                .expect("it was listed below")
+                .below(&to.real)?;
+            self.check_rules(&copy, &[Access::Write])?;
+            mutations.push(self.plan_entry(entry.kind, path, copy, from.follow).await?);
+        }
+        let files = entries.iter().filter(|entry| entry.kind == EntryKind::File).count() as u64;
+        Ok((mutations, files))
+    }
+
+    async fn plan_entry(&self, kind: EntryKind, from: &WsPath, to: WsPath, follow: Follow) -> Result<Mutation> {
+        match kind {
+            EntryKind::Directory => Ok(Mutation::MakeDir {
+                path: to,
+                parents: true,
+            }),
+            EntryKind::File => Ok(copy_file(from.clone(), to, TransferOptions { overwrite: false })),
+            EntryKind::Symlink => {
+                let stat = self
+                    .storage()
+                    .stat(
+                        from,
+                        StatOptions {
+                            follow,
+                            with_version: false,
+                        },
+                    )
+                    .await?;
+                Ok(Mutation::Symlink {
+                    path: to,
+                    target: stat.target.unwrap_or_default(),
+                })
+            }
+            EntryKind::Other => {
+                let message = format!("{} is a special file and cannot be copied", self.shown(from).quoted());
+                Err(Error::new(ErrorKind::Unsupported, message).at(&self.shown(from)))
+            }
+        }
+    }
+
+    /// Refuses a destination that is taken: a directory is only copied to a new place, or onto an empty directory.
+    async fn check_free(&self, to: &Target, options: TransferOptions) -> Result<()> {
+        match self.kind_of(to).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) if !options.overwrite => {
+                Err(Error::already_exists(&to.shown).hint("pass `overwrite: true` to replace it"))
+            }
+            Ok(EntryKind::Directory) if self.entries_below(&to.real, to.follow).await?.is_empty() => Ok(()),
+            Ok(EntryKind::Directory) => Err(Error::not_empty(&to.shown).hint("remove it first, or copy to a new name")),
+            Ok(_) => Err(Error::not_a_directory(&to.shown)),
+        }
+    }
+
+    fn openable<'a>(&self, entry: &'a Entry) -> Result<&'a WsPath> {
+        entry.path.as_path().ok_or_else(|| {
+            let shown = self.shown_entry(&entry.path).shown();
+            let message = format!(
+                "{} is a name that is not UTF-8 and cannot be copied",
+                garret_core::path::quote(&shown)
+            );
+            Error::new(ErrorKind::Unsupported, message).at_text(shown)
+        })
+    }
+}
+
+fn copy_file(from: WsPath, to: WsPath, options: TransferOptions) -> Mutation {
+    Mutation::Copy {
+        from,
+        to,
+        overwrite: options.overwrite,
+        parents: true,
+    }
+}

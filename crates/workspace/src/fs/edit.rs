@@ -1,0 +1,125 @@
+//! Editing: exact replacements in one file, all or none.
+
+use bytes::Bytes;
+use garret_core::{Access, Error, ErrorKind, Mutation, Precondition, ReadResult, Result, Version};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::admit::{Names, Target};
+use crate::text::edit::{Edit, apply_edits};
+use crate::text::{Class, EditError};
+use crate::{Workspace, text};
+
+/// How often a change is worked out again because somebody else was faster.
+pub(crate) const ATTEMPTS: usize = 20;
+
+/// How to edit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EditOptions {
+    /// What must hold.
+    pub precondition: Precondition,
+    /// Whether the edit is only tried.
+    pub dry_run: bool,
+}
+
+/// A file that was edited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Edited {
+    /// The file.
+    pub path: String,
+    /// Its version now.
+    #[schemars(with = "Option<String>")]
+    pub version: Option<Version>,
+    /// Its size now; of a trial, the size it would have.
+    pub size: u64,
+    /// How many places were replaced.
+    pub replacements: usize,
+    /// The difference as a unified diff, where the file is text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// Set where nothing was written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+impl Workspace {
+    /// Applies the edits in order, each on the result of the one before, as one change. Without a precondition, an edit that somebody
+    /// else's write overtook is worked out again on the new content.
+    pub async fn edit(&self, path: &str, edits: &[Edit], options: EditOptions) -> Result<Edited> {
+        let moved = |edited: &Edited| edited.size;
+        self.operate("edit_file", Some(path), moved, self.edit_file(path, edits, &options))
+            .await
+    }
+
+    async fn edit_file(&self, path: &str, edits: &[Edit], options: &EditOptions) -> Result<Edited> {
+        let target = self.admit(path, Names::Content, &[Access::Read, Access::Write]).await?;
+        let mut attempt = 1;
+        loop {
+            match self.try_edit(&target, edits, options).await {
+                Err(error) if is_overtaken(&error, &options.precondition) && attempt < ATTEMPTS => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_edit(&self, target: &Target, edits: &[Edit], options: &EditOptions) -> Result<Edited> {
+        let before = self.read_whole(target).await?;
+        let edited = apply_edits(&before.bytes, edits).map_err(|error| edit_error(&error, target))?;
+        let content = Bytes::from(edited.content);
+        let outcome = Edited {
+            path: target.shown.to_string(),
+            version: Some(before.version.clone()),
+            size: content.len() as u64,
+            replacements: edited.replacements,
+            diff: text::diff::unified(target.shown.as_str(), &before.bytes, &content),
+            dry_run: options.dry_run,
+        };
+        if options.dry_run {
+            options.precondition.check(&target.shown, Some(&before.version))?;
+            return Ok(outcome);
+        }
+        let mutation = rewrite(target, content, &before, &options.precondition);
+        let applied = self.commit(vec![mutation], target.follow).await?;
+        Ok(Edited {
+            version: applied[0].version.clone(),
+            ..outcome
+        })
+    }
+}
+
+/// Puts back what was worked out from `before`, on the caller's version, or on that of `before`.
+fn rewrite(target: &Target, content: Bytes, before: &ReadResult, wanted: &Precondition) -> Mutation {
+    let precondition = match wanted {
+        Precondition::Any => Precondition::Version(before.version.clone()),
+        wanted => wanted.clone(),
+    };
+    Mutation::Write {
+        path: target.real.clone(),
+        content,
+        precondition,
+        mode: None,
+        parents: false,
+    }
+}
+
+/// Whether the change lost a race that it may run again.
+pub(crate) fn is_overtaken(error: &Error, precondition: &Precondition) -> bool {
+    error.kind() == ErrorKind::Conflict && *precondition == Precondition::Any
+}
+
+fn edit_error(error: &EditError, target: &Target) -> Error {
+    Error::new(kind(error.class()), error.to_string())
+        .at(&target.shown)
+        .hint(error.hint())
+}
+
+/// The kind of error for a failure of a text operation.
+pub(crate) fn kind(class: Class) -> ErrorKind {
+    match class {
+        Class::Invalid => ErrorKind::Invalid,
+        Class::NotFound => ErrorKind::NotFound,
+        Class::AlreadyExists => ErrorKind::AlreadyExists,
+        Class::Unsupported => ErrorKind::Unsupported,
+        Class::TooLarge => ErrorKind::TooLarge,
+    }
+}

@@ -1,0 +1,40 @@
+//! Making directories.
+
+use garret_core::{Access, Mutation, Result};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Workspace;
+use crate::admit::Names;
+
+/// A directory that was made, or was there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Made {
+    /// The directory.
+    pub path: String,
+    /// Whether it was not there before.
+    pub created: bool,
+}
+
+impl Workspace {
+    /// Makes a directory. With `parents`, what is missing above is made too, and an existing directory is fine.
+    pub async fn make_dir(&self, path: &str, parents: bool) -> Result<Made> {
+        let work = async {
+            let target = self.admit(path, Names::Content, &[Access::Write]).await?;
+            let applied = self
+                .commit(
+                    vec![Mutation::MakeDir {
+                        path: target.real,
+                        parents,
+                    }],
+                    target.follow,
+                )
+                .await?;
+            Ok(Made {
+                path: target.shown.to_string(),
+                created: applied[0].created,
+            })
+        };
+        self.operate("mkdir", Some(path), |_| 0, work).await
+    }
+}

@@ -1,0 +1,45 @@
+//! The file operations, once for all storages. The results are data in the shape that every front door shows.
+
+mod copy;
+mod edit;
+mod list;
+mod make;
+mod patch;
+mod read;
+mod remove;
+mod rename;
+mod stat;
+mod subtree;
+mod write;
+
+use garret_core::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use crate::text::edit::Edit;
+pub use edit::{EditOptions, Edited};
+pub use list::{ListRequest, Listed, ListedEntry};
+pub use make::Made;
+pub use patch::{PatchOptions, Patched, PatchedFile};
+pub use read::{FileContent, ReadRange, ReadRequest, Unit};
+pub use remove::{RemoveOptions, Removed};
+pub use rename::{TransferOptions, Transferred};
+pub use stat::{Existence, FileStat};
+pub use write::{AppendOptions, WriteOptions, Written};
+
+/// How content is written as text.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Encoding {
+    /// The text itself.
+    #[default]
+    #[serde(rename = "utf-8", alias = "utf8", alias = "text")]
+    Utf8,
+    /// Bytes as base64.
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+/// A time as every front door shows it: RFC 3339, to the microsecond.
+pub(crate) fn shown_time(time: Option<Timestamp>) -> Option<String> {
+    time.map(|time| format!("{time:.6}"))
+}

@@ -1,0 +1,241 @@
+//! Applying a unified diff to several files as one change.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use garret_core::{Access, Error, ErrorKind, Mutation, Precondition, ReadResult, Result};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Workspace;
+use crate::admit::{Names, Target};
+use crate::fs::edit::{ATTEMPTS, is_overtaken, kind};
+use crate::text::patch::{Action, FilePatch, Patch, PatchError, apply_file, parse};
+
+/// How to apply a patch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PatchOptions {
+    /// Whether the patch is only tried.
+    pub dry_run: bool,
+}
+
+/// What a patch did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Patched {
+    /// The files in the order of the patch.
+    pub files: Vec<PatchedFile>,
+    /// Set where nothing was written.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// What a patch did to one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PatchedFile {
+    /// The file; of a rename, its new name.
+    pub path: String,
+    /// `create`, `modify`, `delete`, `rename` or `copy`.
+    pub action: &'static str,
+    /// The name before, of a rename or copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old_path: Option<String>,
+    /// Lines added.
+    pub added: usize,
+    /// Lines removed.
+    pub removed: usize,
+}
+
+/// One file of the patch, worked out and not yet written.
+struct Planned {
+    action: Action,
+    from: Option<(Target, ReadResult)>,
+    to: Option<Target>,
+    content: Option<Bytes>,
+    mode: Option<u32>,
+    has_hunks: bool,
+    summary: PatchedFile,
+}
+
+impl Workspace {
+    /// Applies a unified diff: every file of it, or none. What somebody else's write overtook is worked out again.
+    pub async fn apply_patch(&self, diff: &str, options: PatchOptions) -> Result<Patched> {
+        self.operate(
+            "apply_patch",
+            None,
+            |_| diff.len() as u64,
+            self.patch_files(diff, options),
+        )
+        .await
+    }
+
+    async fn patch_files(&self, diff: &str, options: PatchOptions) -> Result<Patched> {
+        let patch = parse(diff.as_bytes()).map_err(|error| patch_error(&error))?;
+        let mut attempt = 1;
+        loop {
+            match self.try_patch(&patch, options).await {
+                Err(error) if is_overtaken(&error, &Precondition::Any) && attempt < ATTEMPTS => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_patch(&self, patch: &Patch, options: PatchOptions) -> Result<Patched> {
+        let mut planned = Vec::with_capacity(patch.files.len());
+        for file in &patch.files {
+            planned.push(self.plan_file(file).await?);
+        }
+        let files = planned.iter().map(|file| file.summary.clone()).collect();
+        if !options.dry_run {
+            let targets = planned
+                .iter()
+                .flat_map(|file| file.from.iter().map(|(from, _)| from).chain(&file.to));
+            let follow = targets.map(|target| target.follow).next().unwrap_or_default();
+            self.commit(mutations(planned), follow).await?;
+        }
+        Ok(Patched {
+            files,
+            dry_run: options.dry_run,
+        })
+    }
+
+    /// Reads the file and works out what becomes of it.
+    async fn plan_file(&self, file: &FilePatch) -> Result<Planned> {
+        let from = self.patch_source(file).await?;
+        let applied = apply_file(from.as_ref().map(|(_, before)| before.bytes.as_ref()), file)
+            .map_err(|error| patch_error(&error))?;
+        let to = match (file.action, &from) {
+            (Action::Delete, _) => None,
+            (Action::Modify, Some((target, _))) => Some(target.clone()),
+            _ => Some(
+                self.admit(file.path(), Names::Content, &[Access::Read, Access::Write])
+                    .await?,
+            ),
+        };
+        let old_path = from.as_ref().map(|(target, _)| target.shown.to_string());
+        let path = to.as_ref().map(|target| target.shown.to_string()).or(old_path.clone());
+        let (action, moved) = action_name(file.action);
+        let summary = PatchedFile {
+            path: path.unwrap_or_default(),
+            action,
+            old_path: old_path.filter(|_| moved),
+            added: applied.added,
+            removed: applied.removed,
+        };
+        let content = applied.content.map(Bytes::from);
+        Ok(Planned {
+            action: file.action,
+            from,
+            to,
+            content,
+            mode: file.new_mode,
+            has_hunks: !file.hunks.is_empty(),
+            summary,
+        })
+    }
+
+    /// The file that the patch speaks of, where it is there; of two names, the one that exists.
+    async fn patch_source(&self, file: &FilePatch) -> Result<Option<(Target, ReadResult)>> {
+        let names = match file.action {
+            Action::Rename | Action::Copy => [file.old_path.as_deref(), None],
+            Action::Create | Action::Modify | Action::Delete => [Some(file.path()), file.alternate_path()],
+        };
+        for name in names.into_iter().flatten() {
+            let target = self.admit(name, Names::Content, &[Access::Read, Access::Write]).await?;
+            match self.read_whole(&target).await {
+                Ok(before) => return Ok(Some((target, before))),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn action_name(action: Action) -> (&'static str, bool) {
+    match action {
+        Action::Create => ("create", false),
+        Action::Modify => ("modify", false),
+        Action::Delete => ("delete", false),
+        Action::Rename => ("rename", true),
+        Action::Copy => ("copy", true),
+    }
+}
+
+/// The mutations that do what was planned. Files that go, go first, so that another can take their name; a rename is a rename, unless
+/// its new name is one that another file of the patch gives up.
+fn mutations(planned: Vec<Planned>) -> Vec<Mutation> {
+    let given_up: HashSet<_> = planned
+        .iter()
+        .filter(|file| matches!(file.action, Action::Delete | Action::Rename))
+        .filter_map(|file| file.from.as_ref().map(|(target, _)| target.real.clone()))
+        .collect();
+    let (mut first, mut then) = (Vec::new(), Vec::new());
+    for file in planned {
+        let swaps = file.to.as_ref().is_some_and(|to| given_up.contains(&to.real));
+        match (file.action, file.from, file.to) {
+            (Action::Delete, Some((from, before)), _) => first.push(remove(&from, &before)),
+            (Action::Rename, Some((from, before)), Some(to)) if swaps => {
+                first.push(remove(&from, &before));
+                then.push(write(to, file.content, Precondition::Absent, file.mode.or(before.mode)));
+            }
+            (Action::Rename, Some((from, before)), Some(to)) => {
+                if file.has_hunks || file.mode.is_some() {
+                    first.push(write(
+                        from.clone(),
+                        file.content,
+                        Precondition::Version(before.version),
+                        file.mode,
+                    ));
+                }
+                then.push(Mutation::Rename {
+                    from: from.real,
+                    to: to.real,
+                    overwrite: false,
+                    parents: true,
+                });
+            }
+            (Action::Modify, Some((_, before)), Some(to)) => {
+                then.push(write(
+                    to,
+                    file.content,
+                    Precondition::Version(before.version),
+                    file.mode,
+                ));
+            }
+            (Action::Copy, Some((_, before)), Some(to)) => {
+                then.push(write(to, file.content, Precondition::Absent, file.mode.or(before.mode)));
+            }
+            (_, _, Some(to)) => then.push(write(to, file.content, Precondition::Absent, file.mode)),
+            (_, _, None) => {}
+        }
+    }
+    first.into_iter().chain(then).collect()
+}
+
+fn write(target: Target, content: Option<Bytes>, precondition: Precondition, mode: Option<u32>) -> Mutation {
+    let content = content.expect("only a deleted file has no content");
+    Mutation::Write {
+        path: target.real,
+        content,
+        precondition,
+        mode,
+        parents: true,
+    }
+}
+
+fn remove(target: &Target, before: &ReadResult) -> Mutation {
+    let precondition = Precondition::Version(before.version.clone());
+    Mutation::Remove {
+        path: target.real.clone(),
+        recursive: false,
+        precondition,
+    }
+}
+
+fn patch_error(error: &PatchError) -> Error {
+    let wrong = Error::new(kind(error.class()), error.to_string()).hint(error.hint());
+    match error.path() {
+        Some(path) => wrong.at_text(path),
+        None => wrong,
+    }
+}

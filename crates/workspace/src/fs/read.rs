@@ -1,0 +1,373 @@
+//! Reading: whole, a window of lines, or a range of bytes.
+//!
+//! A window is found by reading pieces in order, so that a page of a large file costs memory for the page alone.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use garret_core::{Access, Error, ErrorKind, ReadOptions, ReadResult, Result, Version};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::admit::{Names, Target};
+use crate::{Encoding, Workspace};
+
+const PIECE: u64 = 1 << 20;
+
+/// What `offset` and `limit` count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Lines.
+    #[default]
+    Lines,
+    /// Bytes.
+    Bytes,
+}
+
+/// Which part of a file is wanted, and how.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// What `offset` and `limit` count.
+    pub unit: Unit,
+    /// How many are skipped.
+    pub offset: u64,
+    /// The most that are returned.
+    pub limit: Option<u64>,
+    /// How the content is returned; text where it is UTF-8 and base64 where not, if left open.
+    pub encoding: Option<Encoding>,
+    /// The most bytes that are returned, whatever the limit; the rest is another page.
+    pub max_bytes: Option<u64>,
+}
+
+/// The part of a file that was returned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ReadRange {
+    /// What `start` and `end` count.
+    pub unit: Unit,
+    /// The first that is there.
+    pub start: u64,
+    /// The first that is not.
+    pub end: u64,
+}
+
+/// The content of a file, or a part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FileContent {
+    /// The file.
+    pub path: String,
+    /// Its content, in `encoding`.
+    pub content: String,
+    /// How `content` is written.
+    pub encoding: Encoding,
+    /// The version that the content belongs to; a token for `if_version`.
+    #[schemars(with = "String")]
+    pub version: Version,
+    /// The size of the whole file in bytes.
+    pub size: u64,
+    /// The part returned, where it is not the whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<ReadRange>,
+    /// The `offset` of the next page, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+    /// Whether the content reaches the end of the file.
+    pub eof: bool,
+    /// Whether the only line returned is cut because it is longer than a page.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub line_cut: bool,
+}
+
+/// Bytes of a file before they become text.
+struct Window {
+    bytes: Bytes,
+    size: u64,
+    version: Version,
+    end: u64,
+    eof: bool,
+    line_cut: bool,
+}
+
+impl Workspace {
+    /// Reads a file, whole or a part.
+    pub async fn read(&self, path: &str, request: ReadRequest) -> Result<FileContent> {
+        let moved = |content: &FileContent| content.content.len() as u64;
+        self.operate("read_file", Some(path), moved, self.read_part(path, &request))
+            .await
+    }
+
+    /// Reads a whole file as bytes, with its version.
+    pub async fn read_bytes(&self, path: &str) -> Result<ReadResult> {
+        let moved = |result: &ReadResult| result.bytes.len() as u64;
+        let work = async {
+            self.read_whole(&self.admit(path, Names::Content, &[Access::Read]).await?)
+                .await
+        };
+        self.operate("read_file", Some(path), moved, work).await
+    }
+
+    async fn read_part(&self, path: &str, request: &ReadRequest) -> Result<FileContent> {
+        let target = self.admit(path, Names::Content, &[Access::Read]).await?;
+        let is_whole = request.offset == 0 && request.limit.is_none() && request.max_bytes.is_none();
+        let window = match request.unit {
+            _ if is_whole => self.whole_window(&target).await?,
+            Unit::Bytes => self.byte_window(&target, request).await?,
+            Unit::Lines => self.line_window(&target, request).await?,
+        };
+        let is_all = request.offset == 0 && window.eof;
+        let range = ReadRange {
+            unit: request.unit,
+            start: request.offset,
+            end: window.end,
+        };
+        let (content, encoding) = encode(&window.bytes, request.encoding, &target)?;
+        Ok(FileContent {
+            path: target.shown.to_string(),
+            content,
+            encoding,
+            version: window.version,
+            size: window.size,
+            range: (!is_all).then_some(range),
+            next_offset: (!window.eof).then_some(window.end),
+            eof: window.eof,
+            line_cut: window.line_cut,
+        })
+    }
+
+    pub(crate) async fn read_whole(&self, target: &Target) -> Result<ReadResult> {
+        let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_read_bytes());
+        let options = ReadOptions {
+            range: None,
+            follow: target.follow,
+            max_bytes: limits.min(),
+        };
+        self.storage().read(&target.real, options).await
+    }
+
+    async fn whole_window(&self, target: &Target) -> Result<Window> {
+        let whole = self.read_whole(target).await?;
+        Ok(Window {
+            end: 0,
+            eof: true,
+            line_cut: false,
+            bytes: whole.bytes,
+            size: whole.size,
+            version: whole.version,
+        })
+    }
+
+    fn page_bytes(&self, request: &ReadRequest) -> u64 {
+        let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_read_bytes());
+        limits.chain(request.max_bytes).min().unwrap_or(u64::MAX)
+    }
+
+    async fn byte_window(&self, target: &Target, request: &ReadRequest) -> Result<Window> {
+        let length = request.limit.unwrap_or(u64::MAX).min(self.page_bytes(request));
+        let range = request.offset..request.offset.saturating_add(length);
+        let options = ReadOptions {
+            range: Some(range),
+            follow: target.follow,
+            max_bytes: None,
+        };
+        let read = self.storage().read(&target.real, options).await?;
+        let end = request.offset + read.bytes.len() as u64;
+        Ok(Window {
+            end,
+            eof: end >= read.size,
+            line_cut: false,
+            bytes: read.bytes,
+            size: read.size,
+            version: read.version,
+        })
+    }
+
+    /// Reads piece after piece; where the file changes in between, begins again, a few times.
+    async fn line_window(&self, target: &Target, request: &ReadRequest) -> Result<Window> {
+        for _ in 0..5 {
+            if let Some(window) = self.try_line_window(target, request).await? {
+                return Ok(window);
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            format!("{} changes faster than it can be read", target.shown.quoted()),
+        )
+        .at(&target.shown))
+    }
+
+    async fn try_line_window(&self, target: &Target, request: &ReadRequest) -> Result<Option<Window>> {
+        let mut lines = LineWindow::new(request, self.page_bytes(request));
+        let mut first: Option<Version> = None;
+        let mut at = 0;
+        loop {
+            let options = ReadOptions {
+                range: Some(at..at + PIECE),
+                follow: target.follow,
+                max_bytes: None,
+            };
+            let piece = self.storage().read(&target.real, options).await?;
+            if first.get_or_insert_with(|| piece.version.clone()) != &piece.version {
+                return Ok(None);
+            }
+            at += piece.bytes.len() as u64;
+            let is_last = at >= piece.size || piece.bytes.is_empty();
+            let is_full = lines.feed(&piece.bytes);
+            if is_full || is_last {
+                return Ok(Some(lines.finish(piece.size, piece.version, is_last && !is_full)));
+            }
+        }
+    }
+}
+
+/// Picks a window of lines out of pieces.
+struct LineWindow {
+    skip: u64,
+    wanted: u64,
+    max_bytes: usize,
+    offset: u64,
+    taken: u64,
+    bytes: Vec<u8>,
+    /// Where the last whole line ends.
+    whole: usize,
+    overflowed: bool,
+}
+
+impl LineWindow {
+    fn new(request: &ReadRequest, max_bytes: u64) -> Self {
+        Self {
+            skip: request.offset,
+            wanted: request.limit.unwrap_or(u64::MAX),
+            max_bytes: usize::try_from(max_bytes).unwrap_or(usize::MAX),
+            offset: request.offset,
+            taken: 0,
+            bytes: Vec::new(),
+            whole: 0,
+            overflowed: false,
+        }
+    }
+
+    /// Takes a piece; true where the window is full and something lies behind it.
+    fn feed(&mut self, mut piece: &[u8]) -> bool {
+        while !piece.is_empty() {
+            if self.taken == self.wanted {
+                return true;
+            }
+            let end = memchr::memchr(b'\n', piece).map(|newline| newline + 1);
+            let (line, rest) = piece.split_at(end.unwrap_or(piece.len()));
+            piece = rest;
+            if self.skip > 0 {
+                self.skip -= u64::from(end.is_some());
+                continue;
+            }
+            if self.bytes.len() + line.len() > self.max_bytes {
+                self.overflow(line);
+                return true;
+            }
+            self.bytes.extend_from_slice(line);
+            if end.is_some() {
+                self.taken += 1;
+                self.whole = self.bytes.len();
+            }
+        }
+        false
+    }
+
+    /// The page is full: it ends with its last whole line, or, where it has none, within the line.
+    fn overflow(&mut self, line: &[u8]) {
+        self.overflowed = true;
+        if self.taken > 0 {
+            self.bytes.truncate(self.whole);
+            return;
+        }
+        let room = self.max_bytes - self.bytes.len();
+        self.bytes.extend_from_slice(&line[..room]);
+        let cut = self.bytes.len() - cut_character(&self.bytes);
+        self.bytes.truncate(cut);
+    }
+
+    fn finish(self, size: u64, version: Version, eof: bool) -> Window {
+        let line_cut = self.overflowed && self.taken == 0;
+        let has_rest = !self.overflowed && self.bytes.len() > self.whole;
+        let end = self.offset + self.taken + u64::from(line_cut || has_rest);
+        Window {
+            bytes: self.bytes.into(),
+            size,
+            version,
+            end,
+            eof,
+            line_cut,
+        }
+    }
+}
+
+/// How many bytes at the end are the beginning of a character that is cut off.
+fn cut_character(bytes: &[u8]) -> usize {
+    let tail = bytes.utf8_chunks().last();
+    tail.map_or(0, |chunk| {
+        if chunk.invalid().len() < 4 {
+            chunk.invalid().len()
+        } else {
+            0
+        }
+    })
+}
+
+fn encode(bytes: &Bytes, wanted: Option<Encoding>, target: &Target) -> Result<(String, Encoding)> {
+    match (wanted, std::str::from_utf8(bytes)) {
+        (Some(Encoding::Base64), _) | (None, Err(_)) => Ok((STANDARD.encode(bytes), Encoding::Base64)),
+        (_, Ok(text)) => Ok((text.to_owned(), Encoding::Utf8)),
+        (Some(Encoding::Utf8), Err(_)) => {
+            let message = format!("{} is not UTF-8 text", target.shown.quoted());
+            Err(Error::invalid(message)
+                .at(&target.shown)
+                .hint("read it with `encoding: \"base64\"`"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(text: &str, offset: u64, limit: Option<u64>, max_bytes: u64) -> (String, u64, bool, bool) {
+        let request = ReadRequest {
+            offset,
+            limit,
+            ..ReadRequest::default()
+        };
+        let mut lines = LineWindow::new(&request, max_bytes);
+        let full = text.as_bytes().chunks(3).any(|piece| lines.feed(piece));
+        let window = lines.finish(text.len() as u64, Version::new("v"), !full);
+        (
+            String::from_utf8(window.bytes.to_vec()).unwrap(),
+            window.end,
+            window.eof,
+            window.line_cut,
+        )
+    }
+
+    #[test]
+    fn a_window_of_lines_keeps_their_endings() {
+        assert_eq!(window("a\r\nb\nc", 1, Some(1), 100), ("b\n".into(), 2, false, false));
+        assert_eq!(window("a\r\nb\nc", 1, None, 100), ("b\nc".into(), 3, true, false));
+    }
+
+    #[test]
+    fn a_window_that_ends_at_the_last_newline_is_the_end() {
+        assert_eq!(window("a\nb\n", 0, Some(2), 100), ("a\nb\n".into(), 2, true, false));
+        assert_eq!(window("a\nb\n", 5, None, 100), (String::new(), 5, true, false));
+    }
+
+    #[test]
+    fn a_full_page_ends_with_a_whole_line() {
+        assert_eq!(
+            window("aaaa\nbbbb\ncccc\n", 0, None, 12),
+            ("aaaa\nbbbb\n".into(), 2, false, false)
+        );
+    }
+
+    #[test]
+    fn a_line_longer_than_a_page_is_cut_between_characters() {
+        assert_eq!(window("ééé\nx\n", 0, None, 3), ("é".into(), 1, false, true));
+    }
+}

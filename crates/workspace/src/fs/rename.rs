@@ -1,0 +1,79 @@
+//! Moving files, links and directories.
+
+use garret_core::{Access, EntryKind, Mutation, Result, Version};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Workspace;
+use crate::admit::{Names, Target};
+use crate::fs::remove::root_is_kept;
+
+/// How to copy or move.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TransferOptions {
+    /// Whether a file at the destination is replaced.
+    pub overwrite: bool,
+}
+
+/// What was copied or moved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Transferred {
+    /// Where it came from.
+    pub src: String,
+    /// Where it is now.
+    pub dest: String,
+    /// How many files arrived; 1 for a single file.
+    pub files: u64,
+    /// The version of a single file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub version: Option<Version>,
+}
+
+impl Workspace {
+    /// Moves an entry, a whole directory too, in one step. Onto itself it changes nothing; into itself it is `invalid`.
+    pub async fn rename(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
+        self.operate("move", Some(src), |_| 0, self.rename_entry(src, dest, options))
+            .await
+    }
+
+    async fn rename_entry(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
+        let from = self.admit(src, Names::Entry, &[Access::Read, Access::Write]).await?;
+        let to = self.admit(dest, Names::Entry, &[Access::Write]).await?;
+        if from.shown.is_root() {
+            return Err(root_is_kept());
+        }
+        let files = self.check_move(&from, &to).await?;
+        let mutation = Mutation::Rename {
+            from: from.real,
+            to: to.real,
+            overwrite: options.overwrite,
+            parents: true,
+        };
+        let applied = self.commit(vec![mutation], from.follow).await?;
+        let version = applied[0].version.clone();
+        Ok(Transferred {
+            src: from.shown.to_string(),
+            dest: to.shown.to_string(),
+            files,
+            version,
+        })
+    }
+
+    /// Checks the rules on everything that a directory takes along, and counts its files.
+    async fn check_move(&self, from: &Target, to: &Target) -> Result<u64> {
+        if self.kind_of(from).await? != EntryKind::Directory {
+            return Ok(1);
+        }
+        let mut entries = self.entries_below(&from.real, from.follow).await?;
+        let files = entries.iter().filter(|entry| entry.kind == EntryKind::File).count() as u64;
+        self.check_subtree(&entries, &[Access::Read, Access::Write])?;
+        for entry in entries.iter_mut().filter(|_| self.is_fenced()) {
+            if let Some(path) = entry.path.as_path().and_then(|path| path.relative_to(&from.real)) {
+                entry.path = path.below(&to.real)?.into();
+            }
+        }
+        self.check_subtree(&entries, &[Access::Write])?;
+        Ok(files)
+    }
+}

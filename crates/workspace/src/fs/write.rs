@@ -1,0 +1,94 @@
+//! Writing and appending.
+
+use bytes::Bytes;
+use garret_core::{Access, Mutation, Precondition, Result, Version};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Workspace;
+use crate::admit::Names;
+
+/// How to write.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// What must hold.
+    pub precondition: Precondition,
+    /// New permission bits; an existing file keeps its own where none are given.
+    pub mode: Option<u32>,
+}
+
+/// How to append.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppendOptions {
+    /// What must hold.
+    pub precondition: Precondition,
+    /// Whether a missing file is made.
+    pub create: bool,
+}
+
+impl Default for AppendOptions {
+    fn default() -> Self {
+        Self {
+            precondition: Precondition::Any,
+            create: true,
+        }
+    }
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Written {
+    /// The file.
+    pub path: String,
+    /// Its version now.
+    #[schemars(with = "Option<String>")]
+    pub version: Option<Version>,
+    /// Its size now.
+    pub size: u64,
+    /// Whether it was not there before.
+    pub created: bool,
+}
+
+impl Workspace {
+    /// Puts `content` at `path`, whole, and makes the directories above. Atomic: a reader sees the old content or the new.
+    pub async fn write(&self, path: &str, content: impl Into<Bytes>, options: WriteOptions) -> Result<Written> {
+        let content = content.into();
+        let size = content.len() as u64;
+        let WriteOptions { precondition, mode } = options;
+        let work = self.put(path, |path| Mutation::Write {
+            path,
+            content,
+            precondition,
+            mode,
+            parents: true,
+        });
+        self.operate("write_file", Some(path), |_| size, work).await
+    }
+
+    /// Puts `content` at the end of `path`. Appends that run at the same time all arrive.
+    pub async fn append(&self, path: &str, content: impl Into<Bytes>, options: AppendOptions) -> Result<Written> {
+        let content = content.into();
+        let size = content.len() as u64;
+        let AppendOptions { precondition, create } = options;
+        let work = self.put(path, |path| Mutation::Append {
+            path,
+            content,
+            precondition,
+            create,
+        });
+        self.operate("append_file", Some(path), |_| size, work).await
+    }
+
+    async fn put(&self, path: &str, mutation: impl FnOnce(garret_core::WsPath) -> Mutation) -> Result<Written> {
+        let target = self.admit(path, Names::Content, &[Access::Write]).await?;
+        let applied = self.commit(vec![mutation(target.real)], target.follow).await?;
+        let applied = applied.into_iter().next().expect("one mutation has one result");
+        let path = target.shown.to_string();
+        Ok(Written {
+            path,
+            version: applied.version,
+            size: applied.size,
+            created: applied.created,
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! One operation from its start to its event: nothing happens in a workspace that leaves none.
+
+use std::time::Duration;
+
+use garret_core::path::quote;
+use garret_core::{Error, Event, Outcome, Result, WsPath};
+
+use crate::Workspace;
+
+/// An operation under way. Ends with one event: by [`Operation::finish`], or, when its future is dropped before that, as cancelled.
+pub(crate) struct Operation<'a> {
+    workspace: &'a Workspace,
+    name: &'static str,
+    path: Option<&'a str>,
+    started: Duration,
+    is_open: bool,
+}
+
+impl Workspace {
+    /// Runs `work` as the operation `name` on `path`: asks for approval where needed, and leaves one event whatever happens.
+    /// `bytes` tells how much content a success moved.
+    pub(crate) async fn operate<T>(
+        &self,
+        name: &'static str,
+        path: Option<&str>,
+        bytes: impl FnOnce(&T) -> u64,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let operation = Operation::start(self, name, path);
+        let result = match self.approve(name, path).await {
+            Ok(()) => work.await,
+            Err(refusal) => Err(refusal),
+        };
+        operation.finish(result, bytes)
+    }
+}
+
+impl<'a> Operation<'a> {
+    fn start(workspace: &'a Workspace, name: &'static str, path: Option<&'a str>) -> Self {
+        let is_open = workspace.shared.events.is_enabled();
+        let started = if is_open {
+            workspace.shared.clock.elapsed()
+        } else {
+            Duration::ZERO
+        };
+        Self {
+            workspace,
+            name,
+            path,
+            started,
+            is_open,
+        }
+    }
+
+    fn finish<T>(mut self, result: Result<T>, bytes: impl FnOnce(&T) -> u64) -> Result<T> {
+        let result = result.map_err(|error| self.workspace.as_seen_here(error.during(self.name)));
+        let moved = result.as_ref().map_or(0, bytes);
+        self.record(Outcome::of(result.as_ref().err()), moved);
+        result
+    }
+
+    fn record(&mut self, outcome: Outcome, bytes: u64) {
+        if !std::mem::take(&mut self.is_open) {
+            return;
+        }
+        let shared = &self.workspace.shared;
+        shared.events.record(&Event {
+            id: shared.ids.next(),
+            at: shared.clock.now(),
+            workspace: shared.name.clone(),
+            actor: self.workspace.actor().clone(),
+            operation: self.name,
+            path: self.path.map(str::to_owned),
+            bytes,
+            duration: shared.clock.elapsed().saturating_sub(self.started),
+            outcome,
+        });
+    }
+}
+
+impl Drop for Operation<'_> {
+    fn drop(&mut self) {
+        self.record(Outcome::Cancelled, 0);
+    }
+}
+
+impl Workspace {
+    /// An error of the storage in the words of this view: paths relative to it.
+    fn as_seen_here(&self, error: Error) -> Error {
+        let base = &self.view.base;
+        if base.is_root() {
+            return error;
+        }
+        let path = error.path().map(|path| relative(path, base));
+        error.map_text(|text| unprefixed(text, base)).renamed(path)
+    }
+}
+
+fn relative(path: &str, base: &WsPath) -> String {
+    let parsed = WsPath::parse(path).ok().and_then(|path| path.relative_to(base));
+    parsed.map_or_else(|| path.to_owned(), |path| path.to_string())
+}
+
+fn unprefixed(text: &str, base: &WsPath) -> String {
+    text.replace(&base.quoted(), &quote("/"))
+        .replace(&format!("`{base}/"), "`")
+}

@@ -1,0 +1,210 @@
+//! How much a workspace may hold.
+//!
+//! What is there is counted once and then followed by what this workspace itself does. Others may write to the same storage, so a count
+//! is not trusted for long, and never for a refusal: before one, everything is counted again. While a quota is set, mutations take turns.
+
+use std::time::Duration;
+
+use futures::lock::{Mutex, MutexGuard};
+use garret_core::{
+    Batch, EntryKind, Error, ErrorKind, FsRules, ListOptions, Mutation, Result, StatOptions, Storage, WsPath,
+};
+
+const TRUSTED_FOR: Duration = Duration::from_secs(30);
+
+/// The limits of one policy, and what is known of the use.
+#[derive(Debug)]
+pub(crate) struct Quota {
+    max_files: Option<u64>,
+    max_bytes: Option<u64>,
+    known: Mutex<Option<Counted>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    usage: Usage,
+    at: Duration,
+}
+
+/// Files and bytes: what is there, or what a batch adds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Usage {
+    files: i64,
+    bytes: i64,
+}
+
+impl Usage {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            files: self.files + other.files,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            files: self.files - other.files,
+            bytes: self.bytes - other.bytes,
+        }
+    }
+}
+
+/// The turn of one batch; what it did is noted when it is done.
+pub(crate) struct Turn<'a> {
+    known: MutexGuard<'a, Option<Counted>>,
+    after: Counted,
+}
+
+impl Turn<'_> {
+    /// Notes that the batch was applied.
+    pub(crate) fn done(mut self) {
+        *self.known = Some(self.after);
+    }
+}
+
+impl Quota {
+    pub(crate) fn of(rules: &FsRules) -> Option<Self> {
+        let (max_files, max_bytes) = (rules.policy().max_files, rules.max_total_bytes());
+        let is_set = max_files.is_some() || max_bytes.is_some();
+        is_set.then(|| Self {
+            max_files,
+            max_bytes,
+            known: Mutex::new(None),
+        })
+    }
+
+    /// Waits for a turn and checks that the batch fits below `base`; `now` is a clock that never goes back.
+    pub(crate) async fn take_turn(
+        &self,
+        storage: &dyn Storage,
+        base: &WsPath,
+        batch: &Batch,
+        now: Duration,
+    ) -> Result<Turn<'_>> {
+        // Taken out for the turn: should the batch fail half known, the next one counts again.
+        let mut known = self.known.lock().await;
+        let added = added_by(storage, base, batch).await?;
+        if let Some(counted) = known
+            .take()
+            .filter(|counted| now.saturating_sub(counted.at) < TRUSTED_FOR)
+        {
+            let after = Counted {
+                usage: counted.usage.plus(added),
+                ..counted
+            };
+            if self.check(added, after.usage).is_ok() {
+                return Ok(Turn { known, after });
+            }
+        }
+        let usage = count_below(storage, base).await?.plus(added);
+        self.check(added, usage)?;
+        Ok(Turn {
+            known,
+            after: Counted { usage, at: now },
+        })
+    }
+
+    /// A batch that adds nothing always fits, so that a full workspace can be cleaned.
+    fn check(&self, added: Usage, after: Usage) -> Result<()> {
+        let over = |limit: Option<u64>, added: i64, after: i64| {
+            limit.filter(|limit| added > 0 && after > i64::try_from(*limit).unwrap_or(i64::MAX))
+        };
+        if let Some(limit) = over(self.max_files, added.files, after.files) {
+            let message = format!("the workspace may hold {limit} files; this would make {}", after.files);
+            return Err(full(message).rule(format!("max_files = {limit}")));
+        }
+        if let Some(limit) = over(self.max_bytes, added.bytes, after.bytes) {
+            let message = format!("the workspace may hold {limit} bytes; this would make {}", after.bytes);
+            return Err(full(message).rule("max_total_mb"));
+        }
+        Ok(())
+    }
+}
+
+fn full(message: String) -> Error {
+    Error::new(ErrorKind::QuotaExceeded, message)
+}
+
+/// What the batch adds below `base`, as far as the tree before it tells.
+async fn added_by(storage: &dyn Storage, base: &WsPath, batch: &Batch) -> Result<Usage> {
+    let mut added = Usage::default();
+    for mutation in &batch.mutations {
+        added = added.plus(added_by_one(storage, base, mutation).await?);
+    }
+    Ok(added)
+}
+
+async fn added_by_one(storage: &dyn Storage, base: &WsPath, mutation: &Mutation) -> Result<Usage> {
+    let at = async |path: &WsPath| {
+        if path.is_within(base) {
+            usage_at(storage, path).await
+        } else {
+            Ok(Usage::default())
+        }
+    };
+    let file = |bytes: usize| Usage {
+        files: 1,
+        bytes: bytes as i64,
+    };
+    match mutation {
+        Mutation::Write { path, content, .. } if path.is_within(base) => Ok(file(content.len()).minus(at(path).await?)),
+        Mutation::Append { path, content, .. } if path.is_within(base) => {
+            let before = at(path).await?;
+            Ok(Usage {
+                files: 1 - before.files,
+                bytes: content.len() as i64,
+            })
+        }
+        Mutation::Remove { path, .. } => Ok(Usage::default().minus(at(path).await?)),
+        Mutation::Rename { from, to, .. } => {
+            let moved = usage_at(storage, from).await?;
+            let leaves = if from.is_within(base) { moved } else { Usage::default() };
+            let arrives = if to.is_within(base) { moved } else { Usage::default() };
+            Ok(arrives.minus(leaves).minus(at(to).await?))
+        }
+        Mutation::Copy { from, to, .. } if to.is_within(base) => {
+            Ok(usage_at(storage, from).await?.minus(at(to).await?))
+        }
+        _ => Ok(Usage::default()),
+    }
+}
+
+/// The files at or below `path`; none where nothing is there.
+async fn usage_at(storage: &dyn Storage, path: &WsPath) -> Result<Usage> {
+    let path = &storage.resolve(path).await?;
+    match storage.stat(path, StatOptions::default()).await {
+        Ok(stat) if stat.kind == EntryKind::Directory => count_below(storage, path).await,
+        Ok(stat) if stat.kind == EntryKind::File => Ok(Usage {
+            files: 1,
+            bytes: stat.size as i64,
+        }),
+        Ok(_) => Ok(Usage::default()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(Usage::default()),
+        Err(error) => Err(error),
+    }
+}
+
+async fn count_below(storage: &dyn Storage, base: &WsPath) -> Result<Usage> {
+    let mut usage = Usage::default();
+    let mut options = ListOptions {
+        is_deep: true,
+        limit: 10_000,
+        ..ListOptions::default()
+    };
+    loop {
+        let page = match storage.list(base, options.clone()).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(usage),
+            page => page?,
+        };
+        for entry in page.entries.iter().filter(|entry| entry.kind == EntryKind::File) {
+            usage = usage.plus(Usage {
+                files: 1,
+                bytes: entry.size as i64,
+            });
+        }
+        match page.entries.last().filter(|_| page.has_more) {
+            Some(last) => options.after = Some(last.path.clone()),
+            None => return Ok(usage),
+        }
+    }
+}

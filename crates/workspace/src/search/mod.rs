@@ -1,0 +1,1 @@
+//! Finding files by name and by content, with one meaning on every storage.

@@ -1,0 +1,213 @@
+//! `edit_file` as a pure function: replace text that is there exactly once, or say why not.
+//!
+//! Text is matched exactly and replaced literally. The one liberty is the line ending: `\n` in the text asked for also
+//! matches `\r\n`, since a model never sees the difference, and the new lines then end as the lines they stand for do.
+//! Everything else survives as it is: the final newline or its absence, a byte order mark, bytes that are not UTF-8.
+
+mod endings;
+mod error;
+mod matching;
+
+pub use error::{EditError, EditProblem};
+
+use self::matching::Matches;
+use super::lines;
+use super::nearest::nearest;
+
+/// The size that a result may have when the caller names none.
+pub const MAX_RESULT_BYTES: usize = 256 << 20;
+
+const MAX_LISTED_LINES: usize = 10;
+
+/// One replacement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// The text to find. It must not be empty.
+    pub old_text: String,
+    /// The text to put in its place, taken literally: `$1` and `\1` mean nothing special.
+    pub new_text: String,
+    /// Whether every occurrence is replaced; otherwise there must be exactly one.
+    pub replace_all: bool,
+    /// How many occurrences there must be. `None` and `Some(0)` leave it open.
+    pub expected_replacements: Option<usize>,
+}
+
+/// The outcome of edits that all applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edited {
+    /// The new content of the whole file.
+    pub content: Vec<u8>,
+    /// The number of replacements, all edits together.
+    pub replacements: usize,
+    /// The number of replacements of each edit, in order.
+    pub replacements_by_edit: Vec<usize>,
+    /// The 1-based first line of the new content that differs from the old.
+    pub first_changed_line: usize,
+    /// The 1-based last line of the new content that differs from the old; where lines were only taken out, the line
+    /// at which they were.
+    pub last_changed_line: usize,
+    /// How many lines the file gained, or lost when negative.
+    pub line_delta: isize,
+}
+
+/// Applies edits in order, each to the result of the one before; all of them or none.
+///
+/// Fails as [`EditError`] with the number of the edit at fault. A result beyond [`MAX_RESULT_BYTES`] is refused before
+/// it is built.
+pub fn apply_edits(original: &[u8], edits: &[Edit]) -> Result<Edited, EditError> {
+    apply_edits_within(original, edits, MAX_RESULT_BYTES)
+}
+
+/// Like [`apply_edits`], with the caller's own limit on the size of the result.
+pub fn apply_edits_within(original: &[u8], edits: &[Edit], max_bytes: usize) -> Result<Edited, EditError> {
+    if edits.is_empty() {
+        return Err(EditError {
+            number: 0,
+            of: 0,
+            problem: EditProblem::NoEdits,
+        });
+    }
+    let mut content = original.to_vec();
+    let mut counts = Vec::with_capacity(edits.len());
+    for (index, edit) in edits.iter().enumerate() {
+        let fail = |problem| EditError {
+            number: index + 1,
+            of: edits.len(),
+            problem,
+        };
+        let chosen = choose(&content, edit).map_err(|problem| fail(blame(problem, original, edit, index)))?;
+        content = replace(&content, &chosen, edit, max_bytes).map_err(fail)?;
+        counts.push(chosen.ranges.len());
+    }
+    Ok(describe(original, content, counts))
+}
+
+/// Picks the occurrences to replace.
+fn choose(content: &[u8], edit: &Edit) -> Result<Matches, EditProblem> {
+    if edit.old_text.is_empty() {
+        return Err(EditProblem::EmptyOldText {
+            file_is_empty: content.is_empty(),
+        });
+    }
+    if edit.old_text == edit.new_text {
+        return Err(EditProblem::SameText);
+    }
+    let found = matching::find(content, &edit.old_text, edit.replace_all);
+    let expected = edit.expected_replacements.filter(|count| *count > 0);
+    match (found.ranges.len(), expected) {
+        (0, _) => Err(not_found(content, edit)),
+        (count, Some(expected)) if count != expected => Err(EditProblem::WrongCount {
+            expected,
+            found: count,
+            lines: listed_lines(content, &found),
+        }),
+        (1, _) if !edit.replace_all => {
+            matching::sole(content, found, &edit.old_text).map_err(|both| ambiguous(content, &both))
+        }
+        (_, None) if !edit.replace_all => Err(ambiguous(content, &found)),
+        _ => Ok(found),
+    }
+}
+
+fn ambiguous(content: &[u8], found: &Matches) -> EditProblem {
+    EditProblem::NotUnique {
+        found: found.ranges.len(),
+        lines: listed_lines(content, found),
+    }
+}
+
+fn listed_lines(content: &[u8], found: &Matches) -> Vec<usize> {
+    let mut listed = Vec::new();
+    let (mut line, mut passed) = (1, 0);
+    for range in found.ranges.iter().take(MAX_LISTED_LINES) {
+        line += lines::count_newlines(&content[passed..range.start]);
+        passed = range.start;
+        listed.push(line);
+    }
+    listed
+}
+
+fn not_found(content: &[u8], edit: &Edit) -> EditProblem {
+    // Short text is in most files by chance; only a longer one tells that the edit was made before.
+    let telling = edit.new_text.trim().len() >= 12;
+    let already_at = lines::find_all(content, &edit.new_text).next().filter(|_| telling);
+    EditProblem::NotFound {
+        nearest: nearest(content, &edit.old_text),
+        new_text_at_line: already_at.map(|at| lines::number_at(content, at)),
+        was_there_before: false,
+        is_binary: content.contains(&0),
+    }
+}
+
+/// Notes that the text was in the file until an earlier edit of the same call changed it.
+fn blame(problem: EditProblem, original: &[u8], edit: &Edit, index: usize) -> EditProblem {
+    match problem {
+        EditProblem::NotFound {
+            nearest,
+            new_text_at_line,
+            is_binary,
+            ..
+        } => EditProblem::NotFound {
+            nearest,
+            new_text_at_line,
+            was_there_before: index > 0 && !matching::find(original, &edit.old_text, false).ranges.is_empty(),
+            is_binary,
+        },
+        other => other,
+    }
+}
+
+fn replace(content: &[u8], chosen: &Matches, edit: &Edit, max_bytes: usize) -> Result<Vec<u8>, EditProblem> {
+    let old_size: usize = chosen.ranges.iter().map(ExactSizeIterator::len).sum();
+    // Each line of the new text may gain a carriage return.
+    let new_size = edit.new_text.len().saturating_mul(chosen.ranges.len());
+    let size = (content.len() - old_size).saturating_add(new_size);
+    if size > max_bytes {
+        return Err(EditProblem::TooLarge { size, max_bytes });
+    }
+    let mut out = Vec::with_capacity(size);
+    let mut passed = 0;
+    for range in &chosen.ranges {
+        out.extend_from_slice(&content[passed..range.start]);
+        endings::write_replacement(&mut out, content, range, edit);
+        passed = range.end;
+    }
+    out.extend_from_slice(&content[passed..]);
+    if out.len() > max_bytes {
+        return Err(EditProblem::TooLarge {
+            size: out.len(),
+            max_bytes,
+        });
+    }
+    if out == content {
+        Err(EditProblem::SameText)
+    } else {
+        Ok(out)
+    }
+}
+
+fn describe(original: &[u8], content: Vec<u8>, counts: Vec<usize>) -> Edited {
+    let before = common_prefix(original, &content);
+    let room = original.len().min(content.len()) - before;
+    let after = common_suffix(original, &content).min(room);
+    let last_changed = (content.len() - after).saturating_sub(1).max(before);
+    Edited {
+        replacements: counts.iter().sum(),
+        replacements_by_edit: counts,
+        first_changed_line: lines::number_at(&content, before),
+        last_changed_line: lines::number_at(&content, last_changed),
+        line_delta: lines::count_newlines(&content) as isize - lines::count_newlines(original) as isize,
+        content,
+    }
+}
+
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+fn common_suffix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Where text occurs in a file, exactly or with `\n` standing for `\r\n`.
+
+use std::ops::Range;
+
+use crate::text::lines;
+
+/// The byte ranges at which text occurs, left to right, none overlapping the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Matches {
+    pub(super) ranges: Vec<Range<usize>>,
+}
+
+/// Finds the occurrences that an edit speaks of.
+///
+/// An exact match wins over one that differs in line endings. For `replace_all` both kinds count, so that in a file
+/// of mixed endings none is left behind; text that names `\r` itself means what it says.
+pub(super) fn find(content: &[u8], wanted: &str, replace_all: bool) -> Matches {
+    let loose = || find_loosely(content, wanted);
+    if replace_all && wanted.contains('\n') && !wanted.contains('\r') {
+        return loose();
+    }
+    let exact = find_exactly(content, wanted);
+    if exact.ranges.is_empty() && wanted.contains('\n') {
+        loose()
+    } else {
+        exact
+    }
+}
+
+/// Confirms that the one occurrence has none overlapping it (`aa` occurs twice in `aaa`); otherwise returns both.
+pub(super) fn sole(content: &[u8], found: Matches, wanted: &str) -> Result<Matches, Matches> {
+    let only = found.ranges[0].clone();
+    let is_exact = content[only.clone()] == *wanted.as_bytes();
+    let step = if content[only.clone()].starts_with(b"\r\n") {
+        2
+    } else {
+        1
+    };
+    // An overlapping occurrence ends within the length of the text after this one, each newline one byte longer.
+    let from = only.start + step;
+    let to = (only.end + 2 * wanted.len()).min(content.len());
+    let rest = find(&content[from..to], wanted, false);
+    let second = rest.ranges.first().map(|range| range.start + from..range.end + from);
+    match second {
+        Some(second) if !is_exact || content[second.clone()] == *wanted.as_bytes() => Err(Matches {
+            ranges: vec![only, second],
+        }),
+        _ => Ok(found),
+    }
+}
+
+fn find_exactly(content: &[u8], wanted: &str) -> Matches {
+    // A match that begins between \r and \n would tear a line ending apart; the loose search takes it whole.
+    let tears = |at: usize| wanted.starts_with('\n') && at > 0 && content[at - 1] == b'\r';
+    let starts = lines::find_all(content, wanted).filter(|at| !tears(*at));
+    Matches {
+        ranges: starts.map(|at| at..at + wanted.len()).collect(),
+    }
+}
+
+fn find_loosely(content: &[u8], wanted: &str) -> Matches {
+    let plain = wanted.replace("\r\n", "\n");
+    let unified = Unified::new(content);
+    let starts = lines::find_all(&unified.bytes, &plain);
+    Matches {
+        ranges: starts
+            .map(|at| unified.original(at)..unified.original(at + plain.len()))
+            .collect(),
+    }
+}
+
+/// A file with every `\r\n` made `\n`, and the way back to the original offsets.
+struct Unified {
+    bytes: Vec<u8>,
+    /// Where in `bytes` a newline lost its carriage return, ascending.
+    shortened: Vec<usize>,
+}
+
+impl Unified {
+    fn new(content: &[u8]) -> Self {
+        let mut unified = Unified {
+            bytes: Vec::with_capacity(content.len()),
+            shortened: Vec::new(),
+        };
+        for line in lines::split(content) {
+            unified.bytes.extend_from_slice(line.text);
+            if line.ending == lines::Ending::CrLf {
+                unified.shortened.push(unified.bytes.len());
+            }
+            if line.ending != lines::Ending::None {
+                unified.bytes.push(b'\n');
+            }
+        }
+        unified
+    }
+
+    /// Returns the original offset; that of a shortened newline is its carriage return.
+    fn original(&self, offset: usize) -> usize {
+        offset + self.shortened.partition_point(|shortened| *shortened < offset)
+    }
+}

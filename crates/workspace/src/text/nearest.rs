@@ -1,0 +1,434 @@
+//! Finds the lines of a file nearest to text that is not in it, and says why they differ.
+//!
+//! The work is linear in the file: the file is folded once (blanks, case and typographic look-alikes taken away), the
+//! wanted text is looked for in that, then its lines vote for a place by equality, then letter triples rank single lines.
+//! No step compares every line with every other. Beyond [`MAX_SEARCHED_BYTES`] a file is searched in its first part
+//! only, and the answer says so.
+
+mod difference;
+mod disguise;
+mod fold;
+
+use std::collections::HashMap;
+use std::fmt;
+
+pub use difference::Difference;
+use fold::{Fold, FoldedLines, FoldedMatch, unfold_offset};
+
+use super::lines::{self, Line};
+
+/// The part of a file in which near matches are looked for.
+pub const MAX_SEARCHED_BYTES: usize = 16 << 20;
+
+const MAX_CANDIDATES: usize = 3;
+const MAX_SHOWN_LINES: usize = 10;
+const MAX_SHOWN_CHARACTERS: usize = 160;
+/// Equal lines beyond this many say nothing about the place (`}` is everywhere).
+const MAX_VOTES_PER_LINE: usize = 256;
+const MAX_RANKED_LINE_BYTES: usize = 4096;
+/// The share of common letter triples from which two lines are called alike.
+const LIKENESS: f32 = 0.45;
+
+/// The places of a file that come nearest to some text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nearest {
+    /// The nearest places, best first; empty when nothing resembles the text.
+    pub candidates: Vec<Candidate>,
+    /// Whether only the first [`MAX_SEARCHED_BYTES`] were searched.
+    pub is_partial: bool,
+}
+
+/// One place that resembles the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The 1-based number of the first line.
+    pub first_line: usize,
+    /// The 1-based number of the last line.
+    pub last_line: usize,
+    /// The lines as the file has them, cut to what is worth showing.
+    pub shown: Vec<String>,
+    /// Why they are not the text, most telling first.
+    pub differences: Vec<Difference>,
+    /// The first line that differs, where lines can be compared one by one.
+    pub first_difference: Option<FirstDifference>,
+}
+
+/// Where two texts part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstDifference {
+    /// The 1-based line of the file.
+    pub line: usize,
+    /// The 1-based character in that line.
+    pub column: usize,
+    /// The line as asked for, quoted.
+    pub wanted: String,
+    /// The line as the file has it, quoted; absent past the end of the file.
+    pub found: Option<String>,
+}
+
+/// Finds the places of `content` nearest to `wanted`, at most three.
+pub fn nearest(content: &[u8], wanted: &str) -> Nearest {
+    let searched = &content[..content.len().min(MAX_SEARCHED_BYTES)];
+    let search = Search::new(searched, wanted);
+    Nearest {
+        candidates: search.candidates(),
+        is_partial: searched.len() < content.len(),
+    }
+}
+
+struct Search<'a> {
+    lines: Vec<Line<'a>>,
+    folded: FoldedLines,
+    wanted: String,
+    wanted_lines: Vec<&'a str>,
+}
+
+impl<'a> Search<'a> {
+    fn new(content: &'a [u8], wanted: &'a str) -> Self {
+        let lines: Vec<Line<'_>> = lines::split(content).collect();
+        let trimmed = wanted.strip_suffix('\n').unwrap_or(wanted);
+        Search {
+            folded: FoldedLines::new(lines.iter().map(|line| line.text)),
+            lines,
+            wanted: wanted.replace("\r\n", "\n"),
+            wanted_lines: trimmed
+                .split('\n')
+                .map(|line| line.strip_suffix('\r').unwrap_or(line))
+                .collect(),
+        }
+    }
+
+    fn candidates(&self) -> Vec<Candidate> {
+        let steps = [
+            Search::by_folding,
+            Search::by_disguise,
+            Search::by_votes,
+            Search::by_likeness,
+        ];
+        let found = steps.iter().map(|step| step(self)).find(|found| !found.is_empty());
+        found.unwrap_or_default()
+    }
+
+    fn by_folding(&self) -> Vec<Candidate> {
+        self.find_folded(&self.wanted)
+    }
+
+    fn by_disguise(&self) -> Vec<Candidate> {
+        for (form, disguise) in disguise::undisguise(&self.wanted) {
+            let mut found = self.find_folded(&form);
+            found
+                .iter_mut()
+                .for_each(|candidate| candidate.differences.insert(0, disguise.clone()));
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        Vec::new()
+    }
+
+    fn find_folded(&self, wanted: &str) -> Vec<Candidate> {
+        let matches = self.folded.find(&Fold::ALL.apply(wanted), MAX_CANDIDATES);
+        matches.into_iter().map(|at| self.explain_match(at, wanted)).collect()
+    }
+
+    fn explain_match(&self, at: FoldedMatch, wanted: &str) -> Candidate {
+        let found = self.region(at, wanted);
+        let at_end = at.last_line + 1 == self.lines.len() && self.lines[at.last_line].ending == lines::Ending::None;
+        let differences = difference::explain(wanted, &found, at_end);
+        let is_visible = !differences.contains(&Difference::NoFinalNewline);
+        Candidate {
+            first_difference: first_difference(wanted, &found, at.first_line).filter(|_| is_visible),
+            differences,
+            ..self.show(at.first_line, at.last_line)
+        }
+    }
+
+    /// Cuts the matched text out of the file, with the blanks at its rim that `wanted` speaks of.
+    fn region(&self, at: FoldedMatch, wanted: &str) -> String {
+        let mut text: Vec<String> = self.lines[at.first_line..=at.last_line]
+            .iter()
+            .map(|line| String::from_utf8_lossy(line.text).into_owned())
+            .collect();
+        let last = text.last_mut().expect("a match has at least one line");
+        let end = unfold_offset(last, at.take);
+        let keep = if wanted.ends_with(char::is_whitespace) {
+            blanks_after(last, end)
+        } else {
+            end
+        };
+        last.truncate(keep);
+        let start = unfold_start(&text[0], at.skip);
+        let skip = if wanted.starts_with(char::is_whitespace) {
+            blanks_before(&text[0], start)
+        } else {
+            start
+        };
+        text[0].drain(..skip);
+        let mut region = text.join("\n");
+        if wanted.ends_with('\n') && self.lines[at.last_line].ending != lines::Ending::None {
+            region.push('\n');
+        }
+        region
+    }
+
+    /// Lets every line of the wanted text vote for the place where it would have to begin.
+    fn by_votes(&self) -> Vec<Candidate> {
+        let wanted: Vec<String> = self.wanted_lines.iter().map(|line| Fold::ALL.apply(line)).collect();
+        let mut places: HashMap<&str, (Vec<usize>, usize)> = HashMap::new();
+        for (index, line) in wanted.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
+            let (indices, _) = places.entry(line).or_default();
+            if indices.len() < 4 {
+                indices.push(index);
+            }
+        }
+        let mut votes: HashMap<usize, usize> = HashMap::new();
+        for index in 0..self.folded.count() {
+            let line = self.folded.line(index);
+            let Some((indices, hits)) = places.get_mut(line) else {
+                continue;
+            };
+            *hits += 1;
+            if *hits > MAX_VOTES_PER_LINE {
+                continue;
+            }
+            for start in indices.iter().filter_map(|offset| index.checked_sub(*offset)) {
+                *votes.entry(start).or_default() += line.len().min(40);
+            }
+        }
+        // A lone bracket in common is no likeness.
+        let enough = wanted.iter().map(String::len).sum::<usize>().min(8);
+        let ranked = votes.into_iter().filter(|(_, weight)| *weight >= enough);
+        self.best(ranked.map(|(start, weight)| (start, weight as f32)).collect())
+    }
+
+    /// Ranks lines by the letter triples they share with the longest wanted line.
+    fn by_likeness(&self) -> Vec<Candidate> {
+        let folded = self.wanted_lines.iter().map(|line| Fold::ALL.apply(line)).enumerate();
+        let Some((offset, wanted)) = folded.max_by_key(|(index, line)| (line.len(), usize::MAX - index)) else {
+            return Vec::new();
+        };
+        let triples = Triples::of(&wanted);
+        let alike = (0..self.folded.count()).filter_map(|index| {
+            let likeness = triples.likeness(self.folded.line(index));
+            let start = index.checked_sub(offset)?;
+            (likeness >= LIKENESS).then_some((start, likeness))
+        });
+        self.best(alike.collect())
+    }
+
+    fn best(&self, mut ranked: Vec<(usize, f32)>) -> Vec<Candidate> {
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let Some((_, top)) = ranked.first().copied() else {
+            return Vec::new();
+        };
+        let mut starts: Vec<usize> = Vec::new();
+        for (start, weight) in ranked {
+            let apart = starts
+                .iter()
+                .all(|other| other.abs_diff(start) >= self.wanted_lines.len());
+            if apart && weight * 2.0 >= top && starts.len() < MAX_CANDIDATES {
+                starts.push(start);
+            }
+        }
+        starts.into_iter().map(|start| self.explain_place(start)).collect()
+    }
+
+    fn explain_place(&self, start: usize) -> Candidate {
+        let last = (start + self.wanted_lines.len()).min(self.lines.len()).max(start + 1) - 1;
+        Candidate {
+            differences: vec![Difference::Text],
+            first_difference: self.first_differing_line(start),
+            ..self.show(start, last)
+        }
+    }
+
+    fn first_differing_line(&self, start: usize) -> Option<FirstDifference> {
+        let count = self.wanted_lines.len();
+        let at = (0..count).find(|index| !self.agrees(start, *index))?;
+        let line = self.lines.get(start + at);
+        let found = line.map(|line| String::from_utf8_lossy(line.text));
+        let wanted = self.wanted_lines[at];
+        let begins_inside = at == 0 && !wanted.starts_with(char::is_whitespace);
+        let mut difference = part(wanted, found.as_deref(), start + at);
+        if let Some(found) = found.filter(|_| begins_inside) {
+            let inner = found.trim_start();
+            difference = part(wanted, Some(inner), start + at);
+            difference.column += found.chars().count() - inner.chars().count();
+        }
+        Some(difference)
+    }
+
+    /// The first wanted line may begin inside a line of the file, and the last may end inside one.
+    fn agrees(&self, start: usize, index: usize) -> bool {
+        let Some(line) = self.lines.get(start + index) else {
+            return false;
+        };
+        let wanted = self.wanted_lines[index].as_bytes();
+        match (index == 0, index + 1 == self.wanted_lines.len()) {
+            (true, false) => line.text.ends_with(wanted),
+            (false, true) => line.text.starts_with(wanted),
+            _ => line.text == wanted,
+        }
+    }
+
+    fn show(&self, first: usize, last: usize) -> Candidate {
+        let shown = self.lines[first..=last].iter().take(MAX_SHOWN_LINES);
+        Candidate {
+            first_line: first + 1,
+            last_line: last + 1,
+            shown: shown.map(|line| lines::show(line.text, MAX_SHOWN_CHARACTERS)).collect(),
+            differences: Vec::new(),
+            first_difference: None,
+        }
+    }
+}
+
+/// Like [`unfold_offset`], and past what folds to nothing: the match begins at its first visible character.
+fn unfold_start(line: &str, folded: usize) -> usize {
+    let start = unfold_offset(line, folded);
+    let visible = line[start..].char_indices().find(|(_, character)| {
+        let mut scratch = String::new();
+        Fold::ALL.push(&mut scratch, *character);
+        !scratch.is_empty()
+    });
+    visible.map_or(start, |(at, _)| start + at)
+}
+
+fn blanks_before(line: &str, at: usize) -> usize {
+    line[..at].trim_end().len()
+}
+
+fn blanks_after(line: &str, at: usize) -> usize {
+    line.len() - line[at..].trim_start().len()
+}
+
+fn first_difference(wanted: &str, found: &str, first_line: usize) -> Option<FirstDifference> {
+    let mut wanted_lines = wanted.split('\n');
+    let mut found_lines = found.split('\n');
+    let mut index = first_line;
+    loop {
+        match (wanted_lines.next(), found_lines.next()) {
+            (Some(wanted), found) if found != Some(wanted) => {
+                return Some(part(wanted, found, index));
+            }
+            (Some(_), Some(_)) => index += 1,
+            _ => return None,
+        }
+    }
+}
+
+fn part(wanted: &str, found: Option<&str>, index: usize) -> FirstDifference {
+    let other = found.unwrap_or_default();
+    let common = wanted.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let from = common.saturating_sub(60);
+    FirstDifference {
+        line: index + 1,
+        column: common + 1,
+        wanted: quote_from(wanted, from),
+        found: found.map(|found| quote_from(found, from)),
+    }
+}
+
+fn quote_from(text: &str, from: usize) -> String {
+    let cut: String = text.chars().skip(from).take(MAX_SHOWN_CHARACTERS + 1).collect();
+    let quoted = lines::quote(&cut, MAX_SHOWN_CHARACTERS);
+    if from == 0 { quoted } else { format!("…{quoted}") }
+}
+
+/// The letter triples of a line, as a bitmap of their hashes.
+struct Triples {
+    bits: Vec<u64>,
+    count: usize,
+}
+
+impl Triples {
+    fn of(line: &str) -> Self {
+        let bytes = &line.as_bytes()[..line.len().min(MAX_RANKED_LINE_BYTES)];
+        let mut triples = Triples {
+            bits: vec![0; 1024],
+            count: bytes.len().saturating_sub(2),
+        };
+        for triple in bytes.windows(3) {
+            let slot = Triples::slot(triple);
+            triples.bits[slot / 64] |= 1 << (slot % 64);
+        }
+        triples
+    }
+
+    fn slot(triple: &[u8]) -> usize {
+        let value = u32::from_le_bytes([triple[0], triple[1], triple[2], 0]);
+        (value.wrapping_mul(0x9E37_79B1) >> 16) as usize
+    }
+
+    /// Returns twice the common triples over all triples: 1 for equal lines, 0 for strangers.
+    fn likeness(&self, line: &str) -> f32 {
+        let bytes = &line.as_bytes()[..line.len().min(MAX_RANKED_LINE_BYTES)];
+        let count = bytes.len().saturating_sub(2);
+        if count == 0 || self.count == 0 {
+            return 0.0;
+        }
+        let has = |slot: usize| self.bits[slot / 64] >> (slot % 64) & 1 == 1;
+        let common = bytes.windows(3).filter(|triple| has(Triples::slot(triple))).count();
+        2.0 * common.min(self.count) as f32 / (count + self.count) as f32
+    }
+}
+
+impl fmt::Display for Nearest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.candidates.is_empty() {
+            f.write_str("Nothing in the file resembles it.")?;
+        } else {
+            f.write_str("Nearest in the file:")?;
+        }
+        for candidate in &self.candidates {
+            write!(f, "\n{candidate}")?;
+        }
+        if self.is_partial {
+            write!(
+                f,
+                "\n(Only the first {} MiB were searched for near matches.)",
+                MAX_SEARCHED_BYTES >> 20
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first_line == self.last_line {
+            write!(f, "line {}", self.first_line)?;
+        } else {
+            write!(f, "lines {}-{}", self.first_line, self.last_line)?;
+        }
+        let reasons: Vec<String> = self.differences.iter().map(Difference::to_string).collect();
+        let verb = if self.first_line == self.last_line {
+            "differs"
+        } else {
+            "differ"
+        };
+        write!(f, ", which {verb} in {}:", reasons.join(", and in "))?;
+        for (index, line) in self.shown.iter().enumerate() {
+            write!(f, "\n{:>6}\t{line}", self.first_line + index)?;
+        }
+        let count = self.last_line + 1 - self.first_line;
+        if count > self.shown.len() {
+            write!(f, "\n      \t… {} more line(s)", count - self.shown.len())?;
+        }
+        match &self.first_difference {
+            Some(difference) => write!(f, "\n{difference}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for FirstDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  first difference at line {}, column {}:", self.line, self.column)?;
+        writeln!(f, "    asked for: {}", self.wanted)?;
+        match &self.found {
+            Some(found) => write!(f, "    the file:  {found}"),
+            None => f.write_str("    the file:  ends before it"),
+        }
+    }
+}

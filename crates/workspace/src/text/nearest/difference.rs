@@ -1,0 +1,198 @@
+//! Why two pieces of text that look alike are not the same: the sentence a model can act on.
+
+use std::fmt;
+
+use super::fold::{Fold, look_alike};
+
+/// A reason for which text was not found although something like it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// Only blanks differ; the text says which.
+    Whitespace(String),
+    /// Only upper and lower case differ.
+    Case,
+    /// A typographic character stands where a plain one was asked for, or the other way round.
+    LookAlikes(String),
+    /// The text asked for ends in a newline, the file does not.
+    NoFinalNewline,
+    /// The text asked for holds escape sequences such as `\n` as two characters.
+    Escapes,
+    /// The file holds escape sequences where the text asked for has the real characters.
+    EscapesInFile,
+    /// The text asked for carries line numbers pasted from numbered output.
+    LineNumbers,
+    /// The words themselves differ.
+    Text,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Difference::Whitespace(detail) => write!(f, "whitespace ({detail})"),
+            Difference::Case => f.write_str("upper and lower case"),
+            Difference::LookAlikes(detail) => write!(f, "look-alike characters ({detail})"),
+            Difference::NoFinalNewline => {
+                f.write_str("the newline at the end: the file ends here without one")
+            }
+            Difference::Escapes => f.write_str(
+                "escape sequences: the text asked for holds a backslash and a letter where the file has the real character",
+            ),
+            Difference::EscapesInFile => f.write_str(
+                "escape sequences: the file holds a backslash and a letter where the text asked for has the real character",
+            ),
+            Difference::LineNumbers => {
+                f.write_str("line numbers: the text asked for has them, the file does not")
+            }
+            Difference::Text => f.write_str("the text itself"),
+        }
+    }
+}
+
+/// Names what differs between text that folds to the same.
+pub(super) fn explain(wanted: &str, found: &str, at_end_without_newline: bool) -> Vec<Difference> {
+    if at_end_without_newline && wanted.strip_suffix('\n') == Some(found) {
+        return vec![Difference::NoFinalNewline];
+    }
+    let needed = |without: Fold| without.apply(wanted) != without.apply(found);
+    let mut differences = Vec::new();
+    if needed(Fold {
+        whitespace: false,
+        ..Fold::ALL
+    }) {
+        differences.push(Difference::Whitespace(explain_whitespace(wanted, found)));
+    }
+    if needed(Fold {
+        case: false,
+        ..Fold::ALL
+    }) {
+        differences.push(Difference::Case);
+    }
+    if needed(Fold {
+        look_alikes: false,
+        ..Fold::ALL
+    }) {
+        differences.push(Difference::LookAlikes(explain_look_alikes(wanted, found)));
+    }
+    differences
+}
+
+fn explain_whitespace(wanted: &str, found: &str) -> String {
+    let (wanted_lines, found_lines) = (lines_of(wanted), lines_of(found));
+    if wanted_lines.len() != found_lines.len() {
+        return explain_breaks(wanted_lines.len(), found_lines.len(), found);
+    }
+    let pairs = wanted_lines.iter().zip(&found_lines);
+    pairs
+        .filter_map(|(wanted, found)| explain_line(wanted, found))
+        .next()
+        .unwrap_or_else(|| "blanks at the end".to_owned())
+}
+
+fn lines_of(text: &str) -> Vec<&str> {
+    text.strip_suffix('\n').unwrap_or(text).split('\n').collect()
+}
+
+fn explain_breaks(wanted: usize, found: usize, found_text: &str) -> String {
+    if found_text.contains('\r') {
+        return "the file breaks lines with a lone carriage return".to_owned();
+    }
+    format!("the line breaks are elsewhere: {wanted} line(s) asked for, {found} in the file")
+}
+
+fn explain_line(wanted: &str, found: &str) -> Option<String> {
+    let (wanted_indent, wanted_body) = split_indent(wanted);
+    let (found_indent, found_body) = split_indent(found);
+    if wanted_indent != found_indent {
+        return Some(explain_indent(wanted_indent, found_indent));
+    }
+    if wanted_body.trim_end() == found_body.trim_end() && wanted_body != found_body {
+        let side = if wanted_body.len() > found_body.len() {
+            "the text asked for"
+        } else {
+            "the file"
+        };
+        return Some(format!("trailing blanks: {side} has more"));
+    }
+    (Fold {
+        look_alikes: true,
+        case: true,
+        whitespace: false,
+    }
+    .apply(wanted_body)
+        != Fold {
+            look_alikes: true,
+            case: true,
+            whitespace: false,
+        }
+        .apply(found_body))
+    .then(|| explain_inside(wanted_body, found_body))
+}
+
+fn explain_inside(wanted: &str, found: &str) -> String {
+    if wanted.contains('\t') != found.contains('\t') {
+        return format!(
+            "inside the line: {} in the file, {} asked for",
+            blank_kind(found),
+            blank_kind(wanted)
+        );
+    }
+    "blanks inside the line".to_owned()
+}
+
+fn blank_kind(text: &str) -> &'static str {
+    if text.contains('\t') { "tabs" } else { "spaces" }
+}
+
+fn split_indent(line: &str) -> (&str, &str) {
+    line.split_at(line.len() - line.trim_start().len())
+}
+
+fn explain_indent(wanted: &str, found: &str) -> String {
+    format!(
+        "indentation: the file has {}, the text asked for has {}",
+        name_blanks(found),
+        name_blanks(wanted)
+    )
+}
+
+fn name_blanks(blanks: &str) -> String {
+    let tabs = blanks.chars().filter(|blank| *blank == '\t').count();
+    let others = blanks.chars().count() - tabs;
+    match (tabs, others) {
+        (0, 0) => "none".to_owned(),
+        (0, _) => plural(others, "space"),
+        (_, 0) => plural(tabs, "tab"),
+        _ => format!("{} and {}", plural(tabs, "tab"), plural(others, "space")),
+    }
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 {
+        format!("1 {word}")
+    } else {
+        format!("{count} {word}s")
+    }
+}
+
+fn explain_look_alikes(wanted: &str, found: &str) -> String {
+    let strange = |text: &str, other: &str| {
+        text.chars()
+            .find(|character| look_alike(*character).is_some() && !other.contains(*character))
+    };
+    if let Some(character) = strange(found, wanted) {
+        return format!("the file has {}", name_look_alike(character));
+    }
+    match strange(wanted, found) {
+        Some(character) => format!("the text asked for has {}", name_look_alike(character)),
+        None => "in a different order".to_owned(),
+    }
+}
+
+fn name_look_alike(character: char) -> String {
+    let code = character as u32;
+    match look_alike(character) {
+        Some("") => format!("an invisible character, U+{code:04X}"),
+        Some(" ") => format!("a special space, U+{code:04X}, for an ordinary one"),
+        plain => format!("{character} (U+{code:04X}) for {}", plain.unwrap_or_default()),
+    }
+}

@@ -1,0 +1,148 @@
+//! Folding: text reduced to what it means, so that two pieces which differ only in looks compare equal.
+
+/// What folding takes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fold {
+    pub(super) whitespace: bool,
+    pub(super) case: bool,
+    pub(super) look_alikes: bool,
+}
+
+impl Fold {
+    pub(super) const ALL: Fold = Fold {
+        whitespace: true,
+        case: true,
+        look_alikes: true,
+    };
+
+    /// Folds `text` into a new string.
+    pub(super) fn apply(self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        text.chars().for_each(|character| self.push(&mut out, character));
+        out
+    }
+
+    /// Appends what is left of one character.
+    pub(super) fn push(self, out: &mut String, character: char) {
+        if character.is_ascii() {
+            self.push_ascii(out, character);
+        } else if let Some(plain) = look_alike(character) {
+            // A special space is a look-alike of a space before it is a blank, so that it is named as one.
+            match self.look_alikes {
+                true => plain.chars().for_each(|plain| self.push_ascii(out, plain)),
+                false => out.push(character),
+            }
+        } else if self.whitespace && character.is_whitespace() {
+        } else if self.case {
+            out.extend(character.to_lowercase());
+        } else {
+            out.push(character);
+        }
+    }
+
+    fn push_ascii(self, out: &mut String, character: char) {
+        if self.whitespace && character.is_ascii_whitespace() {
+            return;
+        }
+        out.push(if self.case {
+            character.to_ascii_lowercase()
+        } else {
+            character
+        });
+    }
+}
+
+/// Returns the plain ASCII text that a typographic character stands in for; empty for an invisible one.
+pub(super) fn look_alike(character: char) -> Option<&'static str> {
+    Some(match character {
+        '\u{2018}' | '\u{2019}' | '\u{201A}' | '\u{201B}' | '\u{2032}' | '\u{FF07}' => "'",
+        '\u{201C}' | '\u{201D}' | '\u{201E}' | '\u{201F}' | '\u{2033}' | '\u{FF02}' => "\"",
+        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{FE58}' | '\u{FE63}' | '\u{FF0D}' => "-",
+        '\u{2026}' => "...",
+        '\u{00A0}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}' => " ",
+        '\u{00AD}' | '\u{200B}'..='\u{200D}' | '\u{2060}' | '\u{FEFF}' => "",
+        '\u{FF08}' => "(",
+        '\u{FF09}' => ")",
+        '\u{FF0C}' => ",",
+        '\u{FF1A}' => ":",
+        '\u{FF1B}' => ";",
+        _ => return None,
+    })
+}
+
+/// A file folded whole, with the place where each of its lines begins.
+pub(super) struct FoldedLines {
+    text: String,
+    starts: Vec<usize>,
+}
+
+impl FoldedLines {
+    pub(super) fn new<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut folded = FoldedLines {
+            text: String::new(),
+            starts: Vec::new(),
+        };
+        for line in lines {
+            folded.starts.push(folded.text.len());
+            for character in String::from_utf8_lossy(line).chars() {
+                Fold::ALL.push(&mut folded.text, character);
+            }
+        }
+        folded
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Returns the folded text of one line.
+    pub(super) fn line(&self, index: usize) -> &str {
+        let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
+        &self.text[self.starts[index]..end]
+    }
+
+    /// Finds folded text, across lines too.
+    pub(super) fn find(&self, folded_needle: &str, limit: usize) -> Vec<FoldedMatch> {
+        if folded_needle.is_empty() {
+            return Vec::new();
+        }
+        let matches = self.text.match_indices(folded_needle).take(limit);
+        matches.map(|(at, found)| self.locate(at, at + found.len())).collect()
+    }
+
+    fn locate(&self, start: usize, end: usize) -> FoldedMatch {
+        let first_line = self.line_holding(start);
+        let last_line = self.line_holding(end - 1);
+        FoldedMatch {
+            first_line,
+            skip: start - self.starts[first_line],
+            last_line,
+            take: end - self.starts[last_line],
+        }
+    }
+
+    fn line_holding(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset) - 1
+    }
+}
+
+/// Where folded text was found: in folded bytes of the first and of the last line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FoldedMatch {
+    pub(super) first_line: usize,
+    pub(super) skip: usize,
+    pub(super) last_line: usize,
+    pub(super) take: usize,
+}
+
+/// Returns the byte of `line` at which `folded` folded bytes have gone by.
+pub(super) fn unfold_offset(line: &str, folded: usize) -> usize {
+    let mut scratch = String::new();
+    for (at, character) in line.char_indices() {
+        if scratch.len() >= folded {
+            return at;
+        }
+        Fold::ALL.push(&mut scratch, character);
+    }
+    line.len()
+}

@@ -1,0 +1,483 @@
+//! Applies one file's part of a patch to its content.
+
+use super::locate::{self, Fit, Place};
+use super::{Action, FilePatch, Hunk, HunkLine, LineKind, Mismatch, PatchError};
+use crate::text::lines::{self, Ending, Line};
+use crate::text::nearest::nearest;
+
+/// What became of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The new content; `None` when the file is deleted.
+    pub content: Option<Vec<u8>>,
+    /// Where each hunk went.
+    pub hunks: Vec<AppliedHunk>,
+    /// How many lines came.
+    pub added: usize,
+    /// How many lines went.
+    pub removed: usize,
+}
+
+/// Where a hunk went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppliedHunk {
+    /// The number of the hunk within the file.
+    pub number: usize,
+    /// The 1-based line of the old content at which it applied.
+    pub line: usize,
+    /// How far that is from where the patch says.
+    pub offset: isize,
+}
+
+/// Applies `file` to the content it has now; `None` when there is no such file.
+///
+/// For a rename or copy, `original` is the content of `old_path`; whether `new_path` is free is the caller's to check.
+/// Fails as [`PatchError`] without a partial result.
+pub fn apply_file(original: Option<&[u8]>, file: &FilePatch) -> Result<Applied, PatchError> {
+    match (file.action, original) {
+        (Action::Create, Some(_)) => Err(PatchError::AlreadyExists {
+            path: file.path().to_owned(),
+        }),
+        (Action::Create, None) => create(file),
+        (Action::Delete, Some(original)) => delete(original, file),
+        (_, Some(original)) => modify(original, file),
+        // A patch that only adds, from line 0 of an empty file, makes the file.
+        (Action::Modify, None) if only_adds_from_nothing(file) => create(file),
+        (_, None) => Err(PatchError::Missing {
+            path: missing_path(file),
+        }),
+    }
+}
+
+fn missing_path(file: &FilePatch) -> String {
+    let source = file.old_path.as_deref().filter(|_| file.action != Action::Modify);
+    source.unwrap_or(file.path()).to_owned()
+}
+
+fn only_adds_from_nothing(file: &FilePatch) -> bool {
+    let adds = |hunk: &Hunk| hunk.old_start == Some(0) && hunk.old_lines().next().is_none();
+    !file.hunks.is_empty() && file.hunks.iter().all(adds)
+}
+
+fn create(file: &FilePatch) -> Result<Applied, PatchError> {
+    let lines = || file.hunks.iter().flat_map(|hunk| &hunk.lines);
+    if let Some(line) = lines().find(|line| line.kind != LineKind::Add) {
+        return Err(PatchError::NotWhole {
+            path: file.path().to_owned(),
+            patch_line: line.patch_line,
+            action: Action::Create,
+        });
+    }
+    let mut output = Output::default();
+    lines().for_each(|line| output.push(&line.text, line.ending));
+    check_inner_endings(lines())?;
+    let added = lines().count();
+    let hunks = file
+        .hunks
+        .iter()
+        .map(|hunk| AppliedHunk {
+            number: hunk.number,
+            line: 1,
+            offset: 0,
+        })
+        .collect();
+    Ok(Applied {
+        content: Some(output.bytes),
+        hunks,
+        added,
+        removed: 0,
+    })
+}
+
+fn delete(original: &[u8], file: &FilePatch) -> Result<Applied, PatchError> {
+    let lines: Vec<&HunkLine> = file.hunks.iter().flat_map(|hunk| &hunk.lines).collect();
+    if let Some(line) = lines.iter().find(|line| line.kind != LineKind::Remove) {
+        return Err(PatchError::NotWhole {
+            path: file.path().to_owned(),
+            patch_line: line.patch_line,
+            action: Action::Delete,
+        });
+    }
+    let found: Vec<Line<'_>> = lines::split(original).collect();
+    if lines.len() != found.len() || locate::fit(&lines, &found, 0).is_none() {
+        return Err(delete_mismatch(original, &found, &lines, file));
+    }
+    let hunks = file
+        .hunks
+        .iter()
+        .map(|hunk| AppliedHunk {
+            number: hunk.number,
+            line: 1,
+            offset: 0,
+        })
+        .collect();
+    Ok(Applied {
+        content: None,
+        hunks,
+        added: 0,
+        removed: lines.len(),
+    })
+}
+
+fn delete_mismatch(original: &[u8], found: &[Line<'_>], lines: &[&HunkLine], file: &FilePatch) -> PatchError {
+    let agrees = |at: &usize| {
+        lines
+            .get(*at)
+            .zip(found.get(*at))
+            .is_some_and(|(wanted, found)| locate::fit_line(wanted, found).is_some())
+    };
+    let at = (0..)
+        .find(|at| !agrees(at))
+        .expect("lines of different content differ somewhere");
+    match lines.get(at) {
+        Some(wanted) => PatchError::Mismatch(Box::new(describe(original, found, file, &file.hunks[0], wanted, at))),
+        None => PatchError::DeletesMore {
+            path: file.path().to_owned(),
+            shown: lines.len(),
+            lines: found.len(),
+        },
+    }
+}
+
+fn modify(original: &[u8], file: &FilePatch) -> Result<Applied, PatchError> {
+    let found: Vec<Line<'_>> = lines::split(original).collect();
+    let mut run = Run {
+        original,
+        file,
+        found,
+        output: Output::default(),
+        floor: 0,
+        offset: 0,
+        stated: 0,
+        drops_final_newline: false,
+    };
+    let mut hunks = Vec::with_capacity(file.hunks.len());
+    for hunk in &file.hunks {
+        hunks.push(run.apply(hunk)?);
+    }
+    let content = run.finish();
+    if content == original && !file.hunks.is_empty() && file.action == Action::Modify && file.new_mode.is_none() {
+        return Err(PatchError::ChangesNothing {
+            path: file.path().to_owned(),
+        });
+    }
+    let count = |kind| {
+        file.hunks
+            .iter()
+            .flat_map(|hunk| &hunk.lines)
+            .filter(|line| line.kind == kind)
+            .count()
+    };
+    Ok(Applied {
+        content: Some(content),
+        hunks,
+        added: count(LineKind::Add),
+        removed: count(LineKind::Remove),
+    })
+}
+
+/// The hunks applied so far: `found[..floor]` is written out, changed.
+struct Run<'a> {
+    original: &'a [u8],
+    file: &'a FilePatch,
+    found: Vec<Line<'a>>,
+    output: Output,
+    floor: usize,
+    /// How far the last hunk was from where it said.
+    offset: isize,
+    /// Where the last hunk said it begins.
+    stated: usize,
+    /// Whether the file had no final newline, and the patch did not speak of it.
+    drops_final_newline: bool,
+}
+
+impl Run<'_> {
+    fn apply(&mut self, hunk: &Hunk) -> Result<AppliedHunk, PatchError> {
+        if hunk.old_start.is_some_and(|start| start < self.stated) {
+            return Err(self.out_of_order(hunk, hunk.old_start.unwrap_or_default()));
+        }
+        self.stated = hunk.old_start.unwrap_or(self.stated);
+        let (at, fit, hunk_lines) = self.place(hunk)?;
+        let guess = expected_index(hunk);
+        if let Some(guess) = guess {
+            self.offset = at as isize - guess as isize;
+        }
+        self.write(hunk_lines, at, fit)?;
+        Ok(AppliedHunk {
+            number: hunk.number,
+            line: at + 1,
+            offset: guess.map_or(0, |_| self.offset),
+        })
+    }
+
+    /// Finds the hunk's place; blank lines at its end that may not be context are tried as such first.
+    fn place<'h>(&self, hunk: &'h Hunk) -> Result<(usize, Fit, &'h [HunkLine]), PatchError> {
+        let whole = self.place_lines(hunk, &hunk.lines);
+        let rest = &hunk.lines[..hunk.lines.len() - hunk.bare_tail];
+        if matches!(whole, Err(PatchError::Mismatch(_))) && hunk.bare_tail > 0 && !rest.is_empty() {
+            return self.place_lines(hunk, rest).or(whole);
+        }
+        whole
+    }
+
+    fn place_lines<'h>(
+        &self,
+        hunk: &'h Hunk,
+        lines: &'h [HunkLine],
+    ) -> Result<(usize, Fit, &'h [HunkLine]), PatchError> {
+        let old: Vec<&HunkLine> = lines.iter().filter(|line| line.kind != LineKind::Add).collect();
+        let guess = expected_index(hunk).map(|at| at.saturating_add_signed(self.offset));
+        if old.is_empty() {
+            return Ok((self.place_insertion(hunk, guess)?, Fit::Exact, lines));
+        }
+        match locate::locate(&old, &self.found, self.floor, guess) {
+            Place::At(at, fit) => Ok((at, fit, lines)),
+            Place::Ambiguous(places, count) => Err(self.ambiguous(hunk, places, count)),
+            Place::Passed(at) => Err(self.out_of_order(hunk, at + 1)),
+            Place::Nowhere => Err(self.mismatch(hunk, &old, guess)),
+        }
+    }
+
+    /// Lines that come with none around them go where the patch says: there is nothing to look for.
+    fn place_insertion(&self, hunk: &Hunk, guess: Option<usize>) -> Result<usize, PatchError> {
+        match guess {
+            // An empty file has only one place.
+            None if self.found.is_empty() => Ok(0),
+            None => Err(PatchError::NoPlace {
+                path: self.path(),
+                hunk: hunk.number,
+                patch_line: hunk.patch_line,
+            }),
+            Some(at) if at < self.floor => Err(self.out_of_order(hunk, at)),
+            Some(at) if at > self.found.len() => Err(PatchError::PastEnd {
+                path: self.path(),
+                hunk: hunk.number,
+                patch_line: hunk.patch_line,
+                line: at,
+                lines: self.found.len(),
+            }),
+            Some(at) => Ok(at),
+        }
+    }
+
+    /// Writes the lines before the hunk as they are, then the hunk.
+    fn write(&mut self, lines: &[HunkLine], at: usize, fit: Fit) -> Result<(), PatchError> {
+        let old_count = lines.iter().filter(|line| line.kind != LineKind::Add).count();
+        let end = at + old_count;
+        self.found[self.floor..at]
+            .iter()
+            .for_each(|line| self.output.push(line.text, line.ending));
+        let adapt = fit == Fit::Loose || self.is_foreign(at, end);
+        let mut next = at;
+        for line in lines {
+            if line.kind == LineKind::Add {
+                let ending = if adapt && line.ending != Ending::None {
+                    self.ending_near(at, next, end)
+                } else {
+                    line.ending
+                };
+                self.output.push(&line.text, ending);
+                continue;
+            }
+            let found = self.found[next];
+            if line.kind == LineKind::Context {
+                self.output.push(found.text, found.ending);
+            }
+            next += 1;
+        }
+        self.check_end_of_file(lines, end)?;
+        self.floor = end;
+        self.note_final_newline(lines, end);
+        Ok(())
+    }
+
+    /// A line said to have no newline must be the last of the file afterwards too.
+    fn check_end_of_file(&self, lines: &[HunkLine], end: usize) -> Result<(), PatchError> {
+        let new = || lines.iter().filter(|line| line.kind != LineKind::Remove);
+        if end == self.found.len() {
+            return check_inner_endings(new());
+        }
+        match new().find(|line| line.ending == Ending::None) {
+            Some(line) => Err(PatchError::malformed(
+                line.patch_line + 1,
+                "\"\\ No newline at end of file\" stands before lines that follow in the file",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Remembers that the file goes on without a final newline, where the patch did not mark the missing one.
+    fn note_final_newline(&mut self, lines: &[HunkLine], end: usize) {
+        let lacks = end == self.found.len() && self.found.last().is_some_and(|line| line.ending == Ending::None);
+        let marked = lines.iter().any(|line| line.ending == Ending::None);
+        self.drops_final_newline = lacks && !marked;
+    }
+
+    /// Returns whether a hunk that shows no line ending of the file comes to a file of `\r\n` lines.
+    fn is_foreign(&self, at: usize, end: usize) -> bool {
+        let ended = |line: &&Line<'_>| line.ending != Ending::None;
+        let shows_none = !self.found[at..end].iter().any(|line| ended(&line));
+        let mut endings = self.found.iter().filter(ended).peekable();
+        shows_none && endings.peek().is_some() && endings.all(|line| line.ending == Ending::CrLf)
+    }
+
+    /// Returns the ending of the nearest line of the hunk's place: before `next`, else after it, else of the file.
+    fn ending_near(&self, at: usize, next: usize, end: usize) -> Ending {
+        let ended = |line: &&Line<'_>| line.ending != Ending::None;
+        let before = self.found[at..next].iter().rev().find(ended);
+        let after = || self.found[next..end].iter().find(ended);
+        let any = || self.found.iter().find(ended);
+        before
+            .or_else(after)
+            .or_else(any)
+            .map_or(Ending::Lf, |line| line.ending)
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let rest = std::mem::take(&mut self.found);
+        rest[self.floor..]
+            .iter()
+            .for_each(|line| self.output.push(line.text, line.ending));
+        if self.drops_final_newline {
+            self.output.drop_final_newline();
+        }
+        self.output.bytes
+    }
+
+    fn path(&self) -> String {
+        self.file.path().to_owned()
+    }
+
+    fn ambiguous(&self, hunk: &Hunk, places: Vec<usize>, count: usize) -> PatchError {
+        PatchError::Ambiguous {
+            path: self.path(),
+            hunk: hunk.number,
+            patch_line: hunk.patch_line,
+            lines: places.into_iter().map(|at| at + 1).collect(),
+            count,
+            has_numbers: hunk.old_start.is_some(),
+        }
+    }
+
+    fn out_of_order(&self, hunk: &Hunk, line: usize) -> PatchError {
+        PatchError::OutOfOrder {
+            path: self.path(),
+            hunk: hunk.number,
+            patch_line: hunk.patch_line,
+            line,
+        }
+    }
+
+    /// Explains a hunk that is nowhere by the place that agrees best with it.
+    fn mismatch(&self, hunk: &Hunk, old: &[&HunkLine], guess: Option<usize>) -> PatchError {
+        let text: Vec<u8> = old
+            .iter()
+            .flat_map(|line| [line.text.as_slice(), b"\n"].concat())
+            .collect();
+        let near = nearest(self.original, &String::from_utf8_lossy(&text));
+        let starts = near.candidates.iter().map(|candidate| candidate.first_line - 1);
+        let agreeing = |at: &usize| {
+            (0..old.len())
+                .filter(|index| self.agrees(old[*index], at + index))
+                .count()
+        };
+        let best = starts.chain(guess).max_by_key(agreeing).unwrap_or(0);
+        let index = (0..old.len())
+            .find(|index| !self.agrees(old[*index], best + index))
+            .unwrap_or(0);
+        let mut mismatch = describe(self.original, &self.found, self.file, hunk, old[index], best + index);
+        mismatch.nearest = near;
+        mismatch.applied_at_line = self.find_applied(hunk);
+        PatchError::Mismatch(Box::new(mismatch))
+    }
+
+    fn agrees(&self, wanted: &HunkLine, at: usize) -> bool {
+        self.found
+            .get(at)
+            .is_some_and(|found| locate::fit_line(wanted, found).is_some())
+    }
+
+    /// Finds the lines the hunk leaves: then it was applied before.
+    fn find_applied(&self, hunk: &Hunk) -> Option<usize> {
+        let new: Vec<&HunkLine> = hunk.new_lines().collect();
+        match locate::locate(&new, &self.found, 0, expected_index(hunk)) {
+            Place::At(at, _) if hunk.lines.iter().any(|line| line.kind == LineKind::Add) => Some(at + 1),
+            _ => None,
+        }
+    }
+}
+
+fn describe(
+    original: &[u8],
+    found: &[Line<'_>],
+    file: &FilePatch,
+    hunk: &Hunk,
+    wanted: &HunkLine,
+    at: usize,
+) -> Mismatch {
+    let text = String::from_utf8_lossy(&wanted.text);
+    Mismatch {
+        path: file.old_path.as_deref().unwrap_or(file.path()).to_owned(),
+        hunk: hunk.number,
+        patch_line: wanted.patch_line,
+        line: at + 1,
+        wanted: lines::quote(&text, 160),
+        found: found
+            .get(at)
+            .map(|line| lines::quote(&String::from_utf8_lossy(line.text), 160)),
+        wants_no_newline: wanted.ending == Ending::None,
+        nearest: nearest(original, &text),
+        applied_at_line: None,
+    }
+}
+
+/// Returns the 0-based line at which a hunk says it begins; one without old lines names the line before it.
+fn expected_index(hunk: &Hunk) -> Option<usize> {
+    let start = hunk.old_start?;
+    let is_insertion = hunk.old_lines().next().is_none();
+    Some(if is_insertion { start } else { start.saturating_sub(1) })
+}
+
+/// The new content while it is written.
+#[derive(Debug, Default)]
+struct Output {
+    bytes: Vec<u8>,
+    last: Option<Ending>,
+    /// How the last line that ended did: what a line without an ending gets when another follows.
+    usual: Option<Ending>,
+}
+
+impl Output {
+    fn push(&mut self, text: &[u8], ending: Ending) {
+        if self.last == Some(Ending::None) {
+            let style = self
+                .usual
+                .unwrap_or(if ending == Ending::None { Ending::Lf } else { ending });
+            self.bytes.extend_from_slice(style.bytes());
+        }
+        self.bytes.extend_from_slice(text);
+        self.bytes.extend_from_slice(ending.bytes());
+        self.last = Some(ending);
+        if ending != Ending::None {
+            self.usual = Some(ending);
+        }
+    }
+
+    fn drop_final_newline(&mut self) {
+        let length = self.last.map_or(0, |ending| ending.bytes().len());
+        self.bytes.truncate(self.bytes.len() - length);
+    }
+}
+
+/// Refuses "no newline" on a line that is not the last.
+fn check_inner_endings<'h>(lines: impl Iterator<Item = &'h HunkLine>) -> Result<(), PatchError> {
+    let all: Vec<&HunkLine> = lines.collect();
+    let inner = all.split_last().map_or(&[][..], |(_, inner)| inner);
+    match inner.iter().find(|line| line.ending == Ending::None) {
+        Some(line) => Err(PatchError::malformed(
+            line.patch_line + 1,
+            "\"\\ No newline at end of file\" stands before other lines",
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,185 @@
+//! Hunks: the `@@` line, and how far the lines below it go when its counts cannot be trusted.
+
+use super::{Hunk, HunkLine, LineKind, PatchError};
+use crate::text::lines::{Ending, Line};
+
+/// The numbers of an `@@` line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbers {
+    old_start: usize,
+    old_count: usize,
+    new_start: usize,
+    new_count: usize,
+}
+
+/// Reads the hunk whose `@@` is at `at`; returns it and the index of the first line after it.
+pub(super) fn read(lines: &[Line<'_>], at: usize, number: usize) -> Result<(Hunk, usize), PatchError> {
+    let numbers = parse_numbers(lines[at].text);
+    let counted = numbers.and_then(|numbers| end_by_count(lines, at + 1, numbers));
+    let end = match counted {
+        Some(end) => end,
+        None => end_by_looks(lines, at + 1)?,
+    };
+    let (body, bare_tail) = read_body(lines, at + 1, end)?;
+    let hunk = Hunk {
+        number,
+        patch_line: at + 1,
+        old_start: numbers.map(|numbers| numbers.old_start),
+        new_start: numbers.map(|numbers| numbers.new_start),
+        lines: body,
+        bare_tail,
+    };
+    Ok((hunk, end))
+}
+
+/// Reads `@@ -1,2 +3,4 @@`; `None` when the numbers are missing or make no sense.
+fn parse_numbers(header: &[u8]) -> Option<Numbers> {
+    let header = String::from_utf8_lossy(header);
+    let mut words = header.strip_prefix("@@")?.split_whitespace();
+    let (old_start, old_count) = parse_range(words.next()?.strip_prefix('-')?)?;
+    let (new_start, new_count) = parse_range(words.next()?.strip_prefix('+')?)?;
+    Some(Numbers {
+        old_start,
+        old_count,
+        new_start,
+        new_count,
+    })
+}
+
+fn parse_range(range: &str) -> Option<(usize, usize)> {
+    let range = range.trim_end_matches('@');
+    let (start, count) = range.split_once(',').unwrap_or((range, "1"));
+    Some((start.parse().ok()?, count.parse().ok()?))
+}
+
+/// Goes as far as the counts say; `None` when the lines do not bear them out.
+fn end_by_count(lines: &[Line<'_>], from: usize, numbers: Numbers) -> Option<usize> {
+    let (mut old, mut new) = (numbers.old_count, numbers.new_count);
+    let mut at = from;
+    while old > 0 || new > 0 {
+        match prefix(lines.get(at)?)? {
+            Prefix::Line(LineKind::Context) => (old, new) = (old.checked_sub(1)?, new.checked_sub(1)?),
+            Prefix::Line(LineKind::Remove) => old = old.checked_sub(1)?,
+            Prefix::Line(LineKind::Add) => new = new.checked_sub(1)?,
+            Prefix::NoNewline => {}
+        }
+        at += 1;
+    }
+    if lines.get(at).is_some_and(|line| line.text.starts_with(b"\\")) {
+        at += 1;
+    }
+    let next = lines[at..]
+        .iter()
+        .position(|line| !line.text.is_empty())
+        .map(|skipped| at + skipped);
+    let goes_on = next.is_some_and(|next| prefix(&lines[next]).is_some() && !is_boundary(lines, next));
+    (!goes_on).then_some(at)
+}
+
+/// Goes as far as lines look like those of a hunk; blank ones at the end belong to no one.
+fn end_by_looks(lines: &[Line<'_>], from: usize) -> Result<usize, PatchError> {
+    let ends = |at: &usize| prefix(&lines[*at]).is_none() || is_boundary(lines, *at);
+    let stop = (from..lines.len()).find(ends).unwrap_or(lines.len());
+    if let Some(line) = lines
+        .get(stop)
+        .filter(|_| !is_boundary(lines, stop) && changes_follow(lines, stop))
+    {
+        return Err(PatchError::Unprefixed {
+            patch_line: stop + 1,
+            text: show(line.text),
+        });
+    }
+    let blank = lines[from..stop]
+        .iter()
+        .rev()
+        .take_while(|line| line.text.is_empty())
+        .count();
+    Ok(stop - blank)
+}
+
+/// Returns whether `+` or `-` lines come before the next header: then the line at `from` lost its prefix.
+fn changes_follow(lines: &[Line<'_>], from: usize) -> bool {
+    let rest = (from + 1..lines.len()).take_while(|at| !is_boundary(lines, *at));
+    rest.into_iter()
+        .any(|at| matches!(lines[at].text.first(), Some(b'+' | b'-')))
+}
+
+enum Prefix {
+    Line(LineKind),
+    NoNewline,
+}
+
+fn prefix(line: &Line<'_>) -> Option<Prefix> {
+    match line.text.first() {
+        None | Some(b' ') => Some(Prefix::Line(LineKind::Context)),
+        Some(b'-') => Some(Prefix::Line(LineKind::Remove)),
+        Some(b'+') => Some(Prefix::Line(LineKind::Add)),
+        Some(b'\\') => Some(Prefix::NoNewline),
+        Some(_) => None,
+    }
+}
+
+/// Returns whether a line begins something else: a hunk, a file, the end of a code fence, a mail signature.
+pub(super) fn is_boundary(lines: &[Line<'_>], at: usize) -> bool {
+    let text = lines[at].text;
+    let marks: [&[u8]; 6] = [b"@@", b"diff ", b"```", b"~~~", b"Index: ", b"*** End Patch"];
+    marks.iter().any(|mark| text.starts_with(mark)) || is_file_header(lines, at) || is_signature(lines, at)
+}
+
+/// Returns whether `---` and `+++` lines begin here.
+pub(super) fn is_file_header(lines: &[Line<'_>], at: usize) -> bool {
+    let next_is_new = lines.get(at + 1).is_some_and(|line| line.text.starts_with(b"+++ "));
+    lines[at].text.starts_with(b"--- ") && next_is_new
+}
+
+/// Returns whether the `-- ` and version that `git format-patch` ends with are here.
+fn is_signature(lines: &[Line<'_>], at: usize) -> bool {
+    let is_version = |line: &Line<'_>| line.text.first().is_none_or(u8::is_ascii_digit);
+    matches!(lines[at].text, b"-- " | b"--") && lines.get(at + 1).is_none_or(is_version)
+}
+
+fn read_body(lines: &[Line<'_>], from: usize, end: usize) -> Result<(Vec<HunkLine>, usize), PatchError> {
+    let mut body: Vec<HunkLine> = Vec::with_capacity(end - from);
+    let mut bare_tail = 0;
+    for (at, line) in lines.iter().enumerate().take(end).skip(from) {
+        match prefix(line).expect("the hunk ends before a line that is not one of its own") {
+            Prefix::Line(kind) => {
+                bare_tail = if line.text.is_empty() { bare_tail + 1 } else { 0 };
+                body.push(read_line(line, kind, at));
+            }
+            Prefix::NoNewline => end_without_newline(body.last_mut(), at)?,
+        }
+    }
+    if body.is_empty() {
+        return Err(PatchError::malformed(from, "the hunk has no lines"));
+    }
+    Ok((body, bare_tail))
+}
+
+fn read_line(line: &Line<'_>, kind: LineKind, at: usize) -> HunkLine {
+    // The patch itself may lack a final newline; that says nothing about the file.
+    let ending = if line.ending == Ending::None {
+        Ending::Lf
+    } else {
+        line.ending
+    };
+    HunkLine {
+        kind,
+        text: line.text.get(1..).unwrap_or_default().to_vec(),
+        ending,
+        patch_line: at + 1,
+    }
+}
+
+fn end_without_newline(last: Option<&mut HunkLine>, at: usize) -> Result<(), PatchError> {
+    let line = last.ok_or_else(|| PatchError::malformed(at + 1, "\"\\ No newline\" follows no line"))?;
+    if line.ending == Ending::CrLf {
+        line.text.push(b'\r');
+    }
+    line.ending = Ending::None;
+    Ok(())
+}
+
+fn show(text: &[u8]) -> String {
+    crate::text::lines::show(text, 120)
+}

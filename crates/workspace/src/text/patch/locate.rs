@@ -1,0 +1,135 @@
+//! Finds where the old lines of a hunk are in a file, in time linear in both.
+
+use std::collections::HashMap;
+
+use super::HunkLine;
+use crate::text::lines::{Ending, Line};
+
+/// How well lines agree with the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// To the byte.
+    Exact,
+    /// But for line endings.
+    Loose,
+}
+
+/// Where a hunk may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// One place, better than all others.
+    At(usize, Fit),
+    /// Several, equally good; the 0-based lines of the first few, and how many.
+    Ambiguous(Vec<usize>, usize),
+    /// None at or after the floor, but one before it.
+    Passed(usize),
+    /// None at all.
+    Nowhere,
+}
+
+/// Returns how one line of a patch agrees with one of the file.
+///
+/// A patch that says "no newline" is held to it; one that says nothing matches the last line of a file either way.
+pub(super) fn fit_line(wanted: &HunkLine, found: &Line<'_>) -> Option<Fit> {
+    if wanted.text != found.text {
+        return None;
+    }
+    match (wanted.ending, found.ending) {
+        (wanted, found) if wanted == found => Some(Fit::Exact),
+        (Ending::None, _) => None,
+        _ => Some(Fit::Loose),
+    }
+}
+
+/// Returns how a block of lines agrees with the file at a place.
+pub(super) fn fit(old: &[&HunkLine], file: &[Line<'_>], at: usize) -> Option<Fit> {
+    let found = file.get(at..at.checked_add(old.len())?)?;
+    let mut worst = Fit::Exact;
+    for (wanted, found) in old.iter().zip(found) {
+        if fit_line(wanted, found)? == Fit::Loose {
+            worst = Fit::Loose;
+        }
+    }
+    Some(worst)
+}
+
+/// Finds the place at or after `floor` nearest to `guess`; without a guess, the only one.
+pub(super) fn locate(old: &[&HunkLine], file: &[Line<'_>], floor: usize, guess: Option<usize>) -> Place {
+    if let Some(at) = guess.filter(|at| *at >= floor && fit(old, file, *at) == Some(Fit::Exact)) {
+        return Place::At(at, Fit::Exact);
+    }
+    let fits = |at: usize| fit(old, file, at).map(|fit| (at, fit));
+    let all: Vec<(usize, Fit)> = occurrences(old, file).into_iter().filter_map(fits).collect();
+    let ahead = || all.iter().filter(|(at, _)| *at >= floor);
+    let fit = if ahead().any(|(_, fit)| *fit == Fit::Exact) {
+        Fit::Exact
+    } else {
+        Fit::Loose
+    };
+    let best: Vec<usize> = ahead().filter(|(_, other)| *other == fit).map(|(at, _)| *at).collect();
+    match (nearest(&best, guess).as_slice(), all.last()) {
+        ([], None) => Place::Nowhere,
+        ([], Some((at, _))) => Place::Passed(*at),
+        ([at], _) => Place::At(*at, fit),
+        (several, _) => Place::Ambiguous(several.iter().take(5).copied().collect(), several.len()),
+    }
+}
+
+fn nearest(places: &[usize], guess: Option<usize>) -> Vec<usize> {
+    let Some(guess) = guess else {
+        return places.to_vec();
+    };
+    let distance = places.iter().map(|at| at.abs_diff(guess)).min();
+    places
+        .iter()
+        .copied()
+        .filter(|at| Some(at.abs_diff(guess)) == distance)
+        .collect()
+}
+
+/// Finds every place where the texts agree, endings aside (Knuth, Morris and Pratt, over lines as numbers).
+fn occurrences(old: &[&HunkLine], file: &[Line<'_>]) -> Vec<usize> {
+    if old.is_empty() || old.len() > file.len() {
+        return Vec::new();
+    }
+    let mut ids: HashMap<&[u8], usize> = HashMap::new();
+    let pattern: Vec<usize> = old
+        .iter()
+        .map(|line| {
+            let next = ids.len() + 1;
+            *ids.entry(&line.text).or_insert(next)
+        })
+        .collect();
+    let fallback = fallbacks(&pattern);
+    let mut found = Vec::new();
+    let mut matched = 0;
+    for (index, line) in file.iter().enumerate() {
+        let id = ids.get(line.text).copied().unwrap_or(0);
+        while matched > 0 && (matched == pattern.len() || pattern[matched] != id) {
+            matched = fallback[matched - 1];
+        }
+        if pattern[matched] == id {
+            matched += 1;
+        }
+        if matched == pattern.len() {
+            found.push(index + 1 - pattern.len());
+        }
+    }
+    found
+}
+
+/// Returns for each prefix the length of its longest border.
+fn fallbacks(pattern: &[usize]) -> Vec<usize> {
+    let mut borders = vec![0; pattern.len()];
+    let mut length = 0;
+    for index in 1..pattern.len() {
+        while length > 0 && pattern[index] != pattern[length] {
+            length = borders[length - 1];
+        }
+        if pattern[index] == pattern[length] {
+            length += 1;
+        }
+        borders[index] = length;
+    }
+    borders
+}

@@ -1,0 +1,231 @@
+//! Reads a unified diff, as `diff -u`, `git diff` or a model writes it.
+
+use std::collections::HashMap;
+
+use super::header::{self, Name};
+use super::section::Section;
+use super::{Action, FilePatch, Hunk, Patch, PatchError, hunk};
+use crate::text::lines::{self, Ending, Line};
+
+/// Reads a patch.
+///
+/// Lines that belong to no file (prose, code fences, mail headers) are passed over. Fails as [`PatchError`] when no
+/// file is named, when a line inside a hunk cannot be one, and for what Garret does not apply: binary patches,
+/// combined diffs, links, other formats.
+pub fn parse(diff: &[u8]) -> Result<Patch, PatchError> {
+    let mut parser = Parser {
+        lines: split(diff),
+        at: 0,
+        current: None,
+        files: Vec::new(),
+    };
+    while parser.at < parser.lines.len() {
+        parser.step()?;
+    }
+    parser.close()?;
+    if parser.files.is_empty() {
+        return Err(PatchError::NoFiles);
+    }
+    Ok(Patch {
+        files: merge(parser.files)?,
+    })
+}
+
+/// Splits the patch. Where every line ends in `\r\n`, headers too, that is how the patch travelled, not what it says.
+fn split(diff: &[u8]) -> Vec<Line<'_>> {
+    let mut all: Vec<Line<'_>> = lines::split(diff).collect();
+    if all.iter().all(|line| line.ending != Ending::Lf) {
+        all.iter_mut()
+            .filter(|line| line.ending == Ending::CrLf)
+            .for_each(|line| line.ending = Ending::Lf);
+    }
+    all
+}
+
+struct Parser<'a> {
+    lines: Vec<Line<'a>>,
+    at: usize,
+    current: Option<Section>,
+    files: Vec<FilePatch>,
+}
+
+impl<'a> Parser<'a> {
+    /// Takes one header line, one hunk, or one line that belongs to no file.
+    fn step(&mut self) -> Result<(), PatchError> {
+        let text = self.lines[self.at].text;
+        self.refuse_other_formats(text)?;
+        if let Some(names) = text.strip_prefix(b"diff --git ") {
+            return self.open_git(names);
+        }
+        if hunk::is_file_header(&self.lines, self.at) {
+            return self.take_names();
+        }
+        if text == b"@@" || text.starts_with(b"@@ ") {
+            return self.take_hunk();
+        }
+        self.take_git_header(text)?;
+        self.at += 1;
+        Ok(())
+    }
+
+    fn refuse_other_formats(&self, text: &[u8]) -> Result<(), PatchError> {
+        let patch_line = self.at + 1;
+        if text.starts_with(b"*** Begin Patch") || text.starts_with(b"*** Update File:") {
+            return Err(PatchError::OtherFormat {
+                patch_line,
+                name: "the \"*** Begin Patch\" format",
+            });
+        }
+        if text.starts_with(b"***************") {
+            return Err(PatchError::OtherFormat {
+                patch_line,
+                name: "a context diff",
+            });
+        }
+        if text.starts_with(b"@@@ ") || text.starts_with(b"diff --cc ") || text.starts_with(b"diff --combined ") {
+            return Err(PatchError::OtherFormat {
+                patch_line,
+                name: "a combined diff of a merge",
+            });
+        }
+        if text.starts_with(b"--- ")
+            && self
+                .lines
+                .get(self.at + 1)
+                .is_some_and(|next| next.text.starts_with(b"@@"))
+        {
+            return Err(PatchError::malformed(
+                patch_line + 1,
+                "a \"+++ \" line must follow the \"--- \" line",
+            ));
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<&mut Section, PatchError> {
+        self.close()?;
+        Ok(self.current.insert(Section {
+            patch_line: self.at + 1,
+            ..Section::default()
+        }))
+    }
+
+    fn close(&mut self) -> Result<(), PatchError> {
+        if let Some(section) = self.current.take() {
+            self.files.push(section.finish()?);
+        }
+        Ok(())
+    }
+
+    fn open_git(&mut self, names: &[u8]) -> Result<(), PatchError> {
+        let section = self.open()?;
+        section.is_git = true;
+        section.git_names = header::parse_git_names(names);
+        self.at += 1;
+        Ok(())
+    }
+
+    fn take_names(&mut self) -> Result<(), PatchError> {
+        let old = self.name_at(self.at, b"--- ")?;
+        let new = self.name_at(self.at + 1, b"+++ ")?;
+        let continues = |section: &Section| section.is_git && section.old.is_none() && section.hunks.is_empty();
+        if !self.current.as_ref().is_some_and(continues) {
+            self.open()?;
+        }
+        let section = self.current.as_mut().expect("a section was just opened or goes on");
+        (section.old, section.new) = (Some(old), Some(new));
+        self.at += 2;
+        Ok(())
+    }
+
+    fn name_at(&self, at: usize, mark: &[u8]) -> Result<Name, PatchError> {
+        let name = self.lines[at].text.strip_prefix(mark).and_then(Name::parse);
+        name.ok_or_else(|| PatchError::malformed(at + 1, "the file name is missing or not UTF-8"))
+    }
+
+    fn take_hunk(&mut self) -> Result<(), PatchError> {
+        let section = self.current.as_mut().ok_or(PatchError::NoFileBeforeHunk {
+            patch_line: self.at + 1,
+        })?;
+        let (hunk, end) = hunk::read(&self.lines, self.at, section.hunks.len() + 1)?;
+        section.hunks.push(hunk);
+        self.at = end;
+        Ok(())
+    }
+
+    /// Takes what git says between `diff --git` and the first hunk, and passes over anything else.
+    fn take_git_header(&mut self, text: &[u8]) -> Result<(), PatchError> {
+        let patch_line = self.at + 1;
+        if text.starts_with(b"Binary files ") && text.ends_with(b" differ") && self.current.is_none() {
+            return Err(PatchError::Binary {
+                path: lines::show(text, 200),
+            });
+        }
+        let Some(section) = self.current.as_mut().filter(|section| section.hunks.is_empty()) else {
+            return Ok(());
+        };
+        if text == b"GIT binary patch" || text.starts_with(b"Binary files ") {
+            section.is_binary = true;
+        }
+        if !section.is_git {
+            return Ok(());
+        }
+        let path = |mark: &str| text.strip_prefix(mark.as_bytes()).and_then(header::parse_path);
+        let mode = |mark: &str| {
+            text.strip_prefix(mark.as_bytes())
+                .map(|mode| parse_mode(mode, patch_line))
+                .transpose()
+        };
+        section.rename.0 = section.rename.0.take().or_else(|| path("rename from "));
+        section.rename.1 = section.rename.1.take().or_else(|| path("rename to "));
+        section.copy.0 = section.copy.0.take().or_else(|| path("copy from "));
+        section.copy.1 = section.copy.1.take().or_else(|| path("copy to "));
+        section.mode = mode("new mode ")?.or(section.mode);
+        if let Some(created) = mode("new file mode ")? {
+            (section.is_new, section.mode) = (true, Some(created));
+        }
+        section.is_deleted |= text.starts_with(b"deleted file mode ");
+        Ok(())
+    }
+}
+
+fn parse_mode(text: &[u8], patch_line: usize) -> Result<u32, PatchError> {
+    let digits = std::str::from_utf8(text).ok().map(str::trim);
+    let mode = digits.and_then(|digits| u32::from_str_radix(digits, 8).ok());
+    mode.ok_or_else(|| PatchError::malformed(patch_line, "the mode is not an octal number"))
+}
+
+/// Joins two parts that change the same file in place; any other pair that shares a name contradicts itself.
+fn merge(files: Vec<FilePatch>) -> Result<Vec<FilePatch>, PatchError> {
+    let mut merged: Vec<FilePatch> = Vec::with_capacity(files.len());
+    let mut sources: HashMap<String, usize> = HashMap::new();
+    let mut targets: HashMap<String, usize> = HashMap::new();
+    for file in files {
+        // A copy leaves its source alone.
+        let source = file.old_path.clone().filter(|_| file.action != Action::Copy);
+        let taken = |names: &HashMap<String, usize>, name: &Option<String>| names.get(name.as_ref()?).copied();
+        if let Some(twin) = taken(&sources, &source).or(taken(&targets, &file.new_path)) {
+            join(&mut merged[twin], file)?;
+            continue;
+        }
+        sources.extend(source.map(|name| (name, merged.len())));
+        targets.extend(file.new_path.clone().map(|name| (name, merged.len())));
+        merged.push(file);
+    }
+    Ok(merged)
+}
+
+fn join(twin: &mut FilePatch, file: FilePatch) -> Result<(), PatchError> {
+    if twin.action != Action::Modify || file.action != Action::Modify {
+        return Err(PatchError::NamedTwice {
+            path: file.path().to_owned(),
+        });
+    }
+    let count = twin.hunks.len();
+    twin.new_mode = file.new_mode.or(twin.new_mode);
+    twin.hunks.extend(file.hunks.into_iter().map(|hunk| Hunk {
+        number: hunk.number + count,
+        ..hunk
+    }));
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! One file's part of a patch while it is read: what the headers said, and what that comes to.
+
+use super::header::{Name, strip_git_prefixes};
+use super::{Action, FilePatch, Hunk, PatchError};
+
+/// The headers and hunks of one file.
+#[derive(Debug, Default)]
+pub(super) struct Section {
+    pub(super) patch_line: usize,
+    /// The names of the `diff --git` line, prefixes and all.
+    pub(super) git_names: Option<(String, String)>,
+    pub(super) is_git: bool,
+    pub(super) old: Option<Name>,
+    pub(super) new: Option<Name>,
+    pub(super) rename: (Option<String>, Option<String>),
+    pub(super) copy: (Option<String>, Option<String>),
+    pub(super) is_new: bool,
+    pub(super) is_deleted: bool,
+    pub(super) is_binary: bool,
+    pub(super) mode: Option<u32>,
+    pub(super) hunks: Vec<Hunk>,
+}
+
+const FILE_TYPE: u32 = 0o170_000;
+const REGULAR: u32 = 0o100_000;
+
+impl Section {
+    /// Decides what the headers come to.
+    pub(super) fn finish(self) -> Result<FilePatch, PatchError> {
+        let action = self.action()?;
+        let (old_path, new_path) = self.paths(action);
+        let sides = match action {
+            Action::Create => new_path.is_some(),
+            Action::Delete => old_path.is_some(),
+            _ => old_path.is_some() && new_path.is_some(),
+        };
+        if !sides {
+            return Err(PatchError::malformed(self.patch_line, "the file has no name"));
+        }
+        let file = FilePatch {
+            old_path: old_path.filter(|_| action != Action::Create),
+            new_path: new_path.filter(|_| action != Action::Delete),
+            action,
+            new_mode: self.mode.map(|mode| mode & 0o7777).filter(|_| action != Action::Delete),
+            hunks: Vec::new(),
+        };
+        self.check(file.path())?;
+        Ok(FilePatch {
+            hunks: self.hunks,
+            ..file
+        })
+    }
+
+    fn action(&self) -> Result<Action, PatchError> {
+        let is_nothing = |name: &Option<Name>| matches!(name, Some(Name::Nothing));
+        match (&self.rename, &self.copy) {
+            ((Some(_), Some(_)), _) => return Ok(Action::Rename),
+            (_, (Some(_), Some(_))) => return Ok(Action::Copy),
+            ((None, None), (None, None)) => {}
+            _ => {
+                return Err(PatchError::malformed(
+                    self.patch_line,
+                    "a rename or copy names only one side",
+                ));
+            }
+        }
+        let creates = self.is_new || is_nothing(&self.old) || self.is_absent_before();
+        let deletes = self.is_deleted || is_nothing(&self.new) || self.is_absent_after();
+        match (creates, deletes) {
+            (true, true) => Err(PatchError::malformed(
+                self.patch_line,
+                "the file is both created and deleted",
+            )),
+            (true, false) => Ok(Action::Create),
+            (false, true) => Ok(Action::Delete),
+            (false, false) => Ok(Action::Modify),
+        }
+    }
+
+    /// `diff -N` writes the epoch as the time of a file that is not there.
+    fn is_absent_before(&self) -> bool {
+        let is_epoch = self.old.as_ref().is_some_and(Name::is_epoch);
+        is_epoch
+            && self
+                .hunks
+                .iter()
+                .all(|hunk| hunk.old_start == Some(0) && hunk.old_lines().next().is_none())
+    }
+
+    fn is_absent_after(&self) -> bool {
+        let is_epoch = self.new.as_ref().is_some_and(Name::is_epoch);
+        is_epoch
+            && self
+                .hunks
+                .iter()
+                .all(|hunk| hunk.new_start == Some(0) && hunk.new_lines().next().is_none())
+    }
+
+    fn paths(&self, action: Action) -> (Option<String>, Option<String>) {
+        match action {
+            Action::Rename => self.rename.clone(),
+            Action::Copy => self.copy.clone(),
+            _ => self.header_paths(),
+        }
+    }
+
+    fn header_paths(&self) -> (Option<String>, Option<String>) {
+        let name = |name: &Option<Name>| name.as_ref().and_then(Name::path).map(str::to_owned);
+        let (old, new) = (name(&self.old), name(&self.new));
+        match &self.git_names {
+            Some((git_old, git_new)) => {
+                let is_prefixed = strip_git_prefixes(git_old, git_new).is_some();
+                let strip = |path: String| {
+                    if is_prefixed { strip_component(path) } else { path }
+                };
+                let from_git = self.old.is_none() && self.new.is_none();
+                let old = old.or_else(|| from_git.then(|| git_old.clone()));
+                let new = new.or_else(|| from_git.then(|| git_new.clone()));
+                (old.map(strip), new.map(strip))
+            }
+            None => strip_usual_prefixes(old, new),
+        }
+    }
+
+    fn check(&self, path: &str) -> Result<(), PatchError> {
+        if self.is_binary {
+            return Err(PatchError::Binary { path: path.to_owned() });
+        }
+        if self.mode.is_some_and(|mode| !matches!(mode & FILE_TYPE, REGULAR | 0)) {
+            return Err(PatchError::NotAFile { path: path.to_owned() });
+        }
+        let says_enough =
+            self.is_new || self.is_deleted || self.rename.0.is_some() || self.copy.0.is_some() || self.mode.is_some();
+        if self.hunks.is_empty() && !says_enough {
+            return Err(PatchError::NoHunks {
+                path: path.to_owned(),
+                patch_line: self.patch_line,
+            });
+        }
+        let changes = self.hunks.is_empty() || self.hunks.iter().any(Hunk::changes);
+        if changes {
+            Ok(())
+        } else {
+            Err(PatchError::ChangesNothing { path: path.to_owned() })
+        }
+    }
+}
+
+fn strip_component(path: String) -> String {
+    path.split_once('/').map_or(path.clone(), |(_, rest)| rest.to_owned())
+}
+
+/// Without a `diff --git` line only `a/` and `b/` are known to be prefixes, and only as a pair.
+fn strip_usual_prefixes(old: Option<String>, new: Option<String>) -> (Option<String>, Option<String>) {
+    let stripped = |path: &Option<String>, prefix: &str| match path {
+        None => Some(None),
+        Some(path) => path.strip_prefix(prefix).map(|path| Some(path.to_owned())),
+    };
+    match (stripped(&old, "a/"), stripped(&new, "b/")) {
+        (Some(old), Some(new)) => (old, new),
+        _ => (old, new),
+    }
+}

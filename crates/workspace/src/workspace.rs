@@ -1,0 +1,214 @@
+//! The workspace itself and how one is put together.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use garret_core::{
+    Actor, Clock, EventSink, FsPolicy, FsRules, Ids, NoEvents, RandomIds, Result, Storage, StorageInfo, SystemClock,
+    WsPath,
+};
+
+use crate::Approver;
+use crate::quota::Quota;
+
+/// An agent's room: one tree of files, and what may be done there. Cheap to clone; clones share everything but the actor.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) view: Arc<View>,
+    pub(crate) actor: Arc<Actor>,
+}
+
+/// What all views of one workspace have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) events: Arc<dyn EventSink>,
+    pub(crate) approver: Option<Arc<dyn Approver>>,
+    pub(crate) approved: Mutex<HashSet<&'static str>>,
+}
+
+/// A subdirectory with the policies that hold there: its own and those of every view around it.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) base: WsPath,
+    pub(crate) layers: Vec<Arc<Layer>>,
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+/// One policy and the directory it speaks of; its globs are relative to that directory.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) base: WsPath,
+    pub(crate) rules: FsRules,
+    pub(crate) quota: Option<Quota>,
+}
+
+impl Layer {
+    pub(crate) fn new(base: WsPath, policy: FsPolicy) -> Result<Self> {
+        let rules = FsRules::new(policy)?;
+        let quota = Quota::of(&rules);
+        Ok(Self { base, rules, quota })
+    }
+}
+
+impl Workspace {
+    /// Starts a workspace on `storage`.
+    pub fn builder(storage: Arc<dyn Storage>) -> Builder {
+        Builder {
+            name: "workspace".into(),
+            storage,
+            policy: FsPolicy::default(),
+            env: BTreeMap::new(),
+            clock: None,
+            ids: Arc::new(RandomIds),
+            events: Arc::new(NoEvents),
+            approver: None,
+            actor: Actor {
+                door: "api",
+                ..Actor::default()
+            },
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The policy of this view: its own; those of the views around it hold besides.
+    pub fn policy(&self) -> &FsPolicy {
+        self.own_layer().rules.policy()
+    }
+
+    /// What its storage is.
+    pub fn storage_info(&self) -> StorageInfo {
+        self.shared.storage.info()
+    }
+
+    /// What commands in it find in their environment.
+    pub fn environment(&self) -> &BTreeMap<String, String> {
+        &self.view.env
+    }
+
+    /// The same workspace, with its operations attributed to `actor`.
+    #[must_use]
+    pub fn acting_as(&self, actor: Actor) -> Self {
+        Self {
+            actor: Arc::new(actor),
+            ..self.clone()
+        }
+    }
+
+    /// Who its operations are attributed to.
+    pub fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        self.shared.storage.as_ref()
+    }
+
+    pub(crate) fn own_layer(&self) -> &Layer {
+        self.view.layers.last().expect("a view has its own policy")
+    }
+}
+
+/// Puts a [`Workspace`] together.
+#[derive(Debug)]
+pub struct Builder {
+    name: String,
+    storage: Arc<dyn Storage>,
+    policy: FsPolicy,
+    env: BTreeMap<String, String>,
+    clock: Option<Arc<dyn Clock>>,
+    ids: Arc<dyn Ids>,
+    events: Arc<dyn EventSink>,
+    approver: Option<Arc<dyn Approver>>,
+    actor: Actor,
+}
+
+impl Builder {
+    /// The name that events and prefixed tools carry.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// What may be done with the files.
+    #[must_use]
+    pub fn policy(mut self, policy: FsPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// What commands find in their environment.
+    #[must_use]
+    pub fn env(mut self, env: BTreeMap<String, String>) -> Self {
+        self.env = env;
+        self
+    }
+
+    /// The clock; the system's where none is given.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// The source of ids.
+    #[must_use]
+    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Where events go; nowhere where none is given.
+    #[must_use]
+    pub fn events(mut self, events: Arc<dyn EventSink>) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// Who answers for the tools that need approval; without one they are refused.
+    #[must_use]
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
+        self
+    }
+
+    /// Who the operations are attributed to.
+    #[must_use]
+    pub fn actor(mut self, actor: Actor) -> Self {
+        self.actor = actor;
+        self
+    }
+
+    /// Checks the policy and opens the workspace.
+    pub fn open(self) -> Result<Workspace> {
+        let layer = Layer::new(WsPath::root(), self.policy)?;
+        let shared = Shared {
+            name: self.name,
+            storage: self.storage,
+            clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::default())),
+            ids: self.ids,
+            events: self.events,
+            approver: self.approver,
+            approved: Mutex::default(),
+        };
+        let view = View {
+            base: WsPath::root(),
+            layers: vec![Arc::new(layer)],
+            env: self.env,
+        };
+        Ok(Workspace {
+            shared: Arc::new(shared),
+            view: Arc::new(view),
+            actor: Arc::new(self.actor),
+        })
+    }
+}
