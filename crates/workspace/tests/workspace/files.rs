@@ -386,3 +386,24 @@ async fn a_link_is_described_itself_and_read_through() {
     workspace.remove("l", Default::default()).await.unwrap();
     assert_eq!(get(&workspace, "a").await, "through");
 }
+
+#[tokio::test]
+async fn a_patch_that_could_mean_two_files_is_refused() {
+    let storage = storage();
+    let workspace = builder_on(storage.clone()).open().unwrap();
+    fill(&storage, &[("old.txt", "1\n"), ("new.txt", "1\n")]).await;
+    let two = "--- old.txt\n+++ new.txt\n@@ -1 +1 @@\n-1\n+2\n";
+    let error = workspace.apply_patch(two, PatchOptions::default()).await.unwrap_err();
+    assert_eq!(
+        error.message(),
+        "the patch names `old.txt` and `new.txt`, and both exist"
+    );
+    let one = "--- a/old.txt\n+++ b/old.txt\n@@ -1 +1 @@\n-1\n+2\n";
+    let twice = format!("{one}{}", one.replace("/old", "/./old"));
+    let error = workspace
+        .apply_patch(&twice, PatchOptions::default())
+        .await
+        .unwrap_err();
+    assert_eq!(error.message(), "the patch speaks of `old.txt` twice");
+    assert_eq!(get(&workspace, "old.txt").await, "1\n");
+}
