@@ -58,6 +58,7 @@ macro_rules! for_each_behaviour {
                 a_failure_takes_back_each_kind
                 a_failure_in_the_middle_takes_back_everything
                 a_failure_anywhere_takes_back_everything
+                a_tree_taken_down_by_steps_is_taken_back
                 a_path_changed_many_times_is_taken_back
                 a_large_batch_is_taken_back
                 a_batch_can_swap

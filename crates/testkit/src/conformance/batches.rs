@@ -149,6 +149,22 @@ pub async fn a_failure_anywhere_takes_back_everything(probe: Probe) {
     assert_eq!(probe.text("n/file").await, "1");
 }
 
+/// A tree that a batch takes down entry by entry, or moves and then takes down, comes back whole.
+pub async fn a_tree_taken_down_by_steps_is_taken_back(probe: Probe) {
+    plant(&probe).await;
+    let failing = || remove("missing");
+    let down = |top: &str| vec![remove(&format!("{top}/two")), remove(top)];
+    let mut moved_first = vec![rename("dir", "moved")];
+    moved_first.extend(down("moved/sub"));
+    let mut replaced = down("dir/sub");
+    replaced.extend([write("dir/sub/two", "another"), remove_tree("dir"), write("dir", "a file")]);
+    let moved_out = vec![rename("dir/sub/two", "two"), remove("dir/sub"), remove("two")];
+    for mut mutations in [down("dir/sub"), moved_first, replaced, moved_out] {
+        mutations.push(failing());
+        probe.refuses_batch(ErrorKind::NotFound, mutations).await;
+    }
+}
+
 /// One path changed many times is taken back to where it was.
 pub async fn a_path_changed_many_times_is_taken_back(probe: Probe) {
     plant(&probe).await;

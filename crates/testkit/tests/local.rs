@@ -1,0 +1,35 @@
+//! The local storage keeps the contract.
+
+use std::sync::Arc;
+
+use garret_core::{OpenContext, RandomIds, SystemClock};
+use garret_storage::{Durability, LocalOptions, LocalStorage};
+use garret_testkit::{Fixture, model};
+
+/// A local storage without syncs: what is tested is what is seen, not what survives a power cut.
+async fn local() -> Fixture {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let root = directory.path().to_str().expect("its name is UTF-8").to_owned();
+    let options = LocalOptions {
+        durability: Durability::Relaxed,
+        ..LocalOptions::new(&root)
+    };
+    let context = OpenContext {
+        clock: Arc::new(SystemClock::default()),
+        ids: Arc::new(RandomIds),
+    };
+    let storage = LocalStorage::open(&options, &context).expect("the directory is there");
+    Fixture::new(Arc::new(storage)).hiding(root).holding(directory)
+}
+
+garret_testkit::conformance_tests!(local);
+
+#[test]
+fn local_does_what_the_model_does() {
+    model::run(local, 60, 30, false);
+}
+
+#[test]
+fn local_does_what_the_model_does_with_links() {
+    model::run(local, 60, 30, true);
+}
