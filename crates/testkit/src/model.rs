@@ -10,4 +10,4 @@ mod world;
 
 pub use compare::{compare, run};
 pub use steps::{Sequence, Step, Wanted, sequences};
-pub use world::{Left, World};
+pub use world::{Left, Refusal, World};

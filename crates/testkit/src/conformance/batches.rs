@@ -157,7 +157,11 @@ pub async fn a_tree_taken_down_by_steps_is_taken_back(probe: Probe) {
     let mut moved_first = vec![rename("dir", "moved")];
     moved_first.extend(down("moved/sub"));
     let mut replaced = down("dir/sub");
-    replaced.extend([write("dir/sub/two", "another"), remove_tree("dir"), write("dir", "a file")]);
+    replaced.extend([
+        write("dir/sub/two", "another"),
+        remove_tree("dir"),
+        write("dir", "a file"),
+    ]);
     let moved_out = vec![rename("dir/sub/two", "two"), remove("dir/sub"), remove("two")];
     for mut mutations in [down("dir/sub"), moved_first, replaced, moved_out] {
         mutations.push(failing());

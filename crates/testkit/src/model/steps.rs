@@ -71,9 +71,23 @@ pub type Sequence = Vec<(Vec<Step>, Follow)>;
 
 /// Sequences of `length` batches, most of one step, with or without symbolic links.
 pub fn sequences(length: usize, with_links: bool) -> impl Strategy<Value = Sequence> {
-    let batch = prop_oneof![6 => vec(step(with_links), 1), 2 => vec(step(with_links), 2..5)];
+    let batch = prop_oneof![
+        6 => vec(step(with_links), 1),
+        2 => vec(step(with_links), 2..5),
+        1 => vec(step(with_links), 2..6).prop_map(doomed),
+    ];
     let follow = prop_oneof![5 => Just(Follow::Inside), 1 => Just(Follow::Never)];
     vec((batch, follow), 1..=length)
+}
+
+/// The steps with one more that always fails, so that whatever worked must be taken back.
+fn doomed(mut steps: Vec<Step>) -> Vec<Step> {
+    steps.push(Step::Remove {
+        path: "never/was".to_owned(),
+        recursive: true,
+        wanted: Wanted::Any,
+    });
+    steps
 }
 
 fn path() -> impl Strategy<Value = String> {

@@ -8,7 +8,17 @@ use garret_core::{ErrorKind, Follow};
 use super::steps::{Step, Wanted};
 use crate::{Node, Tree};
 
-type Outcome<T> = Result<T, ErrorKind>;
+type Outcome<T, E = ErrorKind> = Result<T, E>;
+
+/// Why a batch is refused: the kinds of error that are all true of it. Where both paths of a step are wrong, either may be named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal(pub Vec<ErrorKind>);
+
+impl From<ErrorKind> for Refusal {
+    fn from(kind: ErrorKind) -> Self {
+        Self(vec![kind])
+    }
+}
 
 /// How many links may be followed on one way.
 const MOST_LINKS: usize = 40;
@@ -69,17 +79,17 @@ impl World {
     }
 
     /// Applies the steps in order, or none of them.
-    pub fn apply(&mut self, steps: &[Step], follow: Follow) -> Outcome<Vec<Left>> {
+    pub fn apply(&mut self, steps: &[Step], follow: Follow) -> Outcome<Vec<Left>, Refusal> {
         let before = self.entries.clone();
-        let outcome: Outcome<Vec<_>> = steps.iter().map(|step| self.step(step, follow)).collect();
+        let outcome: Outcome<Vec<_>, Refusal> = steps.iter().map(|step| self.step(step, follow)).collect();
         if outcome.is_err() {
             self.entries = before;
         }
         outcome
     }
 
-    fn step(&mut self, step: &Step, follow: Follow) -> Outcome<Left> {
-        match step {
+    fn step(&mut self, step: &Step, follow: Follow) -> Outcome<Left, Refusal> {
+        let left = match step {
             Step::Write {
                 path,
                 content,
@@ -113,7 +123,7 @@ impl World {
                 overwrite,
                 parents,
             } => {
-                let (from, to) = (self.walk(from, false, follow)?, self.walk(to, false, follow)?);
+                let (from, to) = self.both(self.source(from, false, follow), to, follow)?;
                 self.rename(&from, &to, *overwrite, *parents)
             }
             Step::Copy {
@@ -122,7 +132,7 @@ impl World {
                 overwrite,
                 parents,
             } => {
-                let (from, to) = (self.walk(from, true, follow)?, self.walk(to, false, follow)?);
+                let (from, to) = self.both(self.source(from, true, follow), to, follow)?;
                 self.copy(&from, &to, *overwrite, *parents)
             }
             Step::MakeDir { path, parents } => {
@@ -136,6 +146,38 @@ impl World {
             Step::SetMode { path, mode } => {
                 let real = self.walk(path, true, follow)?;
                 self.set_mode(&real, *mode)
+            }
+        };
+        left.map_err(Refusal::from)
+    }
+
+    /// The real path of what is moved or copied, which must be there.
+    fn source(&self, path: &str, last_too: bool, follow: Follow) -> Outcome<String> {
+        let real = self.walk(path, last_too, follow)?;
+        match self.at(&real) {
+            Some(_) if real.is_empty() && !last_too => Err(ErrorKind::Denied),
+            Some(Node::File { .. }) => Ok(real),
+            Some(_) if last_too => Err(ErrorKind::IsADirectory),
+            Some(_) => Ok(real),
+            None => Err(self.absence(&real)),
+        }
+    }
+
+    /// The real source and target, or what is wrong with either.
+    fn both(&self, from: Outcome<String>, to: &str, follow: Follow) -> Outcome<(String, String), Refusal> {
+        let to = self.walk(to, false, follow);
+        match (from, to) {
+            (Ok(from), Ok(to)) => Ok((from, to)),
+            (Ok(_), Err(wrong)) => Err(wrong.into()),
+            (Err(wrong), Err(too)) => Err(Refusal(vec![wrong, too])),
+            (Err(wrong), Ok(to)) => {
+                let blocked = self.at(&to).is_none() && self.absence(&to) == ErrorKind::NotADirectory;
+                Err(Refusal(
+                    [wrong]
+                        .into_iter()
+                        .chain(blocked.then_some(ErrorKind::NotADirectory))
+                        .collect(),
+                ))
             }
         }
     }
@@ -283,10 +325,7 @@ impl World {
     }
 
     fn rename(&mut self, from: &str, to: &str, overwrite: bool, parents: bool) -> Outcome<Left> {
-        if from.is_empty() {
-            return Err(ErrorKind::Denied);
-        }
-        let moved = self.at(from).cloned().ok_or_else(|| self.absence(from))?;
+        let moved = self.entries.get(from).cloned().expect("the source was found");
         if from == to {
             return Ok(Left {
                 size: size(&moved),
@@ -326,11 +365,7 @@ impl World {
     }
 
     fn copy(&mut self, from: &str, to: &str, overwrite: bool, parents: bool) -> Outcome<Left> {
-        let original = match self.at(from).cloned() {
-            Some(file @ Node::File { .. }) => file,
-            Some(_) => return Err(ErrorKind::IsADirectory),
-            None => return Err(self.absence(from)),
-        };
+        let original = self.entries.get(from).cloned().expect("the source was found");
         if from == to {
             return Ok(Left {
                 size: size(&original),
