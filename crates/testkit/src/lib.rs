@@ -19,10 +19,12 @@
 //! - [`model`]: random operation sequences against a plain model of a tree.
 //! - [`forwarding`] and [`faults`]: wrappers as ordinary storages, one that changes nothing and one that fails on purpose.
 //! - [`vectors`]: the published path cases.
+//! - [`cases`]: the published file operations, over a workspace.
 //! - [`fuzz`]: the bodies of the fuzz targets.
 //!
 //! Code here panics where a promise is broken: it is meant to be called from tests. No timing is ever a condition.
 
+pub mod cases;
 pub mod conformance;
 pub mod faults;
 pub mod fixture;

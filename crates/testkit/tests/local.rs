@@ -1,10 +1,10 @@
-//! The local storage keeps the contract.
+//! The local storage keeps the contract, bare and through a wrapper, and does what the model and the published cases say.
 
 use std::sync::Arc;
 
 use garret_core::{OpenContext, RandomIds, SystemClock};
 use garret_storage::{Durability, LocalOptions, LocalStorage};
-use garret_testkit::{Fixture, model};
+use garret_testkit::{Fixture, Forwarding, model};
 
 /// A local storage without syncs: what is tested is what is seen, not what survives a power cut.
 async fn local() -> Fixture {
@@ -23,6 +23,22 @@ async fn local() -> Fixture {
 }
 
 garret_testkit::conformance_tests!(local);
+
+mod cases {
+    use super::local;
+
+    garret_testkit::case_tests!(local);
+}
+
+mod forwarded {
+    use super::*;
+
+    async fn forwarded() -> Fixture {
+        local().await.wrapped(|inner| Arc::new(Forwarding::new(inner)))
+    }
+
+    garret_testkit::conformance_tests!(forwarded);
+}
 
 #[test]
 fn local_does_what_the_model_does() {
