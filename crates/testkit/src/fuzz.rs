@@ -1,0 +1,9 @@
+//! The bodies of the fuzz targets: each takes any bytes and panics where something that must hold does not.
+
+mod patch;
+mod path;
+mod random;
+
+pub use patch::patch;
+pub use path::path;
+pub use random::Random;
