@@ -1,0 +1,24 @@
+# Each target is one line; what it does lives in scripts/.
+.DEFAULT_GOAL := help
+.PHONY: help run test bench lint docs fuzz
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\): ## /  make \1\t/p' Makefile | expand -t 16
+
+run: ## Build the release binary and take the tour
+	@cargo run --release --package garret-cli --bin garret -- demo
+
+test: ## Set up, lint, test, fuzz briefly and check the docs: what CI runs
+	@scripts/test
+
+bench: ## Measure Garret against the floor and write docs/benchmarks.md
+	@scripts/bench
+
+lint: ## Check format, lints, dependencies, promises and hygiene
+	@scripts/lint
+
+docs: ## Build the API docs and regenerate docs/reference
+	@scripts/docs
+
+fuzz: ## Fuzz every target (FUZZ_SECONDS=60 each)
+	@scripts/fuzz
