@@ -1,0 +1,61 @@
+//! What a call gives back: text for a model, data for a program, and images where a file is one.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use garret_core::Error;
+use serde_json::{Value, json};
+
+/// The outcome of a call. A failure is an answer too: the model reads it and acts on it.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Whether the tool did what was asked.
+    pub ok: bool,
+    /// The outcome for a model: bounded, with one last line that says how to get more where there is more.
+    pub text: String,
+    /// The outcome for a program, in the shape of the tool's output schema.
+    pub data: Option<Value>,
+    /// What went wrong.
+    pub error: Option<Error>,
+    /// Images to show beside the text.
+    pub images: Vec<Image>,
+}
+
+/// An image that a tool read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+    pub mime_type: &'static str,
+    /// The whole file.
+    pub bytes: Bytes,
+}
+
+impl Image {
+    /// The file as base64, as the wires of models carry it.
+    pub fn base64(&self) -> String {
+        STANDARD.encode(&self.bytes)
+    }
+}
+
+impl Answer {
+    /// The answer of a call that failed.
+    pub fn of_error(error: Error) -> Self {
+        Self {
+            ok: false,
+            text: error.to_string(),
+            data: None,
+            error: Some(error),
+            images: Vec::new(),
+        }
+    }
+
+    /// The answer as every front door shows it: `ok`, `text`, `data`, `error`; what is absent is null.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "ok": self.ok,
+            "text": self.text,
+            "data": self.data,
+            "error": self.error.as_ref().map(Error::to_json),
+        })
+    }
+}

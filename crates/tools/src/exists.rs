@@ -1,0 +1,44 @@
+//! `exists`: whether something is at a path.
+
+use garret_core::Result;
+use garret_core::path::quote;
+use garret_workspace::{Existence, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::limits::Limits;
+use crate::text::kind_name;
+use crate::tool::{Output, Tool};
+
+pub(crate) struct Exists;
+
+/// What to look for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The path, relative to the workspace root.
+    path: String,
+}
+
+impl Tool for Exists {
+    type Arguments = Arguments;
+    type Data = Existence;
+
+    const NAME: &'static str = "exists";
+    const SHORT: &'static str = "exists";
+    const TITLE: &'static str = "Check whether a path exists";
+    const DESCRIPTION: &'static str =
+        "Tells whether a file, directory or link is at a path. A missing path is an answer, not an error.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Existence>> {
+        let found = workspace.exists(&arguments.path).await?;
+        let shown = quote(&arguments.path);
+        let text = match found.r#type {
+            Some(kind) => format!("yes: {shown} is a {}", kind_name(kind)),
+            None => format!("no: there is nothing at {shown}"),
+        };
+        Ok(Output::new(text, found))
+    }
+}

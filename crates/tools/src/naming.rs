@@ -1,0 +1,81 @@
+//! The names under which tools are offered.
+//!
+//! Clients of models take names of letters, digits, `_` and `-`, at most 64 of them. A workspace may be called anything, so under the
+//! `prefixed` naming its name is fitted into that: the same name always the same way, and two names never the same way.
+
+use garret_core::Naming;
+
+/// What is left for the workspace's name: 64, without `workspace__`, `__` and the longest name of a tool.
+const MAX_WORKSPACE_NAME: usize = 64 - 11 - 2 - 19;
+
+/// The name of a tool.
+pub(crate) fn name(naming: Naming, workspace: &str, canonical: &str, short: &str) -> String {
+    match naming {
+        Naming::Prefixed => format!("workspace__{}__{canonical}", fitted(workspace)),
+        Naming::Flat => format!("workspace_{canonical}"),
+        Naming::Bare => canonical.to_owned(),
+        Naming::Short => short.to_owned(),
+    }
+}
+
+/// A workspace's name as a part of a tool's name. One that had to be changed carries a mark of the original, so that `a b` and `a_b`
+/// stay apart.
+fn fitted(workspace: &str) -> String {
+    let clean: String = workspace.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    if clean == workspace && !clean.is_empty() && clean.len() <= MAX_WORKSPACE_NAME {
+        return clean;
+    }
+    let mark = format!("-{:08x}", fingerprint(workspace));
+    let kept = &clean[..clean.len().min(MAX_WORKSPACE_NAME - mark.len())];
+    format!("{kept}{mark}")
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+/// FNV-1a: short, and the same on every machine and in every release, which the hasher of the standard library does not promise.
+fn fingerprint(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefixed(workspace: &str) -> String {
+        name(Naming::Prefixed, workspace, "read_file", "read")
+    }
+
+    #[test]
+    fn each_naming_has_its_form() {
+        assert_eq!(prefixed("box"), "workspace__box__read_file");
+        assert_eq!(name(Naming::Flat, "box", "read_file", "read"), "workspace_read_file");
+        assert_eq!(name(Naming::Bare, "box", "read_file", "read"), "read_file");
+        assert_eq!(name(Naming::Short, "box", "read_file", "read"), "read");
+    }
+
+    #[test]
+    fn a_name_that_does_not_fit_is_changed_the_same_way_each_time() {
+        assert_eq!(prefixed("my notes"), "workspace__my_notes-f92e2d9d__read_file");
+        assert_eq!(prefixed("my notes"), prefixed("my notes"));
+    }
+
+    #[test]
+    fn names_that_would_fall_together_stay_apart() {
+        let long = "x".repeat(80);
+        let names = ["a b", "a_b", "a.b", "é", "è", "", &long, &format!("{long}y")].map(prefixed);
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+    }
+
+    #[test]
+    fn every_name_is_one_that_clients_take() {
+        for workspace in ["", "box", "ünïcödé", &"long ".repeat(40), "a/b\n\"c\"", "__"] {
+            let name = name(Naming::Prefixed, workspace, "create_code_context", "x");
+            assert!(name.len() <= 64 && name.chars().all(is_plain), "{name}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! JSON schemas as clients of models take them: draft 2020-12, nothing by reference, no noise.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+/// The schema of a tool's arguments.
+///
+/// An optional argument is one that is not `required`; that it may also be null is left out, because some clients take no type lists.
+pub(crate) fn of_arguments<A: JsonSchema>() -> Value {
+    let mut schema = generate::<A>(SchemaSettings::draft2020_12());
+    tidy(&mut schema, true);
+    schema
+}
+
+/// The schema of a tool's data.
+pub(crate) fn of_data<D: JsonSchema>() -> Value {
+    let mut schema = generate::<D>(SchemaSettings::draft2020_12().for_serialize());
+    tidy(&mut schema, false);
+    schema
+}
+
+fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let settings = settings.with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut schema = schema.to_value();
+    if let Value::Object(object) = &mut schema {
+        object.shift_remove("title");
+        // The type speaks to programmers; the tool's own description speaks to the model.
+        object.shift_remove("description");
+    }
+    schema
+}
+
+/// Takes out what says nothing to a model: formats of integers, defaults of null, and, on request, the null of optional types.
+fn tidy(schema: &mut Value, is_input: bool) {
+    match schema {
+        Value::Object(object) => tidy_object(object, is_input),
+        Value::Array(items) => items.iter_mut().for_each(|item| tidy(item, is_input)),
+        _ => {}
+    }
+}
+
+fn tidy_object(object: &mut Map<String, Value>, is_input: bool) {
+    object.shift_remove("format");
+    if object.get("default").is_some_and(Value::is_null) {
+        object.shift_remove("default");
+    }
+    if is_input {
+        drop_null(object);
+        join_constants(object);
+    }
+    for (key, value) in object.iter_mut() {
+        match (key.as_str(), value) {
+            // The keys here are names, whatever they look like.
+            ("properties", Value::Object(properties)) => {
+                properties.values_mut().for_each(|property| tidy(property, is_input));
+            }
+            (_, value) => tidy(value, is_input),
+        }
+    }
+}
+
+/// Leaves null out of the types, values and alternatives of an optional argument.
+fn drop_null(object: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Array(values)) = object.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(Value::Array(variants)) = object.get_mut("anyOf") {
+        variants.retain(|variant| variant["type"] != "null");
+        if let [Value::Object(only)] = variants.as_slice() {
+            let only = only.clone();
+            object.shift_remove("anyOf");
+            for (key, value) in only {
+                object.entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+/// Alternatives that are constants become one list of values; the argument's own description says what each means.
+fn join_constants(object: &mut Map<String, Value>) {
+    let Some(Value::Array(variants)) = object.get("oneOf") else {
+        return;
+    };
+    let values: Option<Vec<Value>> = variants.iter().map(|variant| variant.get("const").cloned()).collect();
+    if let Some(values) = values {
+        object.shift_remove("oneOf");
+        object.insert("type".into(), "string".into());
+        object.insert("enum".into(), values.into());
+    }
+}

@@ -1,0 +1,143 @@
+//! What a tool is: its names, its typed arguments and data, and what it does.
+
+use async_trait::async_trait;
+use garret_core::{Error, Result, shape};
+use garret_workspace::Workspace;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::limits::Limits;
+use crate::{Annotations, Answer, Image, schema};
+
+/// One operation that a model may call. A type per tool; the registry holds them as [`AnyTool`].
+pub(crate) trait Tool: Send + Sync {
+    /// The arguments; their schema is generated from this type.
+    type Arguments: DeserializeOwned + JsonSchema + Send;
+    /// The data of a success.
+    type Data: Serialize + JsonSchema;
+
+    /// The name in this project.
+    const NAME: &'static str;
+    /// The name under the `short` naming.
+    const SHORT: &'static str;
+    /// A few words for people.
+    const TITLE: &'static str;
+    /// What it does and when to use it, for a model.
+    const DESCRIPTION: &'static str;
+    /// What a client may assume.
+    const ANNOTATIONS: Annotations;
+
+    /// Does it.
+    fn run(
+        workspace: &Workspace,
+        arguments: Self::Arguments,
+        limits: &Limits,
+    ) -> impl Future<Output = Result<Output<Self::Data>>> + Send;
+}
+
+/// What a tool gives back when it did what was asked.
+#[derive(Debug)]
+pub(crate) struct Output<D> {
+    pub(crate) text: String,
+    pub(crate) data: D,
+    pub(crate) images: Vec<Image>,
+}
+
+impl<D> Output<D> {
+    pub(crate) fn new(text: impl Into<String>, data: D) -> Self {
+        Self {
+            text: text.into(),
+            data,
+            images: Vec::new(),
+        }
+    }
+}
+
+/// A [`Tool`] without its types.
+#[async_trait]
+pub(crate) trait AnyTool: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn short(&self) -> &'static str;
+    fn title(&self) -> &'static str;
+    fn description(&self) -> &'static str;
+    fn annotations(&self) -> Annotations;
+    fn input_schema(&self) -> Value;
+    fn output_schema(&self) -> Value;
+    async fn call(&self, workspace: &Workspace, arguments: Value, limits: &Limits) -> Result<Answer>;
+}
+
+#[async_trait]
+impl<T: Tool> AnyTool for T {
+    fn name(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn short(&self) -> &'static str {
+        T::SHORT
+    }
+
+    fn title(&self) -> &'static str {
+        T::TITLE
+    }
+
+    fn description(&self) -> &'static str {
+        T::DESCRIPTION
+    }
+
+    fn annotations(&self) -> Annotations {
+        T::ANNOTATIONS
+    }
+
+    fn input_schema(&self) -> Value {
+        schema::of_arguments::<T::Arguments>()
+    }
+
+    fn output_schema(&self) -> Value {
+        schema::of_data::<T::Data>()
+    }
+
+    async fn call(&self, workspace: &Workspace, arguments: Value, limits: &Limits) -> Result<Answer> {
+        let arguments = read_arguments::<T::Arguments>(arguments)?;
+        let output = T::run(workspace, arguments, limits).await?;
+        let data = serde_json::to_value(output.data).map_err(|error| {
+            Error::new(
+                garret_core::ErrorKind::Internal,
+                format!("the answer is not JSON: {error}"),
+            )
+        })?;
+        Ok(Answer {
+            ok: true,
+            text: output.text,
+            data: Some(data),
+            error: None,
+            images: output.images,
+        })
+    }
+}
+
+/// Reads the arguments; no arguments at all are the same as an empty object.
+fn read_arguments<A: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<A> {
+    match arguments {
+        Value::Null => shape::from_value(Value::Object(Map::new())),
+        Value::Object(_) => shape::from_value(arguments),
+        other => Err(
+            Error::invalid(format!("the arguments must be an object, not {}", kind(&other))).hint(format!(
+                "the right shape: {}",
+                shape::outline(&schemars::schema_for!(A))
+            )),
+        ),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}

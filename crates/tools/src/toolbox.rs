@@ -1,0 +1,138 @@
+//! The tools of one workspace, under the names it gives them.
+
+use std::sync::Arc;
+
+use garret_core::path::quote;
+use garret_core::{Capabilities, Error, ErrorKind, Result, ToolsConfig, shape};
+use garret_workspace::Workspace;
+use serde_json::Value;
+
+use crate::limits::Limits;
+use crate::tool::AnyTool;
+use crate::{Answer, Definition, ExportFormat, export, naming, registry};
+
+/// A workspace with the tools that its capabilities give it. Cheap to clone.
+#[derive(Clone)]
+pub struct Toolbox {
+    workspace: Workspace,
+    limits: Limits,
+    offered: Arc<[Offered]>,
+}
+
+struct Offered {
+    name: String,
+    tool: &'static dyn AnyTool,
+}
+
+impl std::fmt::Debug for Toolbox {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.offered.iter().map(|offered| &offered.name).collect();
+        formatter
+            .debug_struct("Toolbox")
+            .field("tools", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Toolbox {
+    /// The tools of a workspace with the default capabilities.
+    pub fn new(workspace: Workspace, config: ToolsConfig) -> Self {
+        Self::with_capabilities(workspace, config, &Capabilities::default())
+    }
+
+    /// The tools of a workspace with `capabilities`; one that is not declared has no tools. The policies of the capabilities are the
+    /// workspace's own matter.
+    pub fn with_capabilities(workspace: Workspace, config: ToolsConfig, capabilities: &Capabilities) -> Self {
+        let offer = |tool: &'static dyn AnyTool| Offered {
+            name: naming::name(config.naming, workspace.name(), tool.name(), tool.short()),
+            tool,
+        };
+        let offered = registry::tools(capabilities).map(offer).collect();
+        let limits = Limits::of(&config);
+        Self {
+            workspace,
+            limits,
+            offered,
+        }
+    }
+
+    /// The workspace.
+    pub fn workspace(&self) -> &Workspace {
+        &self.workspace
+    }
+
+    /// The same tools on another view of the workspace, for instance one with another actor. Names stay as they are.
+    #[must_use]
+    pub fn on(&self, workspace: Workspace) -> Self {
+        Self {
+            workspace,
+            ..self.clone()
+        }
+    }
+
+    /// What is offered, always in the same order.
+    pub fn definitions(&self) -> Vec<Definition> {
+        self.offered.iter().map(Offered::definition).collect()
+    }
+
+    /// The definitions as another party takes them.
+    pub fn export(&self, format: ExportFormat) -> Value {
+        export::export(&self.definitions(), format)
+    }
+
+    /// Calls a tool by the name under which it is offered. Whatever is wrong, the name and the arguments included, is an answer.
+    pub async fn call(&self, name: &str, arguments: Value) -> Answer {
+        self.call_where(name, |offered| offered.name.as_str(), arguments).await
+    }
+
+    /// Calls a tool by its canonical name (`read_file`), whatever the naming.
+    pub async fn call_canonical(&self, name: &str, arguments: Value) -> Answer {
+        self.call_where(name, |offered| offered.tool.name(), arguments).await
+    }
+
+    async fn call_where(&self, name: &str, key: impl Fn(&Offered) -> &str, arguments: Value) -> Answer {
+        let found = self.offered.iter().find(|offered| key(offered) == name);
+        let outcome = match found {
+            Some(offered) => self.run(offered.tool, arguments).await,
+            None => Err(self.unknown(name, self.offered.iter().map(&key))),
+        };
+        outcome.unwrap_or_else(Answer::of_error)
+    }
+
+    async fn run(&self, tool: &dyn AnyTool, arguments: Value) -> Result<Answer> {
+        let outcome = tool.call(&self.workspace, arguments, &self.limits).await;
+        outcome.map_err(|error| error.during(tool.name()))
+    }
+
+    fn unknown<'a>(&self, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {
+        if self.offered.is_empty() {
+            let message = format!("there is no tool {}: this workspace offers none", quote(name));
+            return Error::new(ErrorKind::Unsupported, message)
+                .hint("declare a capability such as `fs` for the workspace");
+        }
+        let known = names
+            .clone()
+            .map(|name| format!("`{name}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let hint = match shape::nearest(name, names) {
+            Some(near) => format!("did you mean `{near}`? Tools: {known}"),
+            None => format!("the tools are {known}"),
+        };
+        Error::invalid(format!("there is no tool {}", quote(name))).hint(hint)
+    }
+}
+
+impl Offered {
+    fn definition(&self) -> Definition {
+        Definition {
+            name: self.name.clone(),
+            canonical: self.tool.name(),
+            title: self.tool.title(),
+            description: self.tool.description().to_owned(),
+            input_schema: self.tool.input_schema(),
+            output_schema: self.tool.output_schema(),
+            annotations: self.tool.annotations(),
+        }
+    }
+}
