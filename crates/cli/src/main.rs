@@ -10,6 +10,7 @@ mod commands;
 mod config_file;
 mod input;
 mod output;
+mod probe;
 mod render;
 mod session;
 

@@ -29,6 +29,7 @@ pub(crate) type Outcome = Result<Report, Failure>;
 pub(crate) struct Report {
     body: Vec<u8>,
     object: Box<dyn FnOnce() -> Value>,
+    note: String,
     error: Option<Error>,
     code: u8,
 }
@@ -72,8 +73,13 @@ impl Report {
         Self::new(Vec::new(), || Value::Null)
     }
 
+    /// Adds a remark for a person, which goes to standard error.
+    pub(crate) fn with_note(self, note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..self }
+    }
+
     fn new(body: Vec<u8>, object: impl FnOnce() -> Value + 'static) -> Self {
-        Self { body, object: Box::new(object), error: None, code: 0 }
+        Self { body, object: Box::new(object), note: String::new(), error: None, code: 0 }
     }
 }
 
@@ -105,15 +111,22 @@ impl From<Error> for Failure {
 /// Prints the outcome; the exit code says how it ended.
 pub(crate) fn print(outcome: Outcome, format: Format) -> ExitCode {
     let code = match (outcome, format) {
-        (Ok(report), Format::Text) => {
-            put(std::io::stdout().lock(), &report.body, report.code)
-                .max(report.error.map_or(0, |error| put(std::io::stderr().lock(), error_lines(&error).as_bytes(), FAILED)))
-        }
+        (Ok(report), Format::Text) => put_report(&report),
         (Ok(report), Format::Json) => put_object(&(report.object)(), report.code),
-        (Err(failure), Format::Text) => put(std::io::stderr().lock(), error_lines(&failure.error).as_bytes(), failure.code),
+        (Err(failure), Format::Text) => put_note(&error_lines(&failure.error), failure.code),
         (Err(failure), Format::Json) => put_object(&failed(&failure.error), failure.code),
     };
     ExitCode::from(code)
+}
+
+fn put_report(report: &Report) -> u8 {
+    let code = put(std::io::stdout().lock(), &report.body, report.code);
+    let error = report.error.as_ref().map_or_else(String::new, error_lines);
+    put_note(&format!("{}{error}", report.note), code)
+}
+
+fn put_note(text: &str, code: u8) -> u8 {
+    put(std::io::stderr().lock(), text.as_bytes(), code)
 }
 
 fn put_object(object: &Value, code: u8) -> u8 {

@@ -133,6 +133,16 @@ impl Chosen {
         Garret::config_of_dir(path).map(Self::unnamed).map_err(Failure::usage)
     }
 
+    /// The directory of a workspace on `local`.
+    pub(crate) fn local_directory(&self) -> Option<PathBuf> {
+        let written = match &self.config.storage {
+            StorageConfig::Url(url) => url.strip_prefix("local:")?,
+            StorageConfig::Table { kind, options } if kind == "local" => options.get("dir")?.as_str()?,
+            StorageConfig::Table { .. } => return None,
+        };
+        Some(self.base.as_deref().unwrap_or(Path::new("")).join(written))
+    }
+
     /// Refuses every mutation from here on.
     pub(crate) fn make_read_only(&mut self) {
         if let Some(policy) = self.config.capabilities.fs.policy() {

@@ -1,12 +1,12 @@
 //! `garret edit`
 
 use clap::Args;
-use garret::{EditOptions, Edited, Error, Precondition, Result};
-use serde_json::json;
+use garret::Result;
+use serde_json::{Value, json};
 
+use crate::input;
 use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
-use crate::{input, render};
 
 #[derive(Debug, Args)]
 pub(crate) struct Edit {
@@ -36,32 +36,24 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
+    /// Edits by way of the tool, whose arguments already are a list of edits in JSON.
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let edits = self.list().map_err(Failure::usage)?;
-        let options = EditOptions { precondition: Precondition::from_argument(self.if_version.as_deref()), dry_run: self.dry_run };
-        let edited = session.workspace().await?.edit(&self.path, &edits, options).await?;
-        Ok(Report::done(summary(&edited), edited))
+        let arguments = self.arguments().map_err(Failure::usage)?;
+        let toolbox = session.toolbox().await?;
+        Ok(Report::answer(toolbox.call_canonical("edit_file", arguments).await))
     }
 
-    fn list(&self) -> Result<Vec<garret::Edit>> {
-        let value = match &self.edits {
-            Some(edits) => input::json(edits)?,
-            None => json!([{
-                "old_text": self.old, "new_text": self.new, "replace_all": self.replace_all || self.expect.is_some(),
-                "expected_replacements": self.expect,
-            }]),
-        };
-        let edits: Vec<garret::Edit> = garret::shape::from_value(value)?;
-        if edits.is_empty() { Err(Error::invalid("there is no edit in the list")) } else { Ok(edits) }
-    }
-}
-
-fn summary(edited: &Edited) -> String {
-    let what = if edited.dry_run { "would edit" } else { "edited" };
-    let places = if edited.replacements == 1 { "place" } else { "places" };
-    let head = format!("{what} {} in {} {places}", render::shown(&edited.path), edited.replacements);
-    match &edited.diff {
-        Some(diff) => format!("{head}\n{diff}"),
-        None => head,
+    fn arguments(&self) -> Result<Value> {
+        let mut arguments = json!({"path": self.path, "dry_run": self.dry_run, "if_version": self.if_version});
+        match &self.edits {
+            Some(edits) => arguments["edits"] = input::json(edits)?,
+            None => {
+                arguments["old_text"] = json!(self.old);
+                arguments["new_text"] = json!(self.new);
+                arguments["replace_all"] = json!(self.replace_all || self.expect.is_some());
+                arguments["expected_replacements"] = json!(self.expect);
+            }
+        }
+        Ok(arguments)
     }
 }
