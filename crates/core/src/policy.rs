@@ -137,6 +137,11 @@ impl FsRules {
         self.policy.max_read_mb.map(bytes)
     }
 
+    /// The most bytes in one file.
+    pub fn max_file_bytes(&self) -> Option<u64> {
+        self.policy.max_file_size_mb.map(bytes)
+    }
+
     /// The most bytes in the workspace.
     pub fn max_total_bytes(&self) -> Option<u64> {
         self.policy.max_total_mb.map(bytes)

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::admit::{Names, Target};
-use crate::text::edit::{Edit, apply_edits};
+use crate::text::edit::{Edit, MAX_RESULT_BYTES, apply_edits_within};
 use crate::text::{Class, EditError};
 use crate::{Workspace, text};
 
@@ -64,7 +64,11 @@ impl Workspace {
 
     async fn try_edit(&self, target: &Target, edits: &[Edit], options: &EditOptions) -> Result<Edited> {
         let before = self.read_whole(target).await?;
-        let edited = apply_edits(&before.bytes, edits).map_err(|error| edit_error(&error, target))?;
+        let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_file_bytes());
+        let limit = limits
+            .min()
+            .map_or(MAX_RESULT_BYTES, |limit| limit.min(MAX_RESULT_BYTES as u64) as usize);
+        let edited = apply_edits_within(&before.bytes, edits, limit).map_err(|error| edit_error(&error, target))?;
         let content = Bytes::from(edited.content);
         let outcome = Edited {
             path: target.shown.to_string(),

@@ -84,6 +84,7 @@ impl Workspace {
         for file in &patch.files {
             planned.push(self.plan_file(file).await?);
         }
+        check_names(&planned)?;
         let files = planned.iter().map(|file| file.summary.clone()).collect();
         if !options.dry_run {
             let targets = planned
@@ -135,20 +136,56 @@ impl Workspace {
 
     /// The file that the patch speaks of, where it is there; of two names, the one that exists.
     async fn patch_source(&self, file: &FilePatch) -> Result<Option<(Target, ReadResult)>> {
-        let names = match file.action {
-            Action::Rename | Action::Copy => [file.old_path.as_deref(), None],
-            Action::Create | Action::Modify | Action::Delete => [Some(file.path()), file.alternate_path()],
-        };
-        for name in names.into_iter().flatten() {
-            let target = self.admit(name, Names::Content, &[Access::Read, Access::Write]).await?;
-            match self.read_whole(&target).await {
-                Ok(before) => return Ok(Some((target, before))),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+        match file.action {
+            Action::Rename | Action::Copy => self.present(file.old_path.as_deref()).await,
+            Action::Create | Action::Modify | Action::Delete => {
+                let new = self.present(Some(file.path())).await?;
+                let old = self.present(file.alternate_path()).await?;
+                match (new, old) {
+                    (Some((target, _)), Some((other, _))) if target.real != other.real => {
+                        Err(two_names(&target, &other))
+                    }
+                    (new, old) => Ok(new.or(old)),
+                }
             }
         }
-        Ok(None)
     }
+
+    /// The file of this name, where there is one.
+    async fn present(&self, name: Option<&str>) -> Result<Option<(Target, ReadResult)>> {
+        let Some(name) = name else { return Ok(None) };
+        let target = self.admit(name, Names::Content, &[Access::Read, Access::Write]).await?;
+        match self.read_whole(&target).await {
+            Ok(before) => Ok(Some((target, before))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn two_names(new: &Target, old: &Target) -> Error {
+    let message = format!(
+        "the patch names {} and {}, and both exist",
+        old.shown.quoted(),
+        new.shown.quoted()
+    );
+    Error::invalid(message)
+        .at(&new.shown)
+        .hint("name the file to change on both lines, `---` and `+++`")
+}
+
+/// Refuses a patch that says two things of one file under two spellings; the parser compares names as they are written.
+fn check_names(planned: &[Planned]) -> Result<()> {
+    let mut seen = HashSet::new();
+    for to in planned.iter().filter_map(|file| file.to.as_ref()) {
+        if !seen.insert(&to.real) {
+            let message = format!("the patch speaks of {} twice", to.shown.quoted());
+            return Err(Error::invalid(message)
+                .at(&to.shown)
+                .hint("say once what becomes of a file"));
+        }
+    }
+    Ok(())
 }
 
 fn action_name(action: Action) -> (&'static str, bool) {

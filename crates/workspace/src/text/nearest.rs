@@ -407,7 +407,10 @@ impl fmt::Display for Candidate {
         } else {
             "differ"
         };
-        write!(f, ", which {verb} in {}:", reasons.join(", and in "))?;
+        if !reasons.is_empty() {
+            write!(f, ", which {verb} in {}", reasons.join(", and in "))?;
+        }
+        f.write_str(":")?;
         for (index, line) in self.shown.iter().enumerate() {
             write!(f, "\n{:>6}\t{line}", self.first_line + index)?;
         }

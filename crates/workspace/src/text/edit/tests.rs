@@ -233,7 +233,15 @@ fn trailing_blanks_are_explained() {
 
 #[test]
 fn blanks_inside_a_line_are_explained() {
-    insta::assert_snapshot!(said("let a  = b;\n", &[edit("let a = b;", "x")]), @"");
+    insta::assert_snapshot!(said("let a  = b;\n", &[edit("let a = b;", "x")]), @r#"
+    old_text was not found. Nearest in the file:
+    line 1, which differs in whitespace (blanks inside the line):
+         1	let a  = b;
+      first difference at line 1, column 7:
+        asked for: "let a = b;"
+        the file:  "let a  = b;"
+    => Copy old_text exactly as the lines above have it, whitespace included.
+    "#);
 }
 
 #[test]
@@ -254,25 +262,73 @@ fn line_breaks_elsewhere_are_explained() {
 
 #[test]
 fn a_missing_final_newline_is_explained() {
-    insta::assert_snapshot!(said("one\ntwo", &[edit("two\n", "x\n")]), @"");
+    insta::assert_snapshot!(said("one\ntwo", &[edit("two\n", "x\n")]), @r#"
+    old_text was not found. Nearest in the file:
+    line 2, which differs in the newline at the end: the file ends here without one:
+         2	two
+    => Leave out the newline at the end of old_text, and of new_text.
+    "#);
 }
 
 #[test]
 fn case_is_explained() {
-    insta::assert_snapshot!(said("Hello World\n", &[edit("hello world", "x")]), @"");
+    insta::assert_snapshot!(said("Hello World\n", &[edit("hello world", "x")]), @r#"
+    old_text was not found. Nearest in the file:
+    line 1, which differs in upper and lower case:
+         1	Hello World
+      first difference at line 1, column 1:
+        asked for: "hello world"
+        the file:  "Hello World"
+    => Copy old_text exactly as the lines above have it, whitespace included.
+    "#);
 }
 
 #[test]
 fn look_alikes_are_explained() {
-    insta::assert_snapshot!(said("say “hi” — now\n", &[edit("say \"hi\" - now", "x")]), @"");
-    insta::assert_snapshot!(said("a\u{A0}b\n", &[edit("a b", "x")]), @"");
-    insta::assert_snapshot!(said("ab\n", &[edit("a\u{200B}b", "x")]), @"");
+    insta::assert_snapshot!(said("say “hi” — now\n", &[edit("say \"hi\" - now", "x")]), @r#"
+    old_text was not found. Nearest in the file:
+    line 1, which differs in look-alike characters (the file has “ (U+201C) for "):
+         1	say “hi” — now
+      first difference at line 1, column 5:
+        asked for: "say "hi" - now"
+        the file:  "say \u{201C}hi\u{201D} \u{2014} now"
+    => Copy old_text exactly as the lines above have it, whitespace included.
+    "#);
+    insta::assert_snapshot!(said("a\u{A0}b\n", &[edit("a b", "x")]), @r#"
+    old_text was not found. Nearest in the file:
+    line 1, which differs in look-alike characters (the file has a special space, U+00A0, for an ordinary one):
+         1	a b
+      first difference at line 1, column 2:
+        asked for: "a b"
+        the file:  "a\u{00A0}b"
+    => Copy old_text exactly as the lines above have it, whitespace included.
+    "#);
+    insta::assert_snapshot!(said("ab\n", &[edit("a\u{200B}b", "x")]), @r#"
+    old_text was not found. Nearest in the file:
+    line 1, which differs in look-alike characters (the text asked for has an invisible character, U+200B):
+         1	ab
+      first difference at line 1, column 2:
+        asked for: "a\u{200B}b"
+        the file:  "ab"
+    => Copy old_text exactly as the lines above have it, whitespace included.
+    "#);
 }
 
 #[test]
 fn escape_sequences_are_explained() {
-    insta::assert_snapshot!(said("one\ntwo\n", &[edit("one\\ntwo", "x")]), @"");
-    insta::assert_snapshot!(said("text = 'one\\ntwo'\n", &[edit("one\ntwo", "x")]), @"");
+    insta::assert_snapshot!(said("one\ntwo\n", &[edit("one\\ntwo", "x")]), @r#"
+    old_text was not found. Nearest in the file:
+    lines 1-2, which differ in escape sequences: the text asked for holds a backslash and a letter where the file has the real character:
+         1	one
+         2	two
+    => Write real newlines, tabs and quotes in old_text and new_text.
+    "#);
+    insta::assert_snapshot!(said("text = 'one\\ntwo'\n", &[edit("one\ntwo", "x")]), @r#"
+    old_text was not found. Nearest in the file:
+    line 1, which differs in escape sequences: the file holds a backslash and a letter where the text asked for has the real character:
+         1	text = 'one\ntwo'
+    => Copy old_text exactly as the lines above have it, whitespace included.
+    "#);
 }
 
 #[test]
@@ -303,7 +359,15 @@ fn other_text_is_explained_by_its_first_difference() {
 
 #[test]
 fn a_single_line_is_compared_with_the_lines_most_like_it() {
-    insta::assert_snapshot!(said(PROGRAM, &[edit("println!(\"Hello, {nam}!\");", "x")]), @"");
+    insta::assert_snapshot!(said(PROGRAM, &[edit("println!(\"Hello, {nam}!\");", "x")]), @r#"
+    old_text was not found. Nearest in the file:
+    line 7, which differs in the text itself:
+         7		println!("Hello, {name}!");
+      first difference at line 7, column 23:
+        asked for: "println!("Hello, {nam}!");"
+        the file:  "println!("Hello, {name}!");"
+    => If that is the place, copy old_text from the lines above; otherwise read the file again.
+    "#);
 }
 
 #[test]
@@ -326,7 +390,15 @@ fn a_binary_file_is_named_as_the_reason() {
 
 #[test]
 fn combined_differences_are_all_named() {
-    insta::assert_snapshot!(said("\tSay “Hi”\n", &[edit("    say \"hi\"", "x")]), @"");
+    insta::assert_snapshot!(said("\tSay “Hi”\n", &[edit("    say \"hi\"", "x")]), @r#"
+    old_text was not found. Nearest in the file:
+    line 1, which differs in whitespace (indentation: the file has 1 tab, the text asked for has 4 spaces), and in upper and lower case, and in look-alike characters (the file has “ (U+201C) for "):
+         1		Say “Hi”
+      first difference at line 1, column 1:
+        asked for: "    say "hi""
+        the file:  "\tSay \u{201C}Hi\u{201D}"
+    => Copy old_text exactly as the lines above have it, whitespace included.
+    "#);
 }
 
 #[test]

@@ -426,9 +426,18 @@ fn describe(
             .get(at)
             .map(|line| lines::quote(&String::from_utf8_lossy(line.text), 160)),
         wants_no_newline: wanted.ending == Ending::None,
+        around: lines_around(found, at),
         nearest: nearest(original, &text),
         applied_at_line: None,
     }
+}
+
+fn lines_around(found: &[Line<'_>], at: usize) -> Vec<(usize, String)> {
+    let first = at.min(found.len()).saturating_sub(3);
+    let shown = found.iter().enumerate().skip(first).take(7);
+    shown
+        .map(|(index, line)| (index + 1, lines::show(line.text, 160)))
+        .collect()
 }
 
 /// Returns the 0-based line at which a hunk says it begins; one without old lines names the line before it.

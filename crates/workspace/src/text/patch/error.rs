@@ -172,7 +172,9 @@ pub struct Mismatch {
     pub found: Option<String>,
     /// Whether the patch says that the file ends there without a newline.
     pub wants_no_newline: bool,
-    /// The places of the file that come nearest.
+    /// The lines of the file around that line, each with its number.
+    pub around: Vec<(usize, String)>,
+    /// The places of the file that come nearest to the hunk.
     pub nearest: Nearest,
     /// Where the file has the lines that the hunk would leave.
     pub applied_at_line: Option<usize>,
@@ -186,9 +188,7 @@ impl PatchError {
     /// Returns the kind of failure, by what the caller can do next.
     pub fn class(&self) -> Class {
         match self {
-            PatchError::Binary { .. } | PatchError::NotAFile { .. } | PatchError::OtherFormat { .. } => {
-                Class::Unsupported
-            }
+            PatchError::Binary { .. } | PatchError::NotAFile { .. } => Class::Unsupported,
             PatchError::Missing { .. } => Class::NotFound,
             PatchError::AlreadyExists { .. } => Class::AlreadyExists,
             _ => Class::Invalid,
@@ -391,9 +391,25 @@ impl fmt::Display for Mismatch {
             Some(found) if found == wanted && self.wants_no_newline => {
                 f.write_str("  the file:  the same, and a newline, which the patch says is missing")
             }
-            Some(found) => write!(f, "  the file:  {found}\n{}", self.nearest),
-            None => write!(f, "  the file:  ends before it\n{}", self.nearest),
+            Some(found) => self.fmt_context(f, found),
+            None => self.fmt_context(f, "ends before it"),
         }
+    }
+}
+
+impl Mismatch {
+    /// Shows what the file has there, and what of it comes nearest to the hunk.
+    fn fmt_context(&self, f: &mut fmt::Formatter<'_>, found: &str) -> fmt::Result {
+        write!(f, "  the file:  {found}")?;
+        if !self.nearest.candidates.is_empty() {
+            return write!(f, "\n{}", self.nearest);
+        }
+        if !self.around.is_empty() {
+            f.write_str("\nThe file around it:")?;
+        }
+        self.around
+            .iter()
+            .try_for_each(|(number, line)| write!(f, "\n{number:>6}\t{line}"))
     }
 }
 

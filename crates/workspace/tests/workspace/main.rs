@@ -1,0 +1,10 @@
+//! The workspace stack on a storage in memory.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
+
+mod events;
+mod files;
+mod policy;
+mod quota;
+mod scope;
+mod support;
