@@ -1,1 +1,13 @@
-//! Storages of Garret that do I/O: files in a local directory.
+//! Storages of Garret that do I/O.
+//!
+//! Each storage has a folder; each folder has a factory, by which an embedding program registers it under its `kind`. Nothing here
+//! decides what a caller may do: policy, quota and events are above, and a storage only keeps its own root.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("the storage `local` needs Linux: see docs/decisions/0002-local-by-handle.md");
+
+#[cfg(target_os = "linux")]
+pub mod local;
+
+#[cfg(target_os = "linux")]
+pub use local::{Durability, LocalFactory, LocalOptions, LocalStorage};

@@ -1,0 +1,206 @@
+//! Opening below the root handle: the only file that turns a path of several components into a handle.
+//!
+//! Every open goes through `openat2` with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS: the kernel itself refuses
+//! whatever would leave, and no link is ever followed by it. A path that does pass a link is resolved here first, by handles,
+//! component by component, with the rules of the contract (an absolute target is an escape even when it points inside); the real path
+//! is then opened as strictly as any other. So a link swapped in at any instant leads to a refusal, never to another file.
+
+use std::borrow::Cow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use garret_core::{Error, Follow, Result, WsPath};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2, readlinkat};
+use rustix::io::Errno;
+
+use super::error::{Cause, path_keeps_changing, reserved};
+use super::temp;
+
+const MAX_LINKS: usize = 40;
+const MAX_TRIES: usize = 16;
+
+/// Whether a link in the last place of a path is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Last {
+    Followed,
+    Kept,
+}
+
+/// How a caller names an entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    pub(super) last: Last,
+    pub(super) follow: Follow,
+}
+
+/// The root of the workspace, by handle.
+#[derive(Debug)]
+pub(super) struct Root(OwnedFd);
+
+impl Root {
+    pub(super) fn new(handle: OwnedFd) -> Self {
+        Self(handle)
+    }
+
+    /// Opens `path` without passing any link; a link in the last place can be opened with `PATH | NOFOLLOW` only.
+    pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Cause> {
+        let path = if path.is_empty() { b"." } else { path };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..MAX_TRIES {
+            match openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+                // The kernel could not rule out a race with a rename; it asks to be asked again.
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::XDEV) => return Err(Cause::Link),
+                answer => return Ok(answer?),
+            }
+        }
+        Err(Cause::System(Errno::AGAIN))
+    }
+
+    /// Opens the directory at `path` so that it can be locked, synced and read.
+    pub(super) fn open_directory(&self, path: &[u8]) -> Result<OwnedFd, Cause> {
+        self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// The directory above `path`, for reaching entries in it; `path` is not the root.
+    pub(super) fn parent<'a>(&'a self, path: &'a WsPath) -> Result<Parent<'a>, Cause> {
+        let (above, name) = split(path);
+        let handle = match above {
+            "" => Above::Root(self.0.as_fd()),
+            above => Above::Opened(self.open(above.as_bytes(), OFlags::PATH | OFlags::DIRECTORY)?),
+        };
+        Ok(Parent { handle, name })
+    }
+
+    /// Runs `action` on `path`, or, where a link is on the way and may be followed, on the real path.
+    pub(super) fn reach<T>(
+        &self,
+        path: &WsPath,
+        way: Way,
+        mut action: impl FnMut(&WsPath) -> Result<T, Cause>,
+    ) -> Result<T> {
+        refuse_reserved(path)?;
+        let mut real = Cow::Borrowed(path);
+        for _ in 0..MAX_TRIES {
+            match action(&real) {
+                Err(Cause::Link) if way.follow == Follow::Inside => real = Cow::Owned(self.resolve(path, way.last)?),
+                outcome => return outcome.map_err(|cause| cause.at(&real)),
+            }
+        }
+        Err(path_keeps_changing(path))
+    }
+
+    /// The path with its links followed; a part that does not exist is kept as written.
+    pub(super) fn resolve(&self, path: &WsPath, last: Last) -> Result<WsPath> {
+        let mut walk = Walk {
+            root: &self.0,
+            above: Vec::new(),
+        };
+        let mut todo: Vec<String> = path.components().rev().map(str::to_owned).collect();
+        let mut followed = 0;
+        while let Some(name) = todo.pop() {
+            if name == ".." {
+                walk.above.pop().ok_or_else(|| Error::path_escape(path))?;
+                continue;
+            }
+            let is_last = todo.is_empty();
+            let may_follow = last == Last::Followed || !is_last;
+            let Some(target) = walk.link(&name).filter(|_| may_follow) else {
+                walk.enter(name, is_last);
+                continue;
+            };
+            followed += 1;
+            if followed > MAX_LINKS {
+                return Err(Error::invalid(format!("{} passes too many links", path.quoted())).at(path));
+            }
+            todo.extend(parts_of(&target).ok_or_else(|| Error::path_escape(path))?);
+        }
+        let real = walk.path()?;
+        refuse_reserved(&real)?;
+        Ok(real)
+    }
+}
+
+/// A walk down from the root: the names so far, each with its handle where it is a directory.
+struct Walk<'a> {
+    root: &'a OwnedFd,
+    above: Vec<(String, Option<OwnedFd>)>,
+}
+
+impl Walk<'_> {
+    /// The directory that the walk stands in; `None` where there is none.
+    fn here(&self) -> Option<BorrowedFd<'_>> {
+        match self.above.last() {
+            None => Some(self.root.as_fd()),
+            Some((_, handle)) => handle.as_ref().map(OwnedFd::as_fd),
+        }
+    }
+
+    fn link(&self, name: &str) -> Option<Vec<u8>> {
+        readlinkat(self.here()?, name, Vec::new())
+            .ok()
+            .map(|target| target.into_bytes())
+    }
+
+    fn enter(&mut self, name: String, is_last: bool) {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = match self.here() {
+            Some(here) if !is_last => openat(here, &name, flags, Mode::empty()).ok(),
+            _ => None,
+        };
+        self.above.push((name, handle));
+    }
+
+    fn path(&self) -> Result<WsPath> {
+        self.above
+            .iter()
+            .try_fold(WsPath::root(), |path, (name, _)| path.child(name))
+    }
+}
+
+/// The components of a link's target, last first; `None` where it leads outside by its text or cannot be a path of a workspace.
+fn parts_of(target: &[u8]) -> Option<Vec<String>> {
+    let target = std::str::from_utf8(target).ok().filter(|text| !text.starts_with('/'))?;
+    let parts = target.split('/').rev();
+    Some(
+        parts
+            .filter(|part| !part.is_empty() && *part != ".")
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+/// The directory above an entry, and the entry's name in it.
+#[derive(Debug)]
+pub(super) struct Parent<'a> {
+    handle: Above<'a>,
+    pub(super) name: &'a str,
+}
+
+#[derive(Debug)]
+enum Above<'a> {
+    Root(BorrowedFd<'a>),
+    Opened(OwnedFd),
+}
+
+impl AsFd for Parent<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.handle {
+            Above::Root(handle) => *handle,
+            Above::Opened(handle) => handle.as_fd(),
+        }
+    }
+}
+
+/// The text above the last slash, and the name below it.
+pub(super) fn split(path: &WsPath) -> (&str, &str) {
+    path.as_str().rsplit_once('/').unwrap_or(("", path.as_str()))
+}
+
+/// Refuses a path that names one of this storage's temporary files.
+pub(super) fn refuse_reserved(path: &WsPath) -> Result<()> {
+    // Nearly no path holds the prefix anywhere, and one search is cheaper than taking the path apart.
+    if path.as_str().contains(temp::PREFIX) && path.components().any(|name| name.starts_with(temp::PREFIX)) {
+        return Err(reserved(path, temp::PREFIX));
+    }
+    Ok(())
+}

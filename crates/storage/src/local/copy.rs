@@ -1,0 +1,114 @@
+//! Copying one file, by sharing its blocks where the file system can.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use garret_core::{Applied, EntryKind, Error, WsPath};
+use rustix::fs::{OFlags, Stat, copy_file_range, ioctl_ficlone};
+use rustix::io::{Errno, pread};
+
+use super::batch::{At, Attempt, Step};
+use super::beneath::{Last, Way};
+use super::error::Cause;
+use super::lock::Locked;
+use super::names::size_in;
+use super::reopen::open_file;
+use super::temp::Temporary;
+use super::write::{dress, write_all};
+
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// The file to copy, open.
+struct Source {
+    file: OwnedFd,
+    stat: Stat,
+    real: WsPath,
+}
+
+impl Attempt<'_> {
+    pub(super) fn copy(&mut self, from: &WsPath, to: &WsPath, overwrite: bool, parents: bool) -> Step<Applied> {
+        let source = self.open_source(from)?;
+        let target = self.place(to, Last::Kept)?;
+        let mut applied = Applied {
+            version: None,
+            size: size_in(&source.stat),
+            created: false,
+        };
+        if source.real == target.real {
+            return Ok(applied);
+        }
+        let existed = self.make_room(&target, EntryKind::File, overwrite)?;
+        let parent = self.parent_of(&target, parents)?;
+        let (mut file, size) = self.duplicate(&source, &parent).at(&target.real)?;
+        self.publish(&mut file, &parent, &target)?;
+        applied.size = size;
+        applied.created = existed.is_none();
+        Ok(applied)
+    }
+
+    fn open_source(&self, from: &WsPath) -> Step<Source> {
+        let root = &self.shared.root;
+        let way = Way {
+            last: Last::Followed,
+            follow: self.follow,
+        };
+        let opened = root.reach(from, way, |real| {
+            if real.is_root() {
+                return Err(Cause::System(Errno::ISDIR));
+            }
+            let parent = root.parent(real)?;
+            let (file, stat) = open_file(&parent, parent.name.as_bytes(), OFlags::RDONLY)?;
+            Ok(Source {
+                file,
+                stat,
+                real: real.clone(),
+            })
+        });
+        opened.map_err(Error::into)
+    }
+
+    /// A temporary file with the content and mode of `source`.
+    fn duplicate(&self, source: &Source, parent: &Arc<Locked>) -> Result<(Temporary, u64), Cause> {
+        let mode = source.stat.st_mode & 0o7777;
+        let file = Temporary::create(parent, &*self.shared.ids, mode)?;
+        let size = match ioctl_ficlone(&file.file, &source.file) {
+            Ok(()) => size_in(&rustix::fs::fstat(&file.file)?),
+            Err(_) => copy_bytes(source, &file)?,
+        };
+        dress(&file.file, None, Some(mode))?;
+        self.sync_file(&file.file)?;
+        Ok((file, size))
+    }
+}
+
+/// Copies the bytes that the file had when it was opened; one that shrinks meanwhile is unsteady.
+fn copy_bytes(source: &Source, target: &Temporary) -> Result<u64, Cause> {
+    let size = size_in(&source.stat);
+    let mut copied = 0;
+    while copied < size {
+        let wanted = usize::try_from(size - copied).unwrap_or(usize::MAX).min(1 << 30);
+        let mut offset = copied;
+        match copy_file_range(&source.file, Some(&mut offset), &target.file, None, wanted) {
+            Ok(0) => return Err(Cause::Unsteady),
+            Ok(count) => copied += count as u64,
+            Err(Errno::INTR) => {}
+            // Not on this file system, or not between these two.
+            Err(Errno::INVAL | Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
+                copied += copy_chunk(source, target, copied, wanted)?;
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(size)
+}
+
+fn copy_chunk(source: &Source, target: &Temporary, offset: u64, wanted: usize) -> Result<u64, Cause> {
+    let mut buffer = vec![0; wanted.min(CHUNK_BYTES)];
+    match pread(&source.file, &mut buffer[..], offset)? {
+        0 => Err(Cause::Unsteady),
+        count => {
+            write_all(&target.file, &buffer[..count])?;
+            Ok(count as u64)
+        }
+    }
+}

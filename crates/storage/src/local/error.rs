@@ -1,0 +1,154 @@
+//! What the system answers, as the errors of the contract: the one mapping of this storage.
+//!
+//! Below, everything fails with a [`Cause`]; here it meets the workspace path and becomes an [`Error`]. A host path cannot enter,
+//! because no function of this storage has one. A full disk is `quota_exceeded`: what the caller does next is to remove files.
+
+use garret_core::path::quote;
+use garret_core::{Error, ErrorKind, WsPath};
+use rustix::io::Errno;
+
+/// Why an access did not happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A symbolic link stands where none is followed.
+    Link,
+    /// A fifo, socket or device, which is never opened.
+    Special,
+    /// The file changed under the reader more often than it was worth trying.
+    Unsteady,
+    /// Any other answer of the system.
+    System(Errno),
+}
+
+impl From<Errno> for Cause {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::LOOP => Self::Link,
+            other => Self::System(other),
+        }
+    }
+}
+
+impl Cause {
+    /// The error for the entry at `path`.
+    pub(super) fn at(self, path: &WsPath) -> Error {
+        match self {
+            Self::Link => Error::path_escape(path),
+            Self::Special => special_file(path),
+            Self::Unsteady => Error::conflict(path, None).hint("another program writes it; read it again"),
+            Self::System(errno) => from_errno(errno, path),
+        }
+    }
+
+    /// Whether nothing is there.
+    pub(super) fn is_missing(self) -> bool {
+        self == Self::System(Errno::NOENT)
+    }
+}
+
+/// The error for `errno` on the entry at `path`.
+pub(super) fn from_errno(errno: Errno, path: &WsPath) -> Error {
+    let shown = path.quoted();
+    let of = |kind, message: String| Error::new(kind, message).at(path);
+    match errno {
+        Errno::NOENT => Error::not_found(path),
+        Errno::EXIST => Error::already_exists(path),
+        Errno::ISDIR => Error::is_a_directory(path),
+        Errno::NOTDIR => Error::not_a_directory(path),
+        Errno::NOTEMPTY => Error::not_empty(path),
+        Errno::LOOP => Error::path_escape(path),
+        Errno::ACCESS | Errno::PERM => of(
+            ErrorKind::Denied,
+            format!("the system's permissions refuse it on {shown}"),
+        )
+        .hint("change the mode or the owner of the file, or run Garret as a user who may"),
+        Errno::ROFS => of(ErrorKind::Denied, format!("{shown} is on a read-only file system"))
+            .hint("only reading works here; write to another workspace"),
+        Errno::NOSPC | Errno::DQUOT => of(ErrorKind::QuotaExceeded, format!("the disk has no room for {shown}"))
+            .hint("remove files that are no longer needed, or give the workspace a larger disk"),
+        Errno::FBIG => of(
+            ErrorKind::TooLarge,
+            format!("{shown} would be larger than its file system allows"),
+        ),
+        Errno::NAMETOOLONG => of(
+            ErrorKind::Invalid,
+            format!("{shown} is longer than its file system allows"),
+        )
+        .hint("use a shorter name"),
+        Errno::INVAL | Errno::ILSEQ => of(
+            ErrorKind::Invalid,
+            format!("the file system of {shown} does not take it"),
+        )
+        .hint("use another name"),
+        Errno::XDEV => of(ErrorKind::Unsupported, format!("{shown} is on another file system"))
+            .hint("copy it there, then remove the original"),
+        Errno::OPNOTSUPP | Errno::NOSYS => of(
+            ErrorKind::Unsupported,
+            format!("the file system of {shown} cannot do it"),
+        ),
+        Errno::BUSY | Errno::TXTBSY => of(ErrorKind::Unavailable, format!("{shown} is in use")),
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::INTR => of(
+            ErrorKind::Unavailable,
+            format!("the system is short of what {shown} needs"),
+        ),
+        Errno::IO | Errno::STALE => of(ErrorKind::Unavailable, format!("the disk fails on {shown}"))
+            .hint("try again; if it stays so, check the disk"),
+        other => of(
+            ErrorKind::Internal,
+            format!("the system answers {} on {shown}", other.raw_os_error()),
+        ),
+    }
+}
+
+fn special_file(path: &WsPath) -> Error {
+    let message = format!("{} is not a plain file, and nothing else is opened", path.quoted());
+    Error::new(ErrorKind::Unsupported, message)
+        .at(path)
+        .hint("name a plain file; fifos, sockets and devices are listed only")
+}
+
+/// A caller named one of the storage's own temporary files.
+pub(super) fn reserved(path: &WsPath, prefix: &str) -> Error {
+    let message = format!("{} uses the reserved prefix {}", path.quoted(), quote(prefix));
+    Error::invalid(message).at(path).hint("use another name")
+}
+
+/// The root was asked for where only an entry can be meant.
+pub(super) fn root_is_kept(what: &str) -> Error {
+    Error::new(ErrorKind::Denied, format!("the root of the workspace cannot be {what}"))
+        .at(&WsPath::root())
+        .hint("name an entry inside the workspace")
+}
+
+/// Others hold the lock of a directory for longer than a caller waits.
+pub(super) fn lock_is_held(path: &WsPath) -> Error {
+    let message = format!("another program holds the lock of the directory of {}", path.quoted());
+    Error::new(ErrorKind::Unavailable, message)
+        .at(path)
+        .hint("try again; if it stays so, end the program that holds it")
+}
+
+/// The way to `path` changed at every try.
+pub(super) fn path_keeps_changing(path: &WsPath) -> Error {
+    let message = format!("the directories above {} are being moved by others", path.quoted());
+    Error::new(ErrorKind::Unavailable, message).at(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(errno: Errno) -> ErrorKind {
+        from_errno(errno, &WsPath::parse("a.txt").unwrap()).kind()
+    }
+
+    #[test]
+    fn the_kind_says_what_to_do_next() {
+        assert_eq!(kind(Errno::ACCESS), ErrorKind::Denied);
+        assert_eq!(kind(Errno::ROFS), ErrorKind::Denied);
+        assert_eq!(kind(Errno::NOSPC), ErrorKind::QuotaExceeded);
+        assert_eq!(kind(Errno::NAMETOOLONG), ErrorKind::Invalid);
+        assert_eq!(kind(Errno::MFILE), ErrorKind::Unavailable);
+        assert_eq!(kind(Errno::XDEV), ErrorKind::Unsupported);
+    }
+}

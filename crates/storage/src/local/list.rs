@@ -1,0 +1,190 @@
+//! Listing directories in the byte order of full paths.
+//!
+//! In that order `a-b` stands between `a` and `a/x`, because `-` comes before `/`. So a directory gives two items to its parent's
+//! order: its own entry at `a`, and what lies below it at `a/`. Sorting the items of one directory then orders the whole tree, and a
+//! cursor tells for each item whether it, or anything below it, can still be wanted: only the directories on the way to the cursor
+//! are read again. One directory is open at a time, however deep the tree.
+
+use std::os::fd::OwnedFd;
+
+use garret_core::{Entry, EntryPath, ListOptions, ListPage, Result, WsPath};
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+
+use super::beneath::{Last, Root, Way};
+use super::error::Cause;
+use super::names::{for_each_name, kind_in, kind_of, size_in, stat_entry, time};
+
+/// Lists a page.
+pub(super) fn list(root: &Root, path: &WsPath, options: &ListOptions) -> Result<ListPage> {
+    let way = Way {
+        last: Last::Followed,
+        follow: options.follow,
+    };
+    root.reach(path, way, |real| {
+        let mut listing = Listing {
+            root,
+            options,
+            frames: Vec::new(),
+            page: ListPage::default(),
+        };
+        let handle = root.open_directory(real.as_str().as_bytes())?;
+        listing.push(real.as_str().as_bytes().to_vec(), handle)?;
+        listing.run()?;
+        Ok(listing.page)
+    })
+}
+
+/// A directory in the middle of being listed.
+struct Frame {
+    path: Vec<u8>,
+    /// Last first.
+    items: Vec<Item>,
+    /// Closed while a directory below is listed.
+    handle: Option<OwnedFd>,
+}
+
+/// A place in the order of a directory: an entry, or (with a slash at the end of its key) what lies below one.
+struct Item {
+    key: Vec<u8>,
+    kind: FileType,
+    is_below: bool,
+}
+
+impl Item {
+    fn name(&self) -> &[u8] {
+        &self.key[..self.key.len() - usize::from(self.is_below)]
+    }
+}
+
+struct Listing<'a> {
+    root: &'a Root,
+    options: &'a ListOptions,
+    frames: Vec<Frame>,
+    page: ListPage,
+}
+
+impl Listing<'_> {
+    fn run(&mut self) -> Result<(), Cause> {
+        while let Some(frame) = self.frames.last_mut() {
+            let Some(item) = frame.items.pop() else {
+                self.frames.pop();
+                continue;
+            };
+            if item.is_below {
+                self.descend(&item)?;
+            } else if let Some(entry) = self.entry(&item)? {
+                if self.page.entries.len() == self.options.limit {
+                    self.page.has_more = true;
+                    return Ok(());
+                }
+                self.page.entries.push(entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists what lies below next. A directory that is gone, or is none any more, has nothing below.
+    fn descend(&mut self, item: &Item) -> Result<(), Cause> {
+        let frame = self.frames.last_mut().expect("the item came from a frame");
+        frame.handle = None;
+        let path = join(&frame.path, item.name());
+        match self.root.open_directory(&path) {
+            Ok(handle) => self.push(path, handle),
+            Err(cause) if is_gone(cause) => Ok(()),
+            // What may not be read is listed as an entry; its content stays unknown.
+            Err(Cause::System(Errno::ACCESS | Errno::NAMETOOLONG)) => Ok(()),
+            Err(cause) => Err(cause),
+        }
+    }
+
+    /// Describes an entry; `None` where it was removed meanwhile.
+    fn entry(&mut self, item: &Item) -> Result<Option<Entry>, Cause> {
+        let root = self.root;
+        let frame = self.frames.last_mut().expect("the item came from a frame");
+        if frame.handle.is_none() {
+            match root.open_directory(&frame.path) {
+                Ok(handle) => frame.handle = Some(handle),
+                Err(cause) if is_gone(cause) => return Ok(None),
+                Err(cause) => return Err(cause),
+            }
+        }
+        let handle = frame.handle.as_ref().expect("it was opened above");
+        let path = EntryPath::from_bytes(join(&frame.path, item.name()));
+        match stat_entry(handle, item.name()) {
+            // A directory that can be read but not entered tells names and kinds, nothing else.
+            Err(Errno::ACCESS) => Ok(Some(Entry {
+                path,
+                kind: kind_of(item.kind),
+                size: 0,
+                modified: None,
+            })),
+            found => Ok(found?.map(|stat| described(path, &stat))),
+        }
+    }
+
+    fn push(&mut self, path: Vec<u8>, handle: OwnedFd) -> Result<(), Cause> {
+        let mut items = Vec::new();
+        for_each_name(&handle, |name, kind| {
+            items.push(Item {
+                key: name.to_vec(),
+                kind,
+                is_below: false,
+            });
+            // Opening tells whether it is a directory, where the name does not.
+            if self.options.is_deep && matches!(kind, FileType::Directory | FileType::Unknown) {
+                items.push(Item {
+                    key: [name, b"/"].concat(),
+                    kind,
+                    is_below: true,
+                });
+            }
+        })?;
+        if let Some(after) = &self.options.after {
+            items.retain(|item| is_wanted(&join(&path, &item.key), item.is_below, after.as_bytes()));
+        }
+        items.sort_unstable_by(|a, b| b.key.cmp(&a.key));
+        let handle = Some(handle);
+        self.frames.push(Frame { path, items, handle });
+        Ok(())
+    }
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+fn described(path: EntryPath, stat: &Stat) -> Entry {
+    Entry {
+        path,
+        kind: kind_in(stat),
+        size: size_in(stat),
+        modified: time(stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+    }
+}
+
+/// Whether the entry at `path`, or anything below it, comes after the cursor.
+fn is_wanted(path: &[u8], is_below: bool, after: &[u8]) -> bool {
+    path > after || (is_below && after.starts_with(path))
+}
+
+fn is_gone(cause: Cause) -> bool {
+    cause.is_missing() || matches!(cause, Cause::Link | Cause::System(Errno::NOTDIR))
+}
+
+fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    match directory {
+        b"" => name.to_vec(),
+        directory => [directory, b"/", name].concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_inside_a_directory_wants_what_is_below_it() {
+        assert!(is_wanted(b"a/", true, b"a/x"), "the rest of a");
+        assert!(!is_wanted(b"a/", true, b"a0"), "all of a lies before");
+        assert!(is_wanted(b"a/", true, b"a-b"), "all of a lies after");
+        assert!(!is_wanted(b"a", false, b"a-b"), "the entry itself lies before");
+    }
+}

@@ -1,0 +1,130 @@
+//! The `local` storage: files in a directory, in plain form that other programs can read.
+//!
+//! The directory is opened once; from then on every access goes below that handle (`beneath`), never by a path of the host. All
+//! changes pass one function (`batch`), under locks on the parent directories (`lock`) that every Garret process takes, so that a
+//! check and the rename after it are one step. Readers take no locks: a rename shows them the old content or the new.
+//!
+//! Not kept when a file is overwritten, because the new content is a new file: hard links to it, access control lists and extended
+//! attributes. Mode and (as root) owner are kept. A batch of several mutations is taken back as a whole when it fails; when the
+//! *machine* fails in the middle of one, some of its mutations may be done and others not.
+
+mod append;
+mod batch;
+mod beneath;
+mod blocking;
+mod copy;
+mod error;
+mod link;
+mod list;
+mod lock;
+mod make_dir;
+mod mode;
+mod names;
+mod open;
+mod options;
+mod place;
+mod publish;
+mod read;
+mod remove;
+mod rename;
+mod reopen;
+mod stat;
+mod temp;
+mod undo;
+mod version;
+mod walk;
+mod write;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use garret_core::{
+    Applied, Batch, Clock, Directory, EntryPath, Follow, Ids, ListOptions, ListPage, OpenContext, ReadOptions,
+    ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+};
+
+use self::beneath::{Last, Root, Way};
+pub use self::options::{Durability, LocalFactory, LocalOptions};
+
+/// Files in a directory of this machine.
+#[derive(Debug, Clone)]
+pub struct LocalStorage {
+    shared: SharedHandle,
+}
+
+/// What every operation needs, also on another thread.
+#[derive(Debug)]
+struct Shared {
+    root: Root,
+    durability: Durability,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+}
+
+type SharedHandle = Arc<Shared>;
+
+impl LocalStorage {
+    /// Opens the directory, which must exist. Fails with `unsupported` where the kernel cannot keep paths below it.
+    pub fn open(options: &LocalOptions, context: &OpenContext) -> Result<Self> {
+        let shared = Shared {
+            root: open::open_root(&options.dir)?,
+            durability: options.durability,
+            clock: context.clock.clone(),
+            ids: context.ids.clone(),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+}
+
+#[async_trait]
+impl Storage for LocalStorage {
+    fn info(&self) -> StorageInfo {
+        StorageInfo {
+            kind: "local".into(),
+            is_durable: true,
+            has_modes: true,
+            has_symlinks: true,
+        }
+    }
+
+    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
+        beneath::refuse_reserved(path)?;
+        self.shared.root.resolve(path, Last::Followed)
+    }
+
+    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
+        if !options.with_version {
+            return stat::stat(&self.shared, path, options);
+        }
+        let (shared, path) = (self.shared.clone(), path.clone());
+        blocking::run(move || stat::stat(&shared, &path, options)).await
+    }
+
+    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+        read::read(&self.shared, path, options).await
+    }
+
+    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
+        let (shared, path) = (self.shared.clone(), path.clone());
+        blocking::run(move || list::list(&shared.root, &path, &options)).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+        batch::apply(&self.shared, batch).await
+    }
+
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+        let way = Way {
+            last: Last::Followed,
+            follow: Follow::Inside,
+        };
+        let root = &self.shared.root;
+        let opened = root.reach(path, way, |real| {
+            let handle = root.open_directory(real.as_str().as_bytes())?;
+            Ok(walk::LocalDirectory::new(handle, EntryPath::Valid(real.clone())))
+        })?;
+        Ok(Some(Box::new(opened)))
+    }
+}

@@ -1,0 +1,48 @@
+//! Opening the root: the one place that sees a path of the host.
+
+use garret_core::path::quote;
+use garret_core::{Error, ErrorKind, Result};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+
+use super::beneath::Root;
+use super::error::Cause;
+
+/// Opens the directory and finds out whether the kernel can keep paths below it.
+pub(super) fn open_root(dir: &str) -> Result<Root> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let handle = open(dir, flags, Mode::empty()).map_err(|errno| cannot_open(dir, errno))?;
+    let root = Root::new(handle);
+    match root.open_directory(b"") {
+        Ok(_) => Ok(root),
+        Err(cause) => Err(cannot_keep(cause)),
+    }
+}
+
+/// The text is the caller's own, so showing it tells nothing new about the host.
+fn cannot_open(dir: &str, errno: Errno) -> Error {
+    let shown = quote(dir);
+    match errno {
+        Errno::NOENT => Error::new(ErrorKind::NotFound, format!("the directory {shown} does not exist"))
+            .hint("create it first, or name another one"),
+        Errno::NOTDIR => Error::new(ErrorKind::NotADirectory, format!("{shown} is not a directory"))
+            .hint("a local workspace needs a directory"),
+        Errno::ACCESS | Errno::PERM => Error::new(
+            ErrorKind::Denied,
+            format!("the system's permissions refuse the directory {shown}"),
+        )
+        .hint("open it as a user who may read it"),
+        _ => Error::invalid(format!("the directory {shown} cannot be opened")).hint("name another directory"),
+    }
+}
+
+fn cannot_keep(cause: Cause) -> Error {
+    let reason = match cause {
+        Cause::System(Errno::NOSYS | Errno::PERM) => "the system call `openat2` is missing or blocked here",
+        Cause::System(Errno::ACCESS) => "the system's permissions do not let the directory be entered",
+        _ => "the system call `openat2` does not work on this directory",
+    };
+    let message = format!("the storage `local` cannot keep paths below its directory: {reason}");
+    Error::new(ErrorKind::Unsupported, message)
+        .hint("run on Linux 5.6 or newer, with a seccomp profile that lets `openat2` pass")
+}

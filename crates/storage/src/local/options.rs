@@ -1,0 +1,99 @@
+//! How a local storage is asked for: `local:DIR`, or a table with `dir` and `durability`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use garret_core::{Error, OpenContext, Result, Storage, StorageFactory, shape};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The options of a local storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LocalOptions {
+    /// The directory that becomes the root; relative to the current directory of the process at opening.
+    pub dir: String,
+    /// Whether a write that returned survives a crash of the machine.
+    #[serde(default)]
+    pub durability: Durability,
+}
+
+impl LocalOptions {
+    /// The directory `dir`, with the default durability.
+    pub fn new(dir: impl Into<String>) -> Self {
+        Self {
+            dir: dir.into(),
+            durability: Durability::Full,
+        }
+    }
+}
+
+/// When a write counts as done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// When file and directory are on the disk.
+    #[default]
+    Full,
+    /// When every other program sees it; a crash of the machine may lose it.
+    Relaxed,
+}
+
+/// Opens local storages as `local:DIR`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LocalFactory;
+
+#[async_trait]
+impl StorageFactory for LocalFactory {
+    fn kind(&self) -> &'static str {
+        "local"
+    }
+
+    fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>> {
+        if rest.is_empty() {
+            return Err(Error::invalid("`local:` needs a directory").hint("write `local:.` for the current directory"));
+        }
+        Ok(Map::from_iter([("dir".to_owned(), Value::from(rest))]))
+    }
+
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+        let options: LocalOptions = shape::from_value(Value::Object(options))?;
+        open(&options, context)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open(options: &LocalOptions, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+    Ok(Arc::new(super::LocalStorage::open(options, context)?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(_options: &LocalOptions, _context: &OpenContext) -> Result<Arc<dyn Storage>> {
+    let message = "the storage `local` needs Linux, whose kernel keeps paths below a directory";
+    Err(Error::new(garret_core::ErrorKind::Unsupported, message).hint("use `memory:`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_unknown_durability_is_refused_with_the_right_shape() {
+        let error = shape::from_value::<LocalOptions>(json!({"dir": ".", "durability": "none"})).unwrap_err();
+        assert!(error.hint_text().contains("full"), "{error}");
+    }
+
+    #[test]
+    fn the_default_is_durable() {
+        let options: LocalOptions = shape::from_value(json!({"dir": "."})).unwrap();
+        assert_eq!(options, LocalOptions::new("."));
+    }
+
+    #[test]
+    fn a_url_without_a_directory_is_refused() {
+        assert!(LocalFactory.options_of_url("").is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! Places: where a path leads, found under the lock of its directory.
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use garret_core::{EntryKind, Error, Follow, Mutation, WsPath};
+use rustix::fs::{Mode, OFlags, Stat, mkdirat};
+use rustix::io::Errno;
+
+use super::batch::{At, Attempt, Failure, Step, paths_of};
+use super::beneath::{Last, refuse_reserved, split};
+use super::error::Cause;
+use super::lock::{Locked, Refusal};
+use super::names::{kind_in, open_child, stat_entry};
+use super::undo::Note;
+
+const MAX_TRIES: usize = 16;
+const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o755);
+
+/// Where a path leads.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The path with its links followed.
+    pub(super) real: WsPath,
+    /// The directory that holds it, locked; `None` where it does not exist, and for the root.
+    pub(super) parent: Option<Arc<Locked>>,
+    /// What is there.
+    pub(super) entry: Option<Stat>,
+}
+
+impl Place {
+    fn missing(real: &WsPath) -> Self {
+        Self {
+            real: real.clone(),
+            parent: None,
+            entry: None,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        split(&self.real).1
+    }
+
+    /// What is there; the root is a directory.
+    pub(super) fn kind(&self) -> Option<EntryKind> {
+        match self.real.is_root() {
+            true => Some(EntryKind::Directory),
+            false => self.entry.as_ref().map(kind_in),
+        }
+    }
+}
+
+impl Attempt<'_> {
+    /// Finds the place of `path` and locks its directory.
+    pub(super) fn place(&mut self, path: &WsPath, last: Last) -> Step<Place> {
+        refuse_reserved(path)?;
+        let mut real = path.clone();
+        for _ in 0..MAX_TRIES {
+            if let Some(place) = self.place_without_links(&real, last)? {
+                return Ok(place);
+            }
+            if self.follow == Follow::Never {
+                return Err(Error::path_escape(path).into());
+            }
+            real = self.shared.root.resolve(path, last)?;
+        }
+        Err(Failure::Moved(path.clone()))
+    }
+
+    /// The place of a path that passes no link; `None` where it does.
+    fn place_without_links(&mut self, real: &WsPath, last: Last) -> Step<Option<Place>> {
+        if real.is_root() {
+            return Ok(Some(Place::missing(real)));
+        }
+        let (above, name) = split(real);
+        let parent = match self.lock_directory(above, real)? {
+            Ok(parent) => parent,
+            Err(Cause::Link) => return Ok(None),
+            Err(cause) if cause.is_missing() => return Ok(Some(Place::missing(real))),
+            Err(cause) => return Err(cause).at(real),
+        };
+        let entry = stat_entry(&parent, name.as_bytes()).at(real)?;
+        let is_link = entry.as_ref().is_some_and(|entry| kind_in(entry) == EntryKind::Symlink);
+        if is_link && last == Last::Followed {
+            return Ok(None);
+        }
+        Ok(Some(Place {
+            real: real.clone(),
+            parent: Some(parent),
+            entry,
+        }))
+    }
+
+    /// Locks the directory at `above`, and makes sure that the path still leads to it then.
+    fn lock_directory(&mut self, above: &str, path: &WsPath) -> Step<Result<Arc<Locked>, Cause>> {
+        let root = &self.shared.root;
+        let handle = match root.open_directory(above.as_bytes()) {
+            Ok(handle) => handle,
+            Err(cause) => return Ok(Err(cause)),
+        };
+        let (locked, is_new) = self.lock(handle, path)?;
+        if is_new && !above.is_empty() {
+            let again = root.open(above.as_bytes(), OFlags::PATH | OFlags::DIRECTORY);
+            if !again.is_ok_and(|again| locked.is(again)) {
+                return Err(Failure::Moved(path.clone()));
+            }
+        }
+        Ok(Ok(locked))
+    }
+
+    /// Locks a directory by its handle; tells whether the batch did not have it yet.
+    pub(super) fn lock(&mut self, handle: OwnedFd, path: &WsPath) -> Step<(Arc<Locked>, bool)> {
+        self.locks.take(handle).map_err(|refusal| match refusal {
+            Refusal::Held => Failure::Busy(path.clone()),
+            Refusal::System(errno) => Failure::Refused(Cause::from(errno).at(path)),
+        })
+    }
+
+    /// Takes the locks that can be foreseen in the order of their paths, so that two batches do not wait for each other.
+    pub(super) fn lock_in_path_order(&mut self, mutations: &[Mutation]) -> Step<()> {
+        let paths = || mutations.iter().flat_map(paths_of).flatten();
+        let mut directories = paths().map(|(path, _)| split(path).0);
+        let first = directories.next();
+        if directories.all(|other| Some(other) == first) {
+            return Ok(());
+        }
+        let mut wanted = BTreeSet::new();
+        for (path, last) in paths() {
+            // What cannot be found is explained by the mutation itself.
+            if let Ok(real) = self.shared.root.resolve(path, last) {
+                wanted.insert(real.parent().unwrap_or_else(WsPath::root));
+            }
+        }
+        wanted.iter().try_for_each(|directory| self.lock_nearest(directory))
+    }
+
+    /// Locks the directory, or the nearest one above that exists.
+    fn lock_nearest(&mut self, directory: &WsPath) -> Step<()> {
+        let mut directory = Some(directory.clone());
+        while let Some(path) = directory {
+            match self.lock_directory(path.as_str(), &path)? {
+                Err(cause) if cause.is_missing() => directory = path.parent(),
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory of a place, locked; where it is missing, makes it and those above, or says which one is missing.
+    pub(super) fn parent_of(&mut self, place: &Place, parents: bool) -> Step<Arc<Locked>> {
+        if let Some(parent) = &place.parent {
+            return Ok(parent.clone());
+        }
+        let Some(directory) = place.real.parent() else {
+            return Err(Error::already_exists(&place.real).into());
+        };
+        let (mut here, _) = self.lock_root(&place.real)?;
+        for above in directory.ancestry() {
+            let name = split(&above).1;
+            here = match open_child(&here, name.as_bytes()) {
+                Ok(handle) => self.lock(handle, &place.real)?.0,
+                Err(Errno::NOENT) if parents => self.make_directory(&here, name, &place.real)?,
+                Err(Errno::NOENT) => return Err(Error::not_found(&above).into()),
+                // A link was put there since the path was resolved.
+                Err(Errno::LOOP) => return Err(Failure::Moved(above)),
+                Err(errno) => return Err(errno).at(&place.real),
+            };
+        }
+        Ok(here)
+    }
+
+    fn lock_root(&mut self, path: &WsPath) -> Step<(Arc<Locked>, bool)> {
+        let handle = self.shared.root.open_directory(b"").at(path)?;
+        self.lock(handle, path)
+    }
+
+    /// Makes the directory `name` in `parent` and locks it; one that others made meanwhile will do.
+    pub(super) fn make_directory(&mut self, parent: &Arc<Locked>, name: &str, path: &WsPath) -> Step<Arc<Locked>> {
+        match mkdirat(parent, name, DIRECTORY_MODE) {
+            Ok(()) => self.undo.note(Note::MadeDirectory {
+                parent: parent.clone(),
+                name: name.to_owned(),
+            }),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno).at(path),
+        }
+        self.touched(parent);
+        let handle = open_child(parent, name.as_bytes()).at(path)?;
+        Ok(self.lock(handle, path)?.0)
+    }
+}

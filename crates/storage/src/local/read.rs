@@ -1,0 +1,128 @@
+//! Reading files.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+use bytes::Bytes;
+use garret_core::memory::check_limit;
+use garret_core::{ReadOptions, ReadResult, Result, WsPath};
+use rustix::buffer::spare_capacity;
+use rustix::fs::{OFlags, Stat};
+use rustix::io::{Errno, pread};
+
+use super::beneath::{Last, Root, Way};
+use super::blocking;
+use super::error::Cause;
+use super::names::size_in;
+use super::reopen::open_file;
+use super::version::{ContentHash, Snapshot};
+use super::{Shared, SharedHandle};
+
+/// Up to this size a read from the page cache costs less than handing it to another thread.
+const MAX_INLINE_BYTES: u64 = 256 * 1024;
+const MAX_TRIES: usize = 4;
+
+pub(super) async fn read(shared: &SharedHandle, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+    let opened = open(&shared.root, path, &options)?;
+    if opened.costs(shared) <= MAX_INLINE_BYTES {
+        return finish(shared, path, &options, opened);
+    }
+    let (shared, path) = (shared.clone(), path.clone());
+    blocking::run(move || finish(&shared, &path, &options, opened)).await
+}
+
+/// A file opened for one read.
+struct Opened {
+    file: OwnedFd,
+    stat: Stat,
+    wanted: Range<u64>,
+}
+
+impl Opened {
+    /// Bytes that the read will move, the hash of a young file included.
+    fn costs(&self, shared: &Shared) -> u64 {
+        match Snapshot::of(&self.stat).is_young(shared.clock.now()) {
+            true => size_in(&self.stat),
+            false => self.wanted.end - self.wanted.start,
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.wanted == (0..size_in(&self.stat))
+    }
+}
+
+fn open(root: &Root, path: &WsPath, options: &ReadOptions) -> Result<Opened> {
+    let way = Way {
+        last: Last::Followed,
+        follow: options.follow,
+    };
+    let (file, stat) = root.reach(path, way, |real| {
+        if real.is_root() {
+            return Err(Cause::System(Errno::ISDIR));
+        }
+        let parent = root.parent(real)?;
+        open_file(&parent, parent.name.as_bytes(), OFlags::RDONLY)
+    })?;
+    let wanted = clamp(options.range.clone(), size_in(&stat));
+    check_limit(path, wanted.end - wanted.start, options.max_bytes)?;
+    Ok(Opened { file, stat, wanted })
+}
+
+/// Reads what was opened; where the file shrinks meanwhile, opens it anew.
+fn finish(shared: &Shared, path: &WsPath, options: &ReadOptions, opened: Opened) -> Result<ReadResult> {
+    let mut opened = opened;
+    for _ in 0..MAX_TRIES {
+        match read_opened(shared, &opened) {
+            Err(Cause::Unsteady) => opened = open(&shared.root, path, options)?,
+            outcome => return outcome.map_err(|cause| cause.at(path)),
+        }
+    }
+    Err(Cause::Unsteady.at(path))
+}
+
+fn read_opened(shared: &Shared, opened: &Opened) -> Result<ReadResult, Cause> {
+    let snapshot = Snapshot::of(&opened.stat);
+    let now = shared.clock.now();
+    let (bytes, version);
+    if opened.is_whole() {
+        bytes = read_range(&opened.file, &opened.wanted)?;
+        version = snapshot.version(now, || Ok::<_, Errno>(ContentHash::of(&bytes)))?;
+    } else {
+        // The hash first: what is written in between must make the version too old, not too new.
+        version = snapshot.version(now, || ContentHash::of_file(&opened.file))?;
+        bytes = read_range(&opened.file, &opened.wanted)?;
+    }
+    Ok(ReadResult {
+        bytes: Bytes::from(bytes),
+        size: size_in(&opened.stat),
+        version,
+        mode: Some(opened.stat.st_mode & 0o7777),
+    })
+}
+
+/// Exactly the bytes of `range`; a file that ends before is unsteady.
+fn read_range(file: &OwnedFd, range: &Range<u64>) -> Result<Vec<u8>, Cause> {
+    let length = usize::try_from(range.end - range.start).map_err(|_| Cause::System(Errno::NOMEM))?;
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(length)
+        .map_err(|_| Cause::System(Errno::NOMEM))?;
+    while bytes.len() < length {
+        let offset = range.start + bytes.len() as u64;
+        match pread(file, spare_capacity(&mut bytes), offset) {
+            Ok(0) => return Err(Cause::Unsteady),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    // The allocator may have given more room than was asked for.
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+fn clamp(range: Option<Range<u64>>, size: u64) -> Range<u64> {
+    let range = range.unwrap_or(0..size);
+    let start = range.start.min(size);
+    start..range.end.clamp(start, size.max(start))
+}

@@ -1,0 +1,125 @@
+//! Moving files, links and whole directories: one native rename.
+
+use std::sync::Arc;
+
+use garret_core::{Applied, EntryKind, Error, WsPath};
+use rustix::fs::{AtFlags, RenameFlags, renameat, unlinkat};
+use rustix::io::Errno;
+
+use super::batch::{At, Attempt, Failure, Step};
+use super::beneath::Last;
+use super::error::root_is_kept;
+use super::lock::Locked;
+use super::place::Place;
+use super::publish::{Spot, rename_with};
+use super::undo::{Kept, Note};
+use super::write::size_at;
+
+impl Attempt<'_> {
+    pub(super) fn rename(&mut self, from: &WsPath, to: &WsPath, overwrite: bool, parents: bool) -> Step<Applied> {
+        let source = self.place(from, Last::Kept)?;
+        if source.real.is_root() {
+            return Err(root_is_kept("moved").into());
+        }
+        let target = self.place(to, Last::Kept)?;
+        let (Some(parent), Some(kind)) = (source.parent.clone(), source.kind()) else {
+            return Err(Error::not_found(&source.real).into());
+        };
+        let mut applied = Applied {
+            version: None,
+            size: size_at(&source),
+            created: false,
+        };
+        if source.real == target.real {
+            return Ok(applied);
+        }
+        if target.real.is_within(&source.real) {
+            let message = format!("{} cannot be moved into itself", source.real.quoted());
+            return Err(Error::invalid(message).at(&source.real).into());
+        }
+        let existed = self.make_room(&target, kind, overwrite)?;
+        let target_parent = self.parent_of(&target, parents)?;
+        let (here, there) = ((&parent, source.name()), (&target_parent, target.name()));
+        match existed {
+            None => self.move_to_free(here, there, &target.real)?,
+            Some(_) if is_same_file(&source, &target) => self.remove_alias(here).at(&source.real)?,
+            Some(there_kind) => self.move_over(here, there, there_kind).at(&target.real)?,
+        }
+        self.touched(&parent);
+        self.touched(&target_parent);
+        applied.created = existed.is_none();
+        Ok(applied)
+    }
+
+    /// Makes sure that an entry of `kind` may take the place; gives what is there.
+    pub(super) fn make_room(&mut self, to: &Place, kind: EntryKind, overwrite: bool) -> Step<Option<EntryKind>> {
+        if to.real.is_root() {
+            return Err(Error::already_exists(&to.real).into());
+        }
+        let Some(there) = to.kind() else { return Ok(None) };
+        if !overwrite {
+            let error = Error::already_exists(&to.real).hint("pass `overwrite: true` to replace it");
+            return Err(error.into());
+        }
+        match (kind, there) {
+            (EntryKind::Directory, EntryKind::Directory) => {
+                let parent: Arc<Locked> = to.parent.clone().expect("an entry has a directory");
+                self.expect_empty(&parent, to)?;
+            }
+            (EntryKind::Directory, _) => return Err(Error::not_a_directory(&to.real).into()),
+            (_, EntryKind::Directory) => return Err(Error::is_a_directory(&to.real).into()),
+            _ => {}
+        }
+        Ok(Some(there))
+    }
+
+    fn move_to_free(&mut self, from: Spot<'_>, to: Spot<'_>, path: &WsPath) -> Step<()> {
+        match rename_with(from, to, RenameFlags::NOREPLACE) {
+            // A program without locks was faster, at either end.
+            Err(Errno::EXIST | Errno::NOENT) => return Err(Failure::Moved(path.clone())),
+            other => other.at(path)?,
+        }
+        self.undo.note(Note::Moved {
+            from: owned(from),
+            to: owned(to),
+        });
+        Ok(())
+    }
+
+    /// Replaces what is at `to`, which is kept unless this is the last mutation.
+    fn move_over(&mut self, from: Spot<'_>, to: Spot<'_>, there: EntryKind) -> Result<(), Errno> {
+        if self.is_last {
+            return renameat(from.0, from.1, to.0, to.1);
+        }
+        let what = match there {
+            EntryKind::Directory => Kept::EmptyDirectory,
+            _ => Kept::File,
+        };
+        self.set_aside(to, what)?;
+        rename_with(from, to, RenameFlags::NOREPLACE)?;
+        self.undo.note(Note::Moved {
+            from: owned(from),
+            to: owned(to),
+        });
+        Ok(())
+    }
+
+    /// Both names are hard links to one file, which a rename would leave alone: the old name simply goes.
+    fn remove_alias(&mut self, from: Spot<'_>) -> Result<(), Errno> {
+        match self.is_last {
+            true => unlinkat(from.0, from.1, AtFlags::empty()),
+            false => self.set_aside(from, Kept::File),
+        }
+    }
+}
+
+fn owned(spot: Spot<'_>) -> (Arc<Locked>, String) {
+    (spot.0.clone(), spot.1.to_owned())
+}
+
+fn is_same_file(one: &Place, other: &Place) -> bool {
+    match (&one.entry, &other.entry) {
+        (Some(one), Some(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
+        _ => false,
+    }
+}

@@ -1,0 +1,69 @@
+//! Describing entries.
+
+use std::os::fd::OwnedFd;
+
+use garret_core::{EntryKind, Result, Stat, StatOptions, Version, WsPath};
+use rustix::fs::{AtFlags, FileType, OFlags, Statx, StatxFlags, readlinkat, statx};
+
+use super::Shared;
+use super::beneath::{Last, Way};
+use super::error::Cause;
+use super::names::{kind_of, time};
+use super::reopen::open_file;
+use super::version::{ContentHash, Snapshot};
+
+pub(super) fn stat(shared: &Shared, path: &WsPath, options: StatOptions) -> Result<Stat> {
+    let way = Way {
+        last: Last::Kept,
+        follow: options.follow,
+    };
+    shared.root.reach(path, way, |real| {
+        let mut stat = describe(shared, real)?;
+        if options.with_version && stat.kind == EntryKind::File {
+            stat.version = Some(version(shared, real)?);
+        }
+        Ok(stat)
+    })
+}
+
+fn describe(shared: &Shared, path: &WsPath) -> Result<Stat, Cause> {
+    let entry = shared
+        .root
+        .open(path.as_str().as_bytes(), OFlags::PATH | OFlags::NOFOLLOW)?;
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let found = statx(&entry, c"", AtFlags::EMPTY_PATH, wanted)?;
+    let kind = kind_of(FileType::from_raw_mode(found.stx_mode.into()));
+    let has_content = matches!(kind, EntryKind::File | EntryKind::Symlink);
+    Ok(Stat {
+        kind,
+        size: if has_content { found.stx_size } else { 0 },
+        mode: (kind != EntryKind::Symlink).then_some(u32::from(found.stx_mode) & 0o7777),
+        created: created(&found),
+        modified: time(found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+        version: None,
+        target: match kind {
+            EntryKind::Symlink => Some(target(&entry)?),
+            _ => None,
+        },
+    })
+}
+
+/// When the entry came to be, where the file system keeps it.
+fn created(found: &Statx) -> Option<garret_core::Timestamp> {
+    let is_kept = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+    is_kept
+        .then(|| time(found.stx_btime.tv_sec, found.stx_btime.tv_nsec))
+        .flatten()
+}
+
+fn target(link: &OwnedFd) -> Result<String, Cause> {
+    let target = readlinkat(link, c"", Vec::new())?;
+    Ok(target.to_string_lossy().into_owned())
+}
+
+fn version(shared: &Shared, path: &WsPath) -> Result<Version, Cause> {
+    let parent = shared.root.parent(path)?;
+    let (file, stat) = open_file(&parent, parent.name.as_bytes(), OFlags::RDONLY)?;
+    let snapshot = Snapshot::of(&stat);
+    Ok(snapshot.version(shared.clock.now(), || ContentHash::of_file(&file))?)
+}

@@ -1,0 +1,136 @@
+//! How to take a batch back: notes made by its mutations, run in reverse when a later one fails.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, RenameFlags, fstat, ftruncate, unlinkat};
+use rustix::io::Errno;
+
+use super::lock::Locked;
+use super::publish::rename_with;
+use super::{reopen, temp};
+
+/// What was done, as far as taking it back needs.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// A file or link came to be.
+    Made { parent: Arc<Locked>, name: String },
+    /// A directory came to be.
+    MadeDirectory { parent: Arc<Locked>, name: String },
+    /// What was at `name` is kept under the temporary name `kept`; `name` may hold something new.
+    Kept {
+        parent: Arc<Locked>,
+        name: String,
+        kept: String,
+        what: Kept,
+    },
+    /// An entry was moved.
+    Moved {
+        from: (Arc<Locked>, String),
+        to: (Arc<Locked>, String),
+    },
+    /// A file grew from `size` by `added` bytes.
+    Grew { file: OwnedFd, size: u64, added: u64 },
+    /// The mode was `mode` before.
+    Mode { entry: OwnedFd, mode: u32 },
+}
+
+/// What lies under a temporary name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    File,
+    EmptyDirectory,
+    Tree,
+}
+
+/// A removed tree that waits to be deleted.
+#[derive(Debug)]
+pub(super) struct Doomed {
+    parent: OwnedFd,
+    name: String,
+}
+
+/// The notes of one batch.
+#[derive(Debug, Default)]
+pub(super) struct UndoLog(Vec<Note>);
+
+impl UndoLog {
+    pub(super) fn note(&mut self, note: Note) {
+        self.0.push(note);
+    }
+
+    /// Takes everything back, last first; gives how many steps others made impossible.
+    pub(super) fn take_back(self) -> usize {
+        let outcomes = self.0.into_iter().rev().map(take_back);
+        outcomes.filter(Result::is_err).count()
+    }
+
+    /// Throws away what was kept, now that nothing will be taken back. Trees are left for [`delete`].
+    pub(super) fn settle(&mut self) -> Vec<Doomed> {
+        self.0.drain(..).filter_map(settle).collect()
+    }
+}
+
+fn take_back(note: Note) -> Result<(), Errno> {
+    match note {
+        Note::Made { parent, name } => unlinkat(&parent, &name, AtFlags::empty()),
+        Note::MadeDirectory { parent, name } => unlinkat(&parent, &name, AtFlags::REMOVEDIR),
+        Note::Kept { parent, name, kept, .. } => put_back(&parent, &name, &kept),
+        Note::Moved { from, to } => rename_with((&to.0, &to.1), (&from.0, &from.1), RenameFlags::NOREPLACE),
+        Note::Grew { file, size, added } => shrink(&file, size, added),
+        Note::Mode { entry, mode } => reopen::set_mode(&entry, mode),
+    }
+}
+
+/// Puts back what was kept; what took its place goes.
+fn put_back(parent: &Arc<Locked>, name: &str, kept: &str) -> Result<(), Errno> {
+    match rename_with((parent, kept), (parent, name), RenameFlags::NOREPLACE) {
+        Err(Errno::EXIST) => {
+            rename_with((parent, kept), (parent, name), RenameFlags::EXCHANGE)?;
+            unlinkat(parent, kept, AtFlags::empty())
+        }
+        other => other,
+    }
+}
+
+/// Cuts off what was appended, unless a program without locks has appended since.
+pub(super) fn shrink(file: &OwnedFd, size: u64, added: u64) -> Result<(), Errno> {
+    #[allow(clippy::unnecessary_cast, reason = "the field has another type on other machines")]
+    match fstat(file)?.st_size as u64 == size + added {
+        true => ftruncate(file, size),
+        false => Err(Errno::BUSY),
+    }
+}
+
+fn settle(note: Note) -> Option<Doomed> {
+    let Note::Kept {
+        parent,
+        name,
+        kept,
+        what,
+    } = note
+    else {
+        return None;
+    };
+    match what {
+        Kept::File => drop(unlinkat(&parent, &kept, AtFlags::empty())),
+        Kept::EmptyDirectory => {
+            // Somebody with a handle has put something in; it must not be lost under a hidden name.
+            if unlinkat(&parent, &kept, AtFlags::REMOVEDIR) == Err(Errno::NOTEMPTY) {
+                let _ = rename_with((&parent, &kept), (&parent, &name), RenameFlags::NOREPLACE);
+            }
+        }
+        Kept::Tree => {
+            let parent = parent.as_fd().try_clone_to_owned().ok()?;
+            return Some(Doomed { parent, name: kept });
+        }
+    }
+    None
+}
+
+/// Deletes removed trees. What resists stays under its hidden name until a sweep.
+pub(super) fn delete(doomed: Vec<Doomed>) {
+    for Doomed { parent, name } in doomed {
+        let _ = temp::remove_tree(parent.as_fd(), name.as_bytes());
+    }
+}

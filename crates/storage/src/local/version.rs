@@ -1,0 +1,180 @@
+//! Versions of local files.
+//!
+//! A token is a hash of (inode, size, mtime, ctime). Two changes within one tick of the file system's clock could leave all four
+//! alike, so while a file is young its token also carries, after `~`, a hash of its content. A token is always made from a stat taken
+//! *before* the content is read: a program that writes in place meanwhile can cause a conflict, never a lost update.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use garret_core::{Timestamp, Version};
+use rustix::fs::Stat;
+use rustix::io::{Errno, pread};
+
+/// Kernels tick at 100 Hz or faster; several ticks leave room for a clock that is read a little late.
+const GRAIN: Duration = Duration::from_millis(50);
+/// File systems that keep whole seconds (some only even ones) show it by empty nanoseconds.
+const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
+const CHUNK_BYTES: usize = 128 * 1024;
+
+/// The state of a file as far as a stat tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    inode: u64,
+    size: u64,
+    modified: (i64, u32),
+    changed: (i64, u32),
+}
+
+impl Snapshot {
+    #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self {
+            inode: stat.st_ino as u64,
+            size: stat.st_size as u64,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
+        }
+    }
+
+    /// Whether a change in the same tick of the clock could hide behind this stat.
+    pub(super) fn is_young(&self, now: Timestamp) -> bool {
+        let (seconds, nanoseconds) = self.modified.max(self.changed);
+        let is_coarse = self.modified.1 == 0 && self.changed.1 == 0;
+        let grain = if is_coarse { COARSE_GRAIN } else { GRAIN };
+        let last = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+        now.as_nanosecond() - last < grain.as_nanos() as i128
+    }
+
+    fn token(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for number in [self.inode, self.size, self.modified.0 as u64, self.changed.0 as u64] {
+            hasher.update(&number.to_le_bytes());
+        }
+        for number in [self.modified.1, self.changed.1] {
+            hasher.update(&number.to_le_bytes());
+        }
+        short(&hasher.finalize())
+    }
+
+    /// The version, with a hash where the file is young; `hash` is asked only then.
+    pub(super) fn version<E>(
+        &self,
+        now: Timestamp,
+        hash: impl FnOnce() -> Result<ContentHash, E>,
+    ) -> Result<Version, E> {
+        let token = self.token();
+        if !self.is_young(now) {
+            return Ok(Version::new(token));
+        }
+        Ok(Version::new(format!("{token}~{}", hash()?.0)))
+    }
+
+    /// Whether `wanted` is a version of this state; `hash` is asked only where the stat alone cannot tell.
+    pub(super) fn matches<E>(
+        &self,
+        wanted: &Version,
+        hash: impl FnOnce() -> Result<ContentHash, E>,
+    ) -> Result<bool, E> {
+        let (stat, content) = wanted
+            .as_str()
+            .split_once('~')
+            .map_or((wanted.as_str(), None), |(stat, content)| (stat, Some(content)));
+        if stat != self.token() {
+            return Ok(false);
+        }
+        content.map_or(Ok(true), |content| Ok(hash()?.0 == content))
+    }
+}
+
+/// A hash of a file's whole content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ContentHash(String);
+
+impl ContentHash {
+    pub(super) fn of(content: &[u8]) -> Self {
+        Self(short(&blake3::hash(content)))
+    }
+
+    /// Hashes what is in `file` from its start to its end.
+    pub(super) fn of_file(file: impl AsFd) -> Result<Self, Errno> {
+        let mut hasher = blake3::Hasher::new();
+        let mut buffer = vec![0; CHUNK_BYTES];
+        let mut offset = 0;
+        loop {
+            match pread(&file, &mut buffer[..], offset) {
+                Ok(0) => return Ok(Self(short(&hasher.finalize()))),
+                Ok(count) => {
+                    hasher.update(&buffer[..count]);
+                    offset += count as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}
+
+/// Sixty-four bits are enough to tell states of one file apart.
+fn short(hash: &blake3::Hash) -> String {
+    hash.to_hex()[..16].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn snapshot(modified: (i64, u32)) -> Snapshot {
+        Snapshot {
+            inode: 7,
+            size: 3,
+            modified,
+            changed: modified,
+        }
+    }
+
+    fn at(milliseconds: i64) -> Timestamp {
+        Timestamp::from_millisecond(milliseconds).unwrap()
+    }
+
+    fn hash(text: &str) -> Result<ContentHash, Infallible> {
+        Ok(ContentHash::of(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_file_is_young_until_the_clock_can_tell_its_changes_apart() {
+        let fine = snapshot((10, 1));
+        assert!(fine.is_young(at(10_049)));
+        assert!(!fine.is_young(at(10_051)));
+        assert!(fine.is_young(at(9_000)), "a time in the future tells nothing");
+        let coarse = snapshot((10, 0));
+        assert!(coarse.is_young(at(12_499)));
+        assert!(!coarse.is_young(at(12_501)));
+    }
+
+    #[test]
+    fn the_version_of_a_young_file_tells_contents_apart() {
+        let state = snapshot((10, 1));
+        let young = state.version(at(10_010), || hash("one")).unwrap();
+        assert!(state.matches(&young, || hash("one")).unwrap());
+        assert!(!state.matches(&young, || hash("two")).unwrap());
+    }
+
+    #[test]
+    fn a_version_taken_young_holds_when_the_file_is_old() {
+        let state = snapshot((10, 1));
+        let young = state.version(at(10_010), || hash("one")).unwrap();
+        let old = state.version(at(20_000), || hash("one")).unwrap();
+        assert_ne!(young, old);
+        assert!(state.matches(&young, || hash("one")).unwrap());
+        assert!(
+            state
+                .matches(&old, || -> Result<_, Infallible> {
+                    panic!("an old version needs no content")
+                })
+                .unwrap()
+        );
+    }
+}

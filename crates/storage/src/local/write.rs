@@ -1,0 +1,161 @@
+//! Writing whole files: a temporary file beside the target, renamed over it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use garret_core::{Applied, Error, Precondition, Version, WsPath};
+use rustix::fs::{Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat};
+use rustix::io::{Errno, write};
+
+use super::batch::{At, Attempt, Step};
+use super::beneath::Last;
+use super::error::Cause;
+use super::lock::Locked;
+use super::names::size_in;
+use super::place::Place;
+use super::reopen::{expect_file, open_file};
+use super::temp::Temporary;
+use super::version::{ContentHash, Snapshot};
+
+pub(super) const FILE_MODE: u32 = 0o644;
+
+impl Attempt<'_> {
+    pub(super) fn write(
+        &mut self,
+        path: &WsPath,
+        content: &[u8],
+        precondition: &Precondition,
+        mode: Option<u32>,
+        parents: bool,
+    ) -> Step<Applied> {
+        let place = self.place(path, Last::Followed)?;
+        self.check_file(&place, precondition)?;
+        self.put(&place, content, mode, parents)
+    }
+
+    /// Makes the content that of the file at the place, whatever it was.
+    pub(super) fn put(&mut self, place: &Place, content: &[u8], mode: Option<u32>, parents: bool) -> Step<Applied> {
+        let parent = self.parent_of(place, parents)?;
+        let mut file = self
+            .stage(&parent, content, place.entry.as_ref(), mode)
+            .at(&place.real)?;
+        self.publish(&mut file, &parent, place)?;
+        // After the rename, because that sets ctime.
+        let version = self
+            .version_of(&file.file, || Ok(ContentHash::of(content)))
+            .at(&place.real)?;
+        Ok(Applied {
+            version: Some(version),
+            size: content.len() as u64,
+            created: place.entry.is_none(),
+        })
+    }
+
+    /// Writes the content to a temporary file with the attributes that it will have in its place.
+    fn stage(
+        &self,
+        parent: &Arc<Locked>,
+        content: &[u8],
+        before: Option<&Stat>,
+        mode: Option<u32>,
+    ) -> Result<Temporary, Errno> {
+        let kept = before.map(|stat| stat.st_mode & 0o7777);
+        let wanted = mode.map(|mode| mode & 0o7777).or(kept);
+        let file = Temporary::create(parent, &*self.shared.ids, wanted.unwrap_or(FILE_MODE))?;
+        write_all(&file.file, content)?;
+        dress(&file.file, before, wanted)?;
+        self.sync_file(&file.file)?;
+        Ok(file)
+    }
+
+    /// The version of a file that this batch has just changed.
+    pub(super) fn version_of(
+        &self,
+        file: impl AsFd,
+        hash: impl FnOnce() -> Result<ContentHash, Errno>,
+    ) -> Result<Version, Errno> {
+        Snapshot::of(&fstat(file)?).version(self.shared.clock.now(), hash)
+    }
+
+    /// Makes sure that a file, or nothing, is at the place, and that the precondition holds.
+    pub(super) fn check_file(&self, place: &Place, precondition: &Precondition) -> Step<()> {
+        if place.real.is_root() {
+            return Err(Error::is_a_directory(&place.real).into());
+        }
+        if let Some(stat) = &place.entry {
+            expect_file(stat).at(&place.real)?;
+        }
+        self.check(place, precondition)
+    }
+
+    /// Checks the precondition against the file, or nothing, at the place.
+    pub(super) fn check(&self, place: &Place, precondition: &Precondition) -> Step<()> {
+        let holds = match (precondition, &place.entry) {
+            (Precondition::Any, _) | (Precondition::Absent, None) => true,
+            (Precondition::Absent, Some(_)) | (Precondition::Version(_), None) => false,
+            (Precondition::Version(wanted), Some(stat)) => {
+                let matches = Snapshot::of(stat).matches(wanted, || hash_of(place));
+                matches.map_err(|cause| cause.at(&place.real))?
+            }
+        };
+        if holds {
+            return Ok(());
+        }
+        Err(Error::conflict(&place.real, self.current_version(place)).into())
+    }
+
+    /// The version at the place, for telling a caller whose precondition failed.
+    fn current_version(&self, place: &Place) -> Option<Version> {
+        let parent = place.parent.as_ref()?;
+        let (file, stat) = open_file(parent, place.name().as_bytes(), OFlags::RDONLY).ok()?;
+        let version = Snapshot::of(&stat).version(self.shared.clock.now(), || ContentHash::of_file(&file));
+        version.ok()
+    }
+}
+
+fn hash_of(place: &Place) -> Result<ContentHash, Cause> {
+    let parent = place.parent.as_ref().expect("an entry has a directory");
+    let (file, stat) = open_file(parent, place.name().as_bytes(), OFlags::RDONLY)?;
+    let known = place.entry.as_ref().map(Snapshot::of);
+    if known != Some(Snapshot::of(&stat)) {
+        return Err(Cause::Unsteady);
+    }
+    Ok(ContentHash::of_file(&file)?)
+}
+
+/// Gives a new file the owner of the one it replaces, and its mode.
+pub(super) fn dress(file: &OwnedFd, before: Option<&Stat>, mode: Option<u32>) -> Result<(), Errno> {
+    if before.is_none() && mode.is_none() {
+        return Ok(());
+    }
+    let now = fstat(file)?;
+    let mut is_changed = false;
+    if let Some(before) = before
+        && (before.st_uid, before.st_gid) != (now.st_uid, now.st_gid)
+    {
+        // Only root can give files away; anybody else's new file is simply their own.
+        let owner = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
+        is_changed = fchown(file, Some(owner.0), Some(owner.1)).is_ok();
+    }
+    match mode {
+        Some(mode) if is_changed || now.st_mode & 0o7777 != mode => fchmod(file, Mode::from_raw_mode(mode)),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn write_all(file: impl AsFd, content: &[u8]) -> Result<(), Errno> {
+    let mut rest = content;
+    while !rest.is_empty() {
+        match write(&file, rest) {
+            Ok(count) => rest = &rest[count..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// The size in a stat of what is at the place.
+pub(super) fn size_at(place: &Place) -> u64 {
+    place.entry.as_ref().map_or(0, size_in)
+}
