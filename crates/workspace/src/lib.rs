@@ -21,4 +21,5 @@ pub use admit::Target;
 pub use approval::{Approval, ApprovalRequest, Approver};
 pub use fs::*;
 pub use scope::ScopeOptions;
+pub use search::*;
 pub use workspace::{Builder, Workspace};

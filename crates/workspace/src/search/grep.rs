@@ -1,0 +1,253 @@
+//! Finding lines by their content, with ripgrep's searcher and Rust's regular expressions.
+//!
+//! A file that has a NUL byte is binary: what was found before it counts, the search of the file ends there, and the result names it.
+//! Text in UTF-16 with its mark is searched as text. `$` stands before the `\n` of a line, so a line that ends in CRLF ends with `\r$`.
+
+use std::sync::atomic::Ordering;
+
+use garret_core::{EntryKind, Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::gather::FileFound;
+use super::lines::Found;
+use super::plan::Plan;
+use super::run::Search;
+use super::walk::Coverage;
+use super::{Skipped, shown};
+use crate::Workspace;
+
+/// What a search by content answers with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GrepOutput {
+    /// The matching lines.
+    #[default]
+    Content,
+    /// The files that have a match.
+    Files,
+    /// The files that have a match, and how many each has.
+    Counts,
+}
+
+/// Which lines are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrepRequest {
+    /// A Rust regular expression, or the text itself with `literal`.
+    pub pattern: String,
+    /// The file or directory to search. A file is searched whatever `include`, `exclude` and the ignore files say.
+    pub path: String,
+    /// Whether `pattern` is plain text.
+    pub literal: bool,
+    /// Whether upper and lower case are one.
+    pub ignore_case: bool,
+    /// Whether they are one as long as the pattern has no upper case.
+    pub smart_case: bool,
+    /// Whether a match must begin and end at the border of a word.
+    pub whole_word: bool,
+    /// Whether a match may span lines; `.` still does not match a newline unless the pattern says `(?s)`.
+    pub multiline: bool,
+    /// How many lines before a match are shown.
+    pub before: usize,
+    /// How many lines after a match are shown.
+    pub after: usize,
+    /// Globs of the files to search; empty for all. One without a slash speaks of names at any depth, one with a slash of paths below
+    /// `path`.
+    pub include: Vec<String>,
+    /// Globs, read likewise, of the files and directories not to search; they win over `include`.
+    pub exclude: Vec<String>,
+    /// The most matches in one file; more set `truncated`.
+    pub max_matches_per_file: Option<u64>,
+    /// The most results: matches, or files.
+    pub limit: usize,
+    /// How many results are left out first, for a later page.
+    pub offset: usize,
+    /// Files over this are skipped and named.
+    pub max_file_bytes: u64,
+    /// What is answered.
+    pub output: GrepOutput,
+    /// Whether names that begin with a dot are searched.
+    pub hidden: bool,
+    /// Whether what ignore files leave out is searched.
+    pub include_ignored: bool,
+    /// Whether what is named `.git`, and what is inside, is searched.
+    pub include_git: bool,
+}
+
+impl Default for GrepRequest {
+    fn default() -> Self {
+        Self {
+            pattern: String::new(),
+            path: String::new(),
+            literal: false,
+            ignore_case: false,
+            smart_case: false,
+            whole_word: false,
+            multiline: false,
+            before: 0,
+            after: 0,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            max_matches_per_file: None,
+            limit: 1_000,
+            offset: 0,
+            max_file_bytes: 64 << 20,
+            output: GrepOutput::Content,
+            hidden: true,
+            include_ignored: false,
+            include_git: false,
+        }
+    }
+}
+
+/// What a search by content found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GrepFound {
+    /// The matching lines, by path in byte order, then by line. Empty for the other outputs.
+    pub matches: Vec<GrepMatch>,
+    /// The files that have a match, where those were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<String>>,
+    /// The files that have a match and how many, where those were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Vec<FileCount>>,
+    /// How many matches there are in all, shown or not; where `max_matches_per_file` cut a file, those over it are not counted.
+    pub match_count: u64,
+    /// How many files have a match, shown or not.
+    pub file_count: u64,
+    /// The files that would have been searched and were not, or not to their end, by path.
+    pub skipped: Vec<Skipped>,
+    /// How many were skipped, where that is more than `skipped` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped_count: Option<u64>,
+    /// Whether there are results after these.
+    pub truncated: bool,
+}
+
+/// A matching line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GrepMatch {
+    /// The file.
+    pub path: String,
+    /// The number of the line, from 1; of the first one where a match spans several.
+    pub line_number: u64,
+    /// The line without its ending, or all lines that the match spans.
+    pub line: String,
+    /// The lines before it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    /// The lines after it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// Set where the text is not UTF-8: what could not be read is `�`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lossy: bool,
+}
+
+/// How many matches a file has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FileCount {
+    /// The file.
+    pub path: String,
+    /// Its matches.
+    pub count: u64,
+}
+
+impl Workspace {
+    /// Finds lines by their content. What the policy hides is left out and not named; binary, oversized, special and unreadable files
+    /// are named. The counts are those of everything searched.
+    pub async fn grep(&self, request: GrepRequest) -> Result<GrepFound> {
+        let path = request.path.clone();
+        let shown = |found: &GrepFound| found.matches.iter().map(|found| found.line.len() as u64).sum();
+        self.operate("grep", Some(&path), shown, self.find_by_content(request))
+            .await
+    }
+
+    async fn find_by_content(&self, request: GrepRequest) -> Result<GrepFound> {
+        if request.limit == 0 || request.max_matches_per_file == Some(0) {
+            return Err(Error::invalid("`limit` and `max_matches_per_file` must be at least 1"));
+        }
+        let place = self.place(&request.path).await?;
+        let is_file = place.kind != EntryKind::Directory;
+        let base = self.base_length();
+        self.search(place, move |search| {
+            let plan = Plan::of(&request, base, is_file)?;
+            find(search, &plan, &request)?;
+            Ok(answer(plan, &request, base))
+        })
+        .await
+    }
+
+    /// How many bytes of a path in the storage lead to the root of this view, their slash included.
+    pub(super) fn base_length(&self) -> usize {
+        match self.view.base.as_str().len() {
+            0 => 0,
+            length => length + 1,
+        }
+    }
+}
+
+fn find(search: Search, plan: &Plan, request: &GrepRequest) -> Result<()> {
+    let coverage = Coverage {
+        hidden: request.hidden,
+        include_ignored: request.include_ignored,
+        include_git: request.include_git,
+    };
+    // Each visitor hands over what it skipped when it is dropped.
+    search.walk(coverage, || plan.visitor()).map(drop)
+}
+
+fn answer(plan: Plan, request: &GrepRequest, base: usize) -> GrepFound {
+    let Plan { gather, totals, .. } = plan;
+    let skipped = totals.skipped.into_inner().expect("no holder panics");
+    let skipped_count = totals.skipped_count.into_inner();
+    let mut found = GrepFound {
+        match_count: totals.matches.load(Ordering::Relaxed),
+        file_count: totals.files.load(Ordering::Relaxed),
+        skipped_count: (skipped_count > skipped.len() as u64).then_some(skipped_count),
+        skipped,
+        ..GrepFound::default()
+    };
+    let files = gather
+        .finish()
+        .into_iter()
+        .map(|(path, file)| (shown(&path[base..]), file));
+    let results = match request.output {
+        GrepOutput::Content => {
+            let matches = files.flat_map(|(path, file)| matches(path, file));
+            found.matches = page(matches, request);
+            (found.matches.len(), found.match_count)
+        }
+        GrepOutput::Files => {
+            let paths = page(files.map(|(path, _)| path), request);
+            (found.files.insert(paths).len(), found.file_count)
+        }
+        GrepOutput::Counts => {
+            let counts = files.map(|(path, file)| FileCount {
+                path,
+                count: file.count,
+            });
+            (found.counts.insert(page(counts, request)).len(), found.file_count)
+        }
+    };
+    let (shown, all) = results;
+    let has_more = (request.offset.saturating_add(shown) as u64) < all;
+    found.truncated = has_more || totals.is_cut.load(Ordering::Relaxed);
+    found
+}
+
+fn page<T>(results: impl Iterator<Item = T>, request: &GrepRequest) -> Vec<T> {
+    results.skip(request.offset).take(request.limit).collect()
+}
+
+fn matches(path: String, file: FileFound) -> impl Iterator<Item = GrepMatch> {
+    let line = move |found: Found| GrepMatch {
+        path: path.clone(),
+        line_number: found.line_number,
+        line: found.text,
+        before: found.before,
+        after: found.after,
+        lossy: found.is_lossy,
+    };
+    file.found.into_iter().map(line)
+}

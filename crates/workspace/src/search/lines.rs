@@ -1,0 +1,210 @@
+//! What a searcher finds in one file, as lines with what is around them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
+use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
+
+/// A matching line, or the lines that a match spans.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) line_number: u64,
+    pub(super) text: String,
+    pub(super) before: Vec<String>,
+    pub(super) after: Vec<String>,
+    /// Whether bytes that are not UTF-8 were replaced, here or around.
+    pub(super) is_lossy: bool,
+}
+
+/// How much of a file is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// How many matches are kept; the others are counted.
+    pub(super) keep: usize,
+    /// How many matches a file may have; the search of it ends at the next one.
+    pub(super) max: Option<u64>,
+    /// Lines of context before a match.
+    pub(super) before: usize,
+    /// Lines of context after a match.
+    pub(super) after: usize,
+}
+
+/// Takes what a searcher finds in one file.
+#[derive(Debug)]
+pub(super) struct Lines<'a> {
+    matcher: &'a RegexMatcher,
+    wanted: Wanted,
+    pub(super) found: Vec<Found>,
+    pub(super) count: u64,
+    /// Whether a match over the maximum was met.
+    pub(super) is_cut: bool,
+    /// Whether a NUL byte was met, at which the search ended.
+    pub(super) is_binary: bool,
+    /// The last lines, as far as they may be context of a match to come, and whether bytes were replaced in each.
+    recent: VecDeque<(String, bool)>,
+    /// From here on, what was found may still lack context after it.
+    unfinished: usize,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(matcher: &'a RegexMatcher, wanted: Wanted) -> Self {
+        Self {
+            matcher,
+            wanted,
+            found: Vec::new(),
+            count: 0,
+            is_cut: false,
+            is_binary: false,
+            recent: VecDeque::new(),
+            unfinished: 0,
+        }
+    }
+
+    /// Counts a match and keeps it where it is wanted; `false` where the file has had its share.
+    fn add(&mut self, line_number: u64, bytes: &[u8]) -> bool {
+        if self.wanted.max.is_some_and(|max| self.count >= max) {
+            self.is_cut = true;
+            return false;
+        }
+        self.count += 1;
+        if self.found.len() < self.wanted.keep {
+            let (text, is_lossy) = text(bytes);
+            self.found.push(Found {
+                line_number,
+                text,
+                before: self.recent.iter().map(|(line, _)| line.clone()).collect(),
+                after: Vec::new(),
+                is_lossy: is_lossy || self.recent.iter().any(|(_, is_lossy)| *is_lossy),
+            });
+        }
+        true
+    }
+
+    /// Remembers lines as context of the matches before and after them; a match is context of its neighbours too.
+    fn surround(&mut self, bytes: &[u8], newest: usize) {
+        let has_context = self.wanted.before > 0 || self.wanted.after > 0;
+        let is_complete = self.found.len() >= self.wanted.keep && self.unfinished == self.found.len();
+        if !has_context || is_complete {
+            return;
+        }
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (line, is_lossy) = text(line);
+            for earlier in &mut self.found[self.unfinished..newest] {
+                if earlier.after.len() < self.wanted.after {
+                    earlier.after.push(line.clone());
+                    earlier.is_lossy |= is_lossy;
+                }
+            }
+            self.recent.push_back((line, is_lossy));
+            if self.recent.len() > self.wanted.before {
+                self.recent.pop_front();
+            }
+        }
+        let is_finished = |found: &Found| found.after.len() >= self.wanted.after;
+        self.unfinished += self.found[self.unfinished..newest]
+            .iter()
+            .take_while(|found| is_finished(found))
+            .count();
+    }
+
+    fn add_with_surroundings(&mut self, line_number: u64, bytes: &[u8]) -> bool {
+        let earlier = self.found.len();
+        let goes_on = self.add(line_number, bytes);
+        if goes_on {
+            self.surround(bytes, earlier);
+        }
+        goes_on
+    }
+
+    /// Takes a block of adjacent matches apart: matches that share a line stay together.
+    fn add_block(&mut self, matched: &SinkMatch<'_>) -> io::Result<bool> {
+        let block = matched.bytes_range_in_buffer();
+        let mut line_number = matched.line_number().unwrap_or(1);
+        let mut at = block.start;
+        for lines in self.spans(matched.buffer(), block)? {
+            line_number += count_lines(&matched.buffer()[at..lines.start]);
+            at = lines.start;
+            if !self.add_with_surroundings(line_number, &matched.buffer()[lines]) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The ranges of whole lines that the matches in `block` span.
+    fn spans(&self, buffer: &[u8], block: Range<usize>) -> io::Result<Vec<Range<usize>>> {
+        let mut spans: Vec<Range<usize>> = Vec::new();
+        let mut from = block.start;
+        while from < block.end {
+            let found = self
+                .matcher
+                .find_at(&buffer[..block.end], from)
+                .map_err(io::Error::other)?;
+            let Some(found) = found else { break };
+            let lines = whole_lines(buffer, &block, found.start()..found.end());
+            match spans.last_mut() {
+                Some(last) if lines.start < last.end => last.end = last.end.max(lines.end),
+                _ => spans.push(lines),
+            }
+            from = found.end().max(found.start() + 1);
+        }
+        if spans.is_empty() {
+            spans.push(block);
+        }
+        Ok(spans)
+    }
+}
+
+/// The lines within `block` that `found` touches.
+fn whole_lines(buffer: &[u8], block: &Range<usize>, found: Range<usize>) -> Range<usize> {
+    let start =
+        memchr::memrchr(b'\n', &buffer[block.start..found.start]).map_or(block.start, |at| block.start + at + 1);
+    // A match that ends with a newline does not touch the next line.
+    let last = found.end.saturating_sub(1).max(found.start);
+    let end = memchr::memchr(b'\n', &buffer[last..block.end]).map_or(block.end, |at| last + at + 1);
+    start..end
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// The text of a line without its ending, and whether bytes were replaced in it.
+fn text(line: &[u8]) -> (String, bool) {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match std::str::from_utf8(line) {
+        Ok(text) => (text.to_owned(), false),
+        Err(_) => (String::from_utf8_lossy(line).into_owned(), true),
+    }
+}
+
+impl Sink for Lines<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, searcher: &Searcher, matched: &SinkMatch<'_>) -> io::Result<bool> {
+        if searcher.multi_line_with_matcher(self.matcher) {
+            return self.add_block(matched);
+        }
+        Ok(self.add_with_surroundings(matched.line_number().unwrap_or(1), matched.bytes()))
+    }
+
+    fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        self.surround(context.bytes(), self.found.len());
+        Ok(true)
+    }
+
+    fn context_break(&mut self, _searcher: &Searcher) -> io::Result<bool> {
+        self.recent.clear();
+        self.unfinished = self.found.len();
+        Ok(true)
+    }
+
+    fn binary_data(&mut self, _searcher: &Searcher, _offset: u64) -> io::Result<bool> {
+        self.is_binary = true;
+        Ok(true)
+    }
+}

@@ -1,0 +1,213 @@
+//! Directories made from the lists of a storage that has no handles.
+//!
+//! The whole stretch below the start is listed first, in a few pages, because that is cheap on every storage while a list for each
+//! directory may not be. The walk then runs on its own threads as on any other storage; what it needs to read it asks for through a
+//! channel, and the future of the search answers, so that a storage is driven by the runtime it belongs to.
+
+use std::io;
+use std::io::Read;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use futures::StreamExt;
+use futures::channel::{mpsc, oneshot};
+use futures::executor::block_on;
+use garret_core::{
+    Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, OpenFile, ReadOptions, Result,
+    StatOptions, Storage, WsPath,
+};
+
+/// How many questions are under way at once.
+const CONCURRENCY: usize = 16;
+
+/// What the walk asks of the storage.
+pub(super) enum Question {
+    Read(WsPath, oneshot::Sender<Result<Bytes>>),
+    Kind(WsPath, oneshot::Sender<Result<EntryKind>>),
+}
+
+/// Answers questions until nobody can ask any more.
+pub(super) async fn answer(storage: &dyn Storage, questions: mpsc::UnboundedReceiver<Question>) {
+    questions
+        .for_each_concurrent(CONCURRENCY, |question| async move {
+            // Who asked may be gone: the search was cancelled.
+            match question {
+                Question::Read(path, reply) => drop(reply.send(read(storage, &path).await)),
+                Question::Kind(path, reply) => drop(reply.send(kind(storage, &path).await)),
+            }
+        })
+        .await;
+}
+
+async fn read(storage: &dyn Storage, path: &WsPath) -> Result<Bytes> {
+    let options = ReadOptions {
+        follow: Follow::Never,
+        ..ReadOptions::default()
+    };
+    storage.read(path, options).await.map(|read| read.bytes)
+}
+
+async fn kind(storage: &dyn Storage, path: &WsPath) -> Result<EntryKind> {
+    let options = StatOptions {
+        follow: Follow::Never,
+        ..StatOptions::default()
+    };
+    storage.stat(path, options).await.map(|stat| stat.kind)
+}
+
+/// The list and the way to ask for more.
+#[derive(Debug)]
+struct Listing {
+    /// Below this path the list is complete.
+    complete: WsPath,
+    /// In the byte order of the paths.
+    entries: Vec<Entry>,
+    questions: mpsc::UnboundedSender<Question>,
+}
+
+impl Listing {
+    fn find(&self, path: &EntryPath) -> Option<&Entry> {
+        let place = self.entries.binary_search_by(|entry| entry.path.cmp(path));
+        place.ok().map(|place| &self.entries[place])
+    }
+
+    /// Where the entries from `path` on begin.
+    fn place(&self, path: &[u8]) -> usize {
+        self.entries.partition_point(|entry| entry.path.as_bytes() < path)
+    }
+
+    fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<Result<T>>) -> Question) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || Error::new(ErrorKind::Unavailable, "the search was cancelled");
+        self.questions.unbounded_send(question(reply)).map_err(|_| gone())?;
+        block_on(answer).map_err(|_| gone())?
+    }
+
+    fn read(&self, path: &WsPath) -> Result<Bytes> {
+        self.ask(|reply| Question::Read(path.clone(), reply))
+    }
+}
+
+/// A directory of a [`Listing`].
+#[derive(Debug)]
+pub(super) struct ListedDirectory {
+    listing: Arc<Listing>,
+    path: EntryPath,
+}
+
+impl ListedDirectory {
+    /// The root of a storage whose `entries` below `complete` are all there are.
+    pub(super) fn root(complete: WsPath, entries: Vec<Entry>, questions: mpsc::UnboundedSender<Question>) -> Self {
+        let listing = Listing {
+            complete,
+            entries,
+            questions,
+        };
+        Self {
+            listing: Arc::new(listing),
+            path: WsPath::root().into(),
+        }
+    }
+
+    fn prefix(&self) -> Vec<u8> {
+        let mut prefix = self.path.as_bytes().to_vec();
+        if !prefix.is_empty() {
+            prefix.push(b'/');
+        }
+        prefix
+    }
+
+    /// What is at `path`, from the list where that tells.
+    fn kind(&self, path: &EntryPath) -> Result<EntryKind> {
+        let valid = usable(path)?;
+        match self.listing.find(path) {
+            Some(entry) => Ok(entry.kind),
+            None if valid != &self.listing.complete && valid.is_within(&self.listing.complete) => {
+                Err(Error::not_found(valid))
+            }
+            None => self.listing.ask(|reply| Question::Kind(valid.clone(), reply)),
+        }
+    }
+}
+
+impl Directory for ListedDirectory {
+    fn entries(&self) -> Result<Vec<DirectoryEntry>> {
+        let prefix = self.prefix();
+        let mut place = self.listing.place(&prefix);
+        let mut found = Vec::new();
+        while let Some(entry) = self.listing.entries.get(place) {
+            let Some(rest) = entry.path.as_bytes().strip_prefix(prefix.as_slice()) else {
+                break;
+            };
+            match memchr::memchr(b'/', rest) {
+                // Jump over everything below this child; `0` is the character after `/`.
+                Some(slash) => {
+                    let past = [prefix.as_slice(), &rest[..slash], b"0"].concat();
+                    place = self.listing.place(&past);
+                }
+                None => {
+                    let name = rest.to_vec();
+                    found.push(DirectoryEntry { name, kind: entry.kind });
+                    place += 1;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>> {
+        let path = self.path.child(name);
+        // A name that is not UTF-8 cannot be asked for, but what is below it is in the list.
+        if !path.is_escaped() && self.kind(&path)? != EntryKind::Directory {
+            return Err(Error::not_a_directory(usable(&path)?));
+        }
+        let listing = Arc::clone(&self.listing);
+        Ok(Box::new(Self { listing, path }))
+    }
+
+    fn open_file(&self, name: &[u8]) -> Result<OpenFile> {
+        let path = self.path.child(name);
+        if self.kind(&path)? != EntryKind::File {
+            return Err(unsupported());
+        }
+        let path = usable(&path)?;
+        // The size is known from the list; a file that turns out too large is then never read.
+        if let Some(entry) = self.listing.find(&path.clone().into()) {
+            let content = Box::new(LazyContent::Unread(Arc::clone(&self.listing), path.clone()));
+            let size = entry.size;
+            return Ok(OpenFile { content, size });
+        }
+        let bytes = self.listing.read(path)?;
+        let size = bytes.len() as u64;
+        let content = Box::new(LazyContent::Read(bytes));
+        Ok(OpenFile { content, size })
+    }
+}
+
+fn usable(path: &EntryPath) -> Result<&WsPath> {
+    path.as_path().ok_or_else(unsupported)
+}
+
+fn unsupported() -> Error {
+    Error::new(ErrorKind::Unsupported, "this is not a plain file that can be opened")
+}
+
+/// The content of a file, asked for when the first byte is wanted.
+enum LazyContent {
+    Unread(Arc<Listing>, WsPath),
+    Read(Bytes),
+}
+
+impl Read for LazyContent {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Self::Unread(listing, path) = self {
+            *self = Self::Read(listing.read(path).map_err(io::Error::other)?);
+        }
+        let Self::Read(bytes) = self else {
+            return Ok(0);
+        };
+        let count = bytes.len().min(buffer.len());
+        bytes.copy_to_slice(&mut buffer[..count]);
+        Ok(count)
+    }
+}

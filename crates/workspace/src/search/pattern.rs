@@ -1,0 +1,220 @@
+//! Globs on paths, as everywhere in Garret: `*` and `?` stay within a name, `**` crosses slashes.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use garret_core::path::{MOUNT_POINT, quote};
+use garret_core::policy::matcher;
+use garret_core::{Error, Result};
+use globset::{GlobMatcher, GlobSet, GlobSetBuilder};
+
+/// A glob on the path below the directory that is searched.
+#[derive(Debug)]
+pub(super) struct PathGlob {
+    whole: GlobSet,
+    /// A matcher a component, `None` for `**`; they tell which directories can hold a match.
+    components: Vec<Option<GlobMatcher>>,
+}
+
+impl PathGlob {
+    /// Reads a pattern; one that is no glob, or would lead above its directory, is `invalid`.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let pattern = tidy(text)?;
+        let whole = set_of("pattern", text, [matcher(pattern)])?;
+        let component = |part: &str| match part {
+            "**" => Ok(None),
+            part => matcher(part).map(Some),
+        };
+        // A brace or a class may hold a slash, and then the parts are no globs of their own: a match may be anywhere.
+        let parts = pattern.split('/').map(component).collect::<Result<_, _>>();
+        let components = parts.unwrap_or_else(|_| vec![None]);
+        Ok(Self { whole, components })
+    }
+
+    pub(super) fn is_match(&self, path: &[u8]) -> bool {
+        self.whole.is_match(as_path(path))
+    }
+
+    /// Whether something below the directory `path` can match.
+    pub(super) fn reaches_below(&self, path: &[u8]) -> bool {
+        let mut components = self.components.iter();
+        for name in path.split(|byte| *byte == b'/') {
+            match components.next() {
+                Some(Some(glob)) if glob.is_match(as_path(name)) => {}
+                Some(None) => return true,
+                _ => return false,
+            }
+        }
+        components.next().is_some()
+    }
+}
+
+/// Which files a search by content is about. A glob without a slash speaks of names at any depth, one with a slash of paths below the
+/// directory that is searched; an excluded directory takes with it what is inside.
+#[derive(Debug)]
+pub(super) struct Selection {
+    include: Option<Globs>,
+    exclude: Option<Globs>,
+}
+
+impl Selection {
+    /// Reads the globs; a wrong one is `invalid` and named.
+    pub(super) fn parse(include: &[String], exclude: &[String]) -> Result<Self> {
+        Ok(Self {
+            include: Globs::parse("include", include)?,
+            exclude: Globs::parse("exclude", exclude)?,
+        })
+    }
+
+    pub(super) fn takes_file(&self, relative: &[u8], name: &[u8]) -> bool {
+        self.include.as_ref().is_none_or(|globs| globs.is_match(relative, name)) && self.enters(relative, name)
+    }
+
+    pub(super) fn enters(&self, relative: &[u8], name: &[u8]) -> bool {
+        !self
+            .exclude
+            .as_ref()
+            .is_some_and(|globs| globs.is_match(relative, name))
+    }
+}
+
+#[derive(Debug)]
+struct Globs {
+    names: GlobSet,
+    paths: GlobSet,
+}
+
+impl Globs {
+    fn parse(key: &str, patterns: &[String]) -> Result<Option<Self>> {
+        if patterns.is_empty() {
+            return Ok(None);
+        }
+        let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
+        for text in patterns {
+            let pattern = tidy(text)?;
+            let glob = matcher(pattern).map_err(|error| wrong_glob(key, text, &error))?;
+            let says_where = text.trim_end_matches('/').contains('/');
+            let set = if says_where { &mut paths } else { &mut names };
+            set.add(glob.glob().clone());
+        }
+        let build = |set: GlobSetBuilder| {
+            set.build()
+                .map_err(|error| wrong_glob(key, &patterns.join(", "), &error))
+        };
+        Ok(Some(Self {
+            names: build(names)?,
+            paths: build(paths)?,
+        }))
+    }
+
+    fn is_match(&self, relative: &[u8], name: &[u8]) -> bool {
+        (!self.names.is_empty() && self.names.is_match(as_path(name)))
+            || (!self.paths.is_empty() && self.paths.is_match(as_path(relative)))
+    }
+}
+
+fn set_of(key: &str, text: &str, globs: [Result<GlobMatcher, globset::Error>; 1]) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        set.add(glob.map_err(|error| wrong_glob(key, text, &error))?.glob().clone());
+    }
+    set.build().map_err(|error| wrong_glob(key, text, &error))
+}
+
+/// The pattern without the ways to say "from the root" and without a trailing slash.
+fn tidy(text: &str) -> Result<&str> {
+    let mut pattern = text
+        .strip_prefix(MOUNT_POINT)
+        .filter(|rest| rest.starts_with('/'))
+        .unwrap_or(text);
+    while let Some(rest) = pattern.strip_prefix('/').or_else(|| pattern.strip_prefix("./")) {
+        pattern = rest;
+    }
+    let pattern = pattern.trim_end_matches('/');
+    if pattern.split('/').any(|part| part == "..") {
+        return Err(Error::invalid(format!("the glob {} has a `..`", quote(text)))
+            .hint("a glob speaks of paths below `path`; choose another `path` to search elsewhere"));
+    }
+    if pattern.is_empty() {
+        return Err(Error::invalid("a glob cannot be empty").hint("use `**` for everything, `*` for one level"));
+    }
+    Ok(pattern)
+}
+
+fn wrong_glob(key: &str, text: &str, error: &globset::Error) -> Error {
+    Error::invalid(format!("`{key}`: {} is not a glob: {}", quote(text), error.kind()))
+        .hint("globs have `*`, `**`, `?`, `[ab]`, `[!ab]` and `{a,b}`; a backslash makes the next character ordinary")
+}
+
+fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn glob(text: &str) -> PathGlob {
+        PathGlob::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_star_stays_within_a_name_and_two_do_not() {
+        assert!(glob("*.rs").is_match(b"a.rs"));
+        assert!(!glob("*.rs").is_match(b"src/a.rs"));
+        assert!(glob("**/*.rs").is_match(b"a.rs"));
+        assert!(glob("**/*.rs").is_match(b"src/deep/a.rs"));
+    }
+
+    #[test]
+    fn a_way_to_say_the_root_changes_nothing() {
+        for text in [
+            "src/*.rs",
+            "/src/*.rs",
+            "./src/*.rs",
+            "/workspace/src/*.rs",
+            ".//src/*.rs",
+        ] {
+            assert!(glob(text).is_match(b"src/a.rs"), "{text}");
+        }
+        assert!(glob("workspace/x").is_match(b"workspace/x"));
+    }
+
+    #[test]
+    fn only_directories_that_can_hold_a_match_are_entered() {
+        let reached = |text: &str, path: &[u8]| glob(text).reaches_below(path);
+        assert!(reached("src/*/x.rs", b"src"));
+        assert!(reached("src/*/x.rs", b"src/a"));
+        assert!(!reached("src/*/x.rs", b"src/a/b"));
+        assert!(!reached("src/*.rs", b"lib"));
+        assert!(!reached("*.rs", b"src"));
+        assert!(reached("**/x", b"a/b/c"));
+        assert!(reached("src/**", b"src/a/b"));
+        assert!(reached("{a/b,c}/x", b"a/b"), "a brace may hold a slash");
+    }
+
+    #[test]
+    fn a_pattern_that_leads_above_is_refused() {
+        let error = PathGlob::parse("../*.rs").unwrap_err();
+        assert_eq!(error.message(), "the glob `../*.rs` has a `..`");
+        assert!(PathGlob::parse("a..b/[...slug]").is_ok(), "dots in a name are ordinary");
+        assert!(PathGlob::parse("/").is_err());
+        assert!(
+            PathGlob::parse("a[b")
+                .unwrap_err()
+                .message()
+                .starts_with("`pattern`: `a[b` is not a glob")
+        );
+    }
+
+    #[test]
+    fn a_glob_without_a_slash_selects_names_at_any_depth() {
+        let selection = Selection::parse(&["*.rs".into(), "docs/*.md".into()], &["target".into()]).unwrap();
+        assert!(selection.takes_file(b"a/b/c.rs", b"c.rs"));
+        assert!(selection.takes_file(b"docs/a.md", b"a.md"));
+        assert!(!selection.takes_file(b"other/docs/a.md", b"a.md"));
+        assert!(!selection.enters(b"a/target", b"target"));
+        assert!(selection.enters(b"a/src", b"src"));
+    }
+}

@@ -1,0 +1,256 @@
+//! A search by content made ready: the compiled pattern, and one searcher a thread.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use garret_core::{Directory, EntryKind, Error, ErrorKind, Result};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+
+use super::gather::{FileFound, Gather};
+use super::lines::{Lines, Wanted};
+use super::pattern::Selection;
+use super::walk::{Spot, Visitor, is_gone};
+use super::{GrepOutput, GrepRequest, MAX_SKIPPED, Skipped};
+
+/// Patterns come from a model: what they compile to is bounded, and so is what a thread caches while it searches.
+const MAX_REGEX_BYTES: usize = 16 << 20;
+const MAX_REGEX_CACHE_BYTES: usize = 64 << 20;
+const MAX_PATH_BYTES: usize = 4096;
+
+/// What every thread of a search shares.
+pub(super) struct Plan {
+    matcher: RegexMatcher,
+    /// `None` where the one file to search was named.
+    selection: Option<Selection>,
+    wanted: Wanted,
+    is_multi_line: bool,
+    max_file_bytes: u64,
+    /// How many bytes of a path in the storage lead to the root of the view, their slash included.
+    base: usize,
+    pub(super) gather: Gather,
+    pub(super) totals: Totals,
+}
+
+/// What was counted on all threads.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    pub(super) matches: AtomicU64,
+    pub(super) files: AtomicU64,
+    pub(super) is_cut: AtomicBool,
+    pub(super) skipped: Mutex<Vec<Skipped>>,
+    pub(super) skipped_count: AtomicU64,
+}
+
+impl Plan {
+    /// Compiles the pattern and the globs. `base` is the length of the path to the view, `is_file` whether `path` names one file.
+    pub(super) fn of(request: &GrepRequest, base: usize, is_file: bool) -> Result<Self> {
+        let by_file = request.output != GrepOutput::Content;
+        let limit = request.offset.saturating_add(request.limit);
+        let selection = Selection::parse(&request.include, &request.exclude)?;
+        Ok(Self {
+            matcher: matcher(request)?,
+            selection: (!is_file).then_some(selection),
+            wanted: Wanted {
+                keep: if by_file { 0 } else { limit },
+                max: request.max_matches_per_file,
+                before: request.before,
+                after: request.after,
+            },
+            is_multi_line: request.multiline,
+            max_file_bytes: request.max_file_bytes,
+            base,
+            gather: Gather::new(limit, by_file),
+            totals: Totals::default(),
+        })
+    }
+
+    pub(super) fn visitor(&self) -> Contents<'_> {
+        Contents {
+            plan: self,
+            searcher: self.searcher(),
+            skipped: Vec::new(),
+            skipped_count: 0,
+        }
+    }
+
+    fn searcher(&self) -> Searcher {
+        SearcherBuilder::new()
+            .binary_detection(BinaryDetection::quit(b'\0'))
+            .multi_line(self.is_multi_line)
+            .before_context(self.wanted.before)
+            .after_context(self.wanted.after)
+            .line_number(true)
+            .build()
+    }
+}
+
+fn matcher(request: &GrepRequest) -> Result<RegexMatcher> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .multi_line(true)
+        .fixed_strings(request.literal)
+        .case_insensitive(request.ignore_case)
+        .case_smart(request.smart_case)
+        .word(request.whole_word)
+        .size_limit(MAX_REGEX_BYTES)
+        .dfa_size_limit(MAX_REGEX_CACHE_BYTES);
+    if !request.multiline {
+        builder.line_terminator(Some(b'\n'));
+    }
+    builder.build(&request.pattern).map_err(|error| wrong_pattern(&error))
+}
+
+fn wrong_pattern(error: &grep_regex::Error) -> Error {
+    let text = error.to_string();
+    let hint = match error.kind() {
+        grep_regex::ErrorKind::NotAllowed(_) => "set `multiline` to true to search across lines",
+        _ => "to search for the text as it is, set `literal` to true; a backslash makes a special character ordinary",
+    };
+    Error::invalid(format!(
+        "`pattern` is not a regular expression that can be searched: {text}"
+    ))
+    .hint(hint)
+}
+
+/// Searches files on one thread.
+pub(super) struct Contents<'a> {
+    plan: &'a Plan,
+    searcher: Searcher,
+    skipped: Vec<Skipped>,
+    skipped_count: u64,
+}
+
+impl Contents<'_> {
+    fn skip(&mut self, path: &[u8], reason: &'static str) {
+        self.skipped_count += 1;
+        self.skipped.push(Skipped::new(&path[self.plan.base..], reason));
+        if self.skipped.len() >= 2 * MAX_SKIPPED {
+            keep_first(&mut self.skipped);
+        }
+    }
+
+    fn skip_for(&mut self, path: &[u8], error: &Error) {
+        match error.kind() {
+            _ if is_gone(error) => {}
+            ErrorKind::Unsupported => self.skip(path, "special_file"),
+            kind => self.skip(path, kind.as_str()),
+        }
+    }
+
+    fn is_selected(&self, spot: Spot<'_>) -> bool {
+        let takes = |selection: &Selection| selection.takes_file(spot.relative(), spot.name());
+        self.plan.selection.as_ref().is_none_or(takes)
+    }
+
+    /// Searches one file, and counts and keeps what is found.
+    fn search(&mut self, path: &[u8], name: &[u8], directory: &dyn Directory) -> Result<()> {
+        let file = directory.open_file(name)?;
+        if file.size > self.plan.max_file_bytes {
+            self.skip(path, ErrorKind::TooLarge.as_str());
+            return Ok(());
+        }
+        let plan = self.plan;
+        let mut wanted = plan.wanted;
+        if !plan.gather.wants(path) {
+            wanted.keep = 0;
+        }
+        let mut lines = Lines::new(&plan.matcher, wanted);
+        self.searcher
+            .search_reader(&plan.matcher, file.content, &mut lines)
+            .map_err(cause)?;
+        if lines.is_binary {
+            self.skip(path, "binary");
+        }
+        self.keep(path, lines);
+        Ok(())
+    }
+
+    fn keep(&self, path: &[u8], lines: Lines<'_>) {
+        let totals = &self.plan.totals;
+        if lines.is_cut {
+            totals.is_cut.store(true, Ordering::Relaxed);
+        }
+        if lines.count == 0 {
+            return;
+        }
+        totals.files.fetch_add(1, Ordering::Relaxed);
+        totals.matches.fetch_add(lines.count, Ordering::Relaxed);
+        let (found, count) = (lines.found, lines.count);
+        self.plan.gather.add(path, FileFound { found, count });
+    }
+}
+
+/// The error behind what a reader gave: a storage's own where it came through one.
+fn cause(error: io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        _ => ErrorKind::Unavailable,
+    };
+    match error.into_inner().map(|inner| inner.downcast::<Error>()) {
+        Some(Ok(error)) => *error,
+        _ => Error::new(kind, "the file could not be read to its end"),
+    }
+}
+
+fn keep_first(skipped: &mut Vec<Skipped>) {
+    skipped.sort_unstable();
+    skipped.truncate(MAX_SKIPPED);
+}
+
+impl Visitor for Contents<'_> {
+    fn enter(&mut self, spot: Spot<'_>) -> bool {
+        let enters = |selection: &Selection| selection.enters(spot.relative(), spot.name());
+        if !self.plan.selection.as_ref().is_none_or(enters) {
+            return false;
+        }
+        match unusable(spot) {
+            Some(reason) => {
+                self.skip(spot.path, reason);
+                false
+            }
+            None => true,
+        }
+    }
+
+    fn visit(&mut self, spot: Spot<'_>, directory: &dyn Directory) {
+        // A link is another name of something that is searched where it is, or lies outside.
+        if spot.kind == EntryKind::Symlink || !self.is_selected(spot) {
+            return;
+        }
+        if let Some(reason) = unusable(spot) {
+            return self.skip(spot.path, reason);
+        }
+        if let Err(error) = self.search(spot.path, spot.name(), directory) {
+            self.skip_for(spot.path, &error);
+        }
+    }
+
+    fn fail(&mut self, path: &[u8], error: &Error) {
+        self.skip_for(path, error);
+    }
+}
+
+/// Why an entry cannot be searched whatever is in it.
+fn unusable(spot: Spot<'_>) -> Option<&'static str> {
+    if spot.kind == EntryKind::Other {
+        return Some("special_file");
+    }
+    if spot.path.len() > MAX_PATH_BYTES {
+        return Some("path_too_long");
+    }
+    std::str::from_utf8(spot.name()).is_err().then_some("name_not_utf8")
+}
+
+impl Drop for Contents<'_> {
+    /// Hands over what was skipped on this thread.
+    fn drop(&mut self) {
+        let totals = &self.plan.totals;
+        totals.skipped_count.fetch_add(self.skipped_count, Ordering::Relaxed);
+        let mut all = totals.skipped.lock().expect("no holder panics");
+        all.append(&mut self.skipped);
+        keep_first(&mut all);
+    }
+}

@@ -1,0 +1,381 @@
+//! The walk: every directory below a start, by handle, on several threads.
+//!
+//! Work is a stack that the threads share: directories to open, and stretches of the files of large ones. A directory is opened when its
+//! turn comes, through the handle of the one above, so that few handles are open at a time and no path is ever resolved twice. Order is
+//! whatever the threads make of it; visitors collect, and sort at the end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::thread;
+
+use garret_core::{Directory, DirectoryEntry, EntryKind, EntryPath, Error, ErrorKind, Result, WsPath};
+
+use super::ignore::{IgnoreRules, RuleFiles, Verdict, rules_in};
+use crate::Workspace;
+
+const MAX_THREADS: usize = 12;
+/// The most files of one directory that one thread takes at once.
+const STRETCH: usize = 32;
+
+/// What a walk leaves out before a visitor is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Coverage {
+    pub(super) hidden: bool,
+    pub(super) include_ignored: bool,
+    pub(super) include_git: bool,
+}
+
+/// An entry that the walk has come to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spot<'a> {
+    /// Its path below the root of the storage.
+    pub(super) path: &'a [u8],
+    /// How many bytes of `path` lead to the start of the walk, their slash included.
+    pub(super) start: usize,
+    pub(super) kind: EntryKind,
+}
+
+impl<'a> Spot<'a> {
+    pub(super) fn name(&self) -> &'a [u8] {
+        let slash = memchr::memrchr(b'/', self.path).map_or(0, |slash| slash + 1);
+        &self.path[slash..]
+    }
+
+    /// The path below the start of the walk.
+    pub(super) fn relative(&self) -> &'a [u8] {
+        &self.path[self.start..]
+    }
+}
+
+/// What is done on one thread of a walk.
+pub(super) trait Visitor: Send {
+    /// Sees a directory, and says whether the walk goes into it.
+    fn enter(&mut self, spot: Spot<'_>) -> bool;
+    /// Sees anything else; `directory` holds it.
+    fn visit(&mut self, spot: Spot<'_>, directory: &dyn Directory);
+    /// Sees a directory that cannot be read.
+    fn fail(&mut self, path: &[u8], error: &Error);
+}
+
+/// Where a walk begins.
+pub(super) struct Start {
+    directory: Box<dyn Directory>,
+    path: WsPath,
+    rules: Option<Arc<IgnoreRules>>,
+}
+
+impl Start {
+    /// Goes down from the root of the storage to `path`, by names alone, and picks up the rules from `base` on.
+    pub(super) fn at(root: Box<dyn Directory>, base: &WsPath, path: &WsPath) -> Result<Self> {
+        let mut start = Self {
+            directory: root,
+            path: WsPath::root(),
+            rules: None,
+        };
+        for name in path.components() {
+            if start.path.is_within(base) {
+                start.rules = start.own_rules();
+            }
+            start.directory = start.directory.open_directory(name.as_bytes())?;
+            start.path = start.path.child(name)?;
+        }
+        Ok(start)
+    }
+
+    fn own_rules(&self) -> Option<Arc<IgnoreRules>> {
+        let path = self.path.as_str().as_bytes();
+        rules_in(&*self.directory, path, RuleFiles::unknown(), self.rules.as_ref())
+    }
+
+    /// Shows `visitor` the one entry `name`, whatever the rules say: it was asked for by name.
+    pub(super) fn visit_only(&self, name: &str, kind: EntryKind, visitor: &mut impl Visitor) -> Result<()> {
+        let path = self.path.child(name)?;
+        let spot = Spot {
+            path: path.as_str().as_bytes(),
+            start: path.as_str().len() - name.len(),
+            kind,
+        };
+        visitor.visit(spot, &*self.directory);
+        Ok(())
+    }
+}
+
+/// A walk that is set up.
+pub(super) struct Walk<'a> {
+    pub(super) coverage: Coverage,
+    /// Whose rules hide paths.
+    pub(super) workspace: &'a Workspace,
+    pub(super) is_cancelled: &'a AtomicBool,
+}
+
+/// A directory under way.
+struct Node {
+    handle: Box<dyn Directory>,
+    path: Vec<u8>,
+    rules: Option<Arc<IgnoreRules>>,
+}
+
+enum Job {
+    Open {
+        parent: Arc<Node>,
+        name: Vec<u8>,
+    },
+    Visit {
+        node: Arc<Node>,
+        files: Vec<DirectoryEntry>,
+    },
+}
+
+/// The stack of work and who is at it.
+#[derive(Default)]
+struct Stack {
+    jobs: Vec<Job>,
+    busy: usize,
+}
+
+struct Shared {
+    stack: Mutex<Stack>,
+    changed: Condvar,
+}
+
+impl Walk<'_> {
+    /// Walks everything below `start` with a visitor a thread, and returns the visitors. A start that cannot be read is an error.
+    pub(super) fn run<V: Visitor>(&self, start: Start, visitor: impl Fn() -> V + Sync) -> Result<Vec<V>> {
+        let start_length = if start.path.is_root() {
+            0
+        } else {
+            start.path.as_str().len() + 1
+        };
+        let shared = Shared {
+            stack: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        let mut first = self.worker(start_length, visitor());
+        let entries = start.directory.entries()?;
+        let path = start.path.as_str().as_bytes().to_vec();
+        first.expand(start.directory, path, start.rules.as_ref(), entries);
+        if first.found.is_empty() {
+            return Ok(vec![first.visitor]);
+        }
+        shared
+            .stack
+            .lock()
+            .expect("no holder panics")
+            .jobs
+            .append(&mut first.found);
+        thread::scope(|scope| {
+            let others: Vec<_> = (1..threads())
+                .map_while(|_| {
+                    let mut worker = self.worker(start_length, visitor());
+                    let work = || {
+                        worker.work(&shared);
+                        worker.visitor
+                    };
+                    thread::Builder::new().spawn_scoped(scope, work).ok()
+                })
+                .collect();
+            first.work(&shared);
+            let joined = others.into_iter().map(|other| other.join().map_err(|_| broken()));
+            std::iter::once(Ok(first.visitor)).chain(joined).collect()
+        })
+    }
+
+    fn worker<V>(&self, start: usize, visitor: V) -> Worker<'_, V> {
+        let rules = self.workspace.view.layers.iter().map(|layer| &layer.rules);
+        Worker {
+            walk: self,
+            has_path_rules: rules.into_iter().any(|rules| rules.depends_on_path()),
+            start,
+            visitor,
+            path: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+}
+
+/// How many threads a walk uses; asked once, because the answer may cost several reads of system files.
+fn threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS))
+}
+
+fn broken() -> Error {
+    Error::new(ErrorKind::Internal, "a search ended in the middle of its work")
+}
+
+/// One thread of a walk.
+struct Worker<'a, V> {
+    walk: &'a Walk<'a>,
+    has_path_rules: bool,
+    start: usize,
+    visitor: V,
+    /// The path of the entry under way, in a buffer that is used again.
+    path: Vec<u8>,
+    /// Work found and not yet on the stack.
+    found: Vec<Job>,
+}
+
+impl<V: Visitor> Worker<'_, V> {
+    fn work(&mut self, shared: &Shared) {
+        let _bell = WakeOthers(shared);
+        let mut was_busy = false;
+        while let Some(job) = self.next(shared, was_busy) {
+            was_busy = true;
+            match job {
+                Job::Open { parent, name } => self.open(parent, &name),
+                Job::Visit { node, files } => self.visit_all(&node, &files),
+            }
+        }
+    }
+
+    /// Hands over what was found and takes the next job; `None` when there is no more work and none can come.
+    fn next(&mut self, shared: &Shared, was_busy: bool) -> Option<Job> {
+        let mut stack = shared.stack.lock().expect("no holder panics");
+        stack.busy -= usize::from(was_busy);
+        if self.found.len() > 1 {
+            shared.changed.notify_all();
+        }
+        stack.jobs.append(&mut self.found);
+        loop {
+            if self.is_cancelled() {
+                stack.jobs.clear();
+            } else if let Some(job) = stack.jobs.pop() {
+                stack.busy += 1;
+                return Some(job);
+            }
+            if stack.busy == 0 {
+                return None;
+            }
+            stack = shared.changed.wait(stack).expect("no holder panics");
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.walk.is_cancelled.load(Ordering::Relaxed)
+    }
+
+    fn open(&mut self, parent: Arc<Node>, name: &[u8]) {
+        self.set_path(&parent.path, name);
+        let opened = parent.handle.open_directory(name);
+        let rules = parent.rules.clone();
+        // The handle above is not needed any more, unless by a directory beside this one.
+        drop(parent);
+        let read = opened.and_then(|directory| Ok((directory.entries()?, directory)));
+        match read {
+            Ok((entries, directory)) => self.expand(directory, self.path.clone(), rules.as_ref(), entries),
+            Err(error) if is_gone(&error) => {}
+            Err(error) => self.visitor.fail(&self.path, &error),
+        }
+    }
+
+    /// Takes a directory apart: what lies in it becomes work, but for a first stretch of files, which is done at once.
+    fn expand(
+        &mut self,
+        handle: Box<dyn Directory>,
+        path: Vec<u8>,
+        above: Option<&Arc<IgnoreRules>>,
+        entries: Vec<DirectoryEntry>,
+    ) {
+        let rules = match self.walk.coverage.include_ignored {
+            true => None,
+            false => rules_in(&*handle, &path, RuleFiles::among(&entries), above),
+        };
+        let node = Arc::new(Node { handle, path, rules });
+        let mut files = Vec::with_capacity(entries.len());
+        for entry in entries {
+            if !self.covers(&node, &entry) {
+            } else if entry.kind != EntryKind::Directory {
+                files.push(entry);
+            } else if self.enters() {
+                let parent = Arc::clone(&node);
+                self.found.push(Job::Open {
+                    parent,
+                    name: entry.name,
+                });
+            }
+        }
+        while files.len() > STRETCH {
+            let files = files.split_off(files.len() - STRETCH);
+            let node = Arc::clone(&node);
+            self.found.push(Job::Visit { node, files });
+        }
+        self.visit_all(&node, &files);
+    }
+
+    fn visit_all(&mut self, node: &Node, files: &[DirectoryEntry]) {
+        for file in files {
+            if self.is_cancelled() {
+                return;
+            }
+            self.set_path(&node.path, &file.name);
+            let spot = Spot {
+                path: &self.path,
+                start: self.start,
+                kind: file.kind,
+            };
+            self.visitor.visit(spot, &*node.handle);
+        }
+    }
+
+    /// Whether the entry is part of the walk; leaves its path in the buffer.
+    fn covers(&mut self, node: &Node, entry: &DirectoryEntry) -> bool {
+        let coverage = self.walk.coverage;
+        if !coverage.include_git && entry.name == b".git" {
+            return false;
+        }
+        self.set_path(&node.path, &entry.name);
+        let is_directory = entry.kind == EntryKind::Directory;
+        let verdict = match &node.rules {
+            Some(rules) => rules.verdict(&self.path, is_directory),
+            None => Verdict::Unmentioned,
+        };
+        let is_hidden = !coverage.hidden && entry.name.first() == Some(&b'.');
+        match verdict {
+            Verdict::Ignored => false,
+            Verdict::Unmentioned if is_hidden => false,
+            _ => self.is_visible(is_directory),
+        }
+    }
+
+    fn is_visible(&self, is_directory: bool) -> bool {
+        let entry = || EntryPath::from_bytes(self.path.clone());
+        !self.has_path_rules || self.walk.workspace.is_entry_visible(&entry(), is_directory)
+    }
+
+    fn set_path(&mut self, directory: &[u8], name: &[u8]) {
+        self.path.clear();
+        self.path.extend_from_slice(directory);
+        if !directory.is_empty() {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(name);
+    }
+
+    /// Asks the visitor about the directory whose path is in the buffer.
+    fn enters(&mut self) -> bool {
+        self.visitor.enter(Spot {
+            path: &self.path,
+            start: self.start,
+            kind: EntryKind::Directory,
+        })
+    }
+}
+
+/// Wakes the others when a thread ends, so that none waits for work that nobody will bring.
+struct WakeOthers<'a>(&'a Shared);
+
+impl Drop for WakeOthers<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let mut stack = self.0.stack.lock().expect("a visitor panicked, not a holder");
+            stack.busy -= 1;
+            stack.jobs.clear();
+        }
+        self.0.changed.notify_all();
+    }
+}
+
+/// A file or directory that vanished or changed its kind under the walk: it is as if the walk had come later.
+pub(super) fn is_gone(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
