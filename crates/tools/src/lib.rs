@@ -5,16 +5,29 @@
 //! the model can read and act on. This crate decides nothing about files; policy, approval and events are the workspace's.
 
 mod answer;
+mod append_file;
+mod apply_patch;
+mod arguments;
+mod copy;
 mod definition;
+mod edit_file;
 mod exists;
 mod export;
 mod limits;
+mod ls;
+mod mkdir;
+mod r#move;
 mod naming;
+mod read_file;
 mod registry;
+mod rm;
 mod schema;
+mod stat;
 mod text;
 mod tool;
 mod toolbox;
+mod transfer;
+mod write_file;
 
 pub use answer::{Answer, Image};
 pub use definition::{Annotations, Definition};

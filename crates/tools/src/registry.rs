@@ -3,9 +3,23 @@
 use garret_core::Capabilities;
 
 use crate::tool::AnyTool;
+use crate::{append_file, apply_patch, copy, edit_file, exists, ls, mkdir, r#move, read_file, rm, stat, write_file};
 
 /// The tools of the `fs` capability.
-const FS: &[&dyn AnyTool] = &[&crate::exists::Exists];
+const FS: &[&dyn AnyTool] = &[
+    &read_file::ReadFile,
+    &write_file::WriteFile,
+    &append_file::AppendFile,
+    &edit_file::EditFile,
+    &apply_patch::ApplyPatch,
+    &ls::Ls,
+    &stat::Stat,
+    &exists::Exists,
+    &mkdir::Mkdir,
+    &rm::Rm,
+    &copy::Copy,
+    &r#move::Move,
+];
 
 /// The tools that `capabilities` declare.
 pub(crate) fn tools(capabilities: &Capabilities) -> impl Iterator<Item = &'static dyn AnyTool> {

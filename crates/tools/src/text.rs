@@ -1,6 +1,14 @@
 //! Pieces of text that several tools write: kinds, sizes, and lines that cannot be forged or grow without end.
 
-use garret_core::EntryKind;
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use garret_core::{EntryKind, Version};
+
+use crate::limits::Limits;
+
+/// Room for the footer, kept free at the end of a full page.
+const FOOTER_ROOM: usize = 300;
 
 /// A kind as a word.
 pub(crate) fn kind_name(kind: EntryKind) -> &'static str {
@@ -9,5 +17,175 @@ pub(crate) fn kind_name(kind: EntryKind) -> &'static str {
         EntryKind::Directory => "directory",
         EntryKind::Symlink => "symlink",
         EntryKind::Other => "special file",
+    }
+}
+
+/// `1 entry`, `1,234 entries`.
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
+/// `1 byte`, `1,234 bytes`.
+pub(crate) fn bytes(number: u64) -> String {
+    count(number, "byte", "bytes")
+}
+
+/// A number with a comma between groups of three digits.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A size in few characters: `812 B`, `1.2 KiB`.
+pub(crate) fn short_size(size: u64) -> String {
+    let mut unit = "B";
+    let mut shown = size as f64;
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if shown < 1023.95 {
+            break;
+        }
+        shown /= 1024.0;
+        unit = larger;
+    }
+    if unit == "B" {
+        format!("{size} B")
+    } else {
+        format!("{shown:.1} {unit}")
+    }
+}
+
+/// `; version v` where the storage told one.
+pub(crate) fn version_note(version: Option<&Version>) -> String {
+    version.map_or_else(String::new, |version| format!("; version {version}"))
+}
+
+/// A line of a file, cut with a note where it is too long to show.
+pub(crate) fn cut_line<'a>(line: &'a str, limits: &Limits) -> Cow<'a, str> {
+    if line.len() <= limits.line_characters {
+        return Cow::Borrowed(line);
+    }
+    let Some((end, _)) = line.char_indices().nth(limits.line_characters) else {
+        return Cow::Borrowed(line);
+    };
+    let all = grouped(line.chars().count() as u64);
+    let shown = grouped(limits.line_characters as u64);
+    Cow::Owned(format!("{}… [line cut: {shown} of {all} characters]", &line[..end]))
+}
+
+/// A value to copy into the next call, as a JSON string that cannot end the line or turn its direction.
+pub(crate) fn token(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            _ if garret_core::path::printable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() => quoted.push(c),
+            _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
+                write!(quoted, "\\u{unit:04x}").expect("a string takes everything");
+            }),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// A page of lines that stays within the limits.
+pub(crate) struct Page {
+    text: String,
+    lines: usize,
+    max_lines: usize,
+    max_bytes: usize,
+}
+
+impl Page {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            text: String::new(),
+            lines: 0,
+            max_lines: limits.lines,
+            max_bytes: limits.bytes.saturating_sub(FOOTER_ROOM),
+        }
+    }
+
+    /// Adds `block`, one line or several, where it fits; the first always does, so that paging gets on.
+    pub(crate) fn push(&mut self, block: &str) -> bool {
+        let lines = 1 + block.matches('\n').count();
+        let fits = self.lines + lines <= self.max_lines && self.text.len() + block.len() < self.max_bytes;
+        if !fits && self.lines > 0 {
+            return false;
+        }
+        self.text.push_str(block);
+        self.text.push('\n');
+        self.lines += lines;
+        true
+    }
+
+    /// The page, with its footer as the last line.
+    pub(crate) fn finish(mut self, footer: Option<String>) -> String {
+        match footer {
+            Some(footer) => self.text.push_str(&footer),
+            None => {
+                self.text.pop();
+            }
+        }
+        self.text
+    }
+}
+
+/// Text cut to the limits, with a note where something is left out.
+pub(crate) fn bounded(text: &str, limits: &Limits) -> String {
+    let mut page = Page::new(limits);
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if !page.push(&cut_line(line, limits)) {
+            let left = 1 + lines.count() as u64;
+            return page.finish(Some(format!("[{} not shown]", count(left, "more line", "more lines"))));
+        }
+    }
+    page.finish(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_sizes_read_well() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(bytes(1), "1 byte");
+        assert_eq!(short_size(812), "812 B");
+        assert_eq!(short_size(1_048_570), "1.0 MiB");
+        assert_eq!(short_size(1_234_567), "1.2 MiB");
+    }
+
+    #[test]
+    fn a_token_is_json_and_one_line() {
+        for text in ["plain/é", "a\n\"b\"\\", "\u{202e}x", "\u{1}"] {
+            let token = token(text);
+            assert_eq!(serde_json::from_str::<String>(&token).unwrap(), text);
+            assert!(!token.contains(|c: char| c.is_control() || c == '\u{202e}'), "{token}");
+        }
+    }
+
+    #[test]
+    fn a_page_never_passes_its_limits_but_for_its_first_block() {
+        let limits = Limits {
+            lines: 3,
+            bytes: 1024,
+            line_characters: 100,
+        };
+        let text = bounded("a\nb\nc\nd\ne", &limits);
+        assert_eq!(text, "a\nb\nc\n[2 more lines not shown]");
+        let text = bounded(&"x".repeat(5000), &limits);
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.ends_with("[line cut: 100 of 5,000 characters]"), "{text}");
     }
 }

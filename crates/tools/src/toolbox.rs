@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::limits::Limits;
 use crate::tool::AnyTool;
-use crate::{Answer, Definition, ExportFormat, export, naming, registry};
+use crate::{Answer, Definition, ExportFormat, export, naming, registry, text};
 
 /// A workspace with the tools that its capabilities give it. Cheap to clone.
 #[derive(Clone)]
@@ -96,12 +96,19 @@ impl Toolbox {
             Some(offered) => self.run(offered.tool, arguments).await,
             None => Err(self.unknown(name, self.offered.iter().map(&key))),
         };
-        outcome.unwrap_or_else(Answer::of_error)
+        outcome.unwrap_or_else(|error| self.failure(error))
     }
 
     async fn run(&self, tool: &dyn AnyTool, arguments: Value) -> Result<Answer> {
         let outcome = tool.call(&self.workspace, arguments, &self.limits).await;
         outcome.map_err(|error| error.during(tool.name()))
+    }
+
+    /// A failure as an answer; even a message is bounded.
+    fn failure(&self, error: Error) -> Answer {
+        let answer = Answer::of_error(error);
+        let text = text::bounded(&answer.text, &self.limits);
+        Answer { text, ..answer }
     }
 
     fn unknown<'a>(&self, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {

@@ -1,5 +1,6 @@
 //! The file operations, once for all storages. The results are data in the shape that every front door shows.
 
+mod binary;
 mod copy;
 mod edit;
 mod list;
@@ -17,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::text::edit::Edit;
+pub use binary::image_type;
 pub use edit::{EditOptions, Edited};
 pub use list::{ListRequest, Listed, ListedEntry};
 pub use make::Made;

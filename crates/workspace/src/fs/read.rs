@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::admit::{Names, Target};
+use crate::fs::binary::{image_type, is_text};
 use crate::{Encoding, Workspace};
 
 const PIECE: u64 = 1 << 20;
@@ -38,6 +39,11 @@ pub struct ReadRequest {
     pub encoding: Option<Encoding>,
     /// The most bytes that are returned, whatever the limit; the rest is another page.
     pub max_bytes: Option<u64>,
+    /// Whether a file that is not text, as far as its beginning tells, counts in bytes and comes as base64 whatever else is asked. So a
+    /// caller who does not know what a file is can page through it.
+    pub bytes_if_binary: bool,
+    /// The largest image that is returned whole, whatever limit and page; only with `bytes_if_binary` and from the start.
+    pub max_image_bytes: Option<u64>,
 }
 
 /// The part of a file that was returned.
@@ -88,6 +94,15 @@ struct Window {
     line_cut: bool,
 }
 
+/// What a look for lines found.
+enum Found {
+    Window(Window),
+    /// The file is not text; where it is an image, its size.
+    Binary {
+        image_size: Option<u64>,
+    },
+}
+
 impl Workspace {
     /// Reads a file, whole or a part.
     pub async fn read(&self, path: &str, request: ReadRequest) -> Result<FileContent> {
@@ -108,19 +123,14 @@ impl Workspace {
 
     async fn read_part(&self, path: &str, request: &ReadRequest) -> Result<FileContent> {
         let target = self.admit(path, Names::Content, &[Access::Read]).await?;
-        let is_whole = request.offset == 0 && request.limit.is_none() && request.max_bytes.is_none();
-        let window = match request.unit {
-            _ if is_whole => self.whole_window(&target).await?,
-            Unit::Bytes => self.byte_window(&target, request).await?,
-            Unit::Lines => self.line_window(&target, request).await?,
-        };
+        let (window, unit, wanted) = self.window(&target, request).await?;
         let is_all = request.offset == 0 && window.eof;
         let range = ReadRange {
-            unit: request.unit,
+            unit,
             start: request.offset,
             end: window.end,
         };
-        let (content, encoding) = encode(&window.bytes, request.encoding, &target)?;
+        let (content, encoding) = encode(&window.bytes, wanted, &target)?;
         Ok(FileContent {
             path: target.shown.to_string(),
             content,
@@ -132,6 +142,39 @@ impl Workspace {
             eof: window.eof,
             line_cut: window.line_cut,
         })
+    }
+
+    /// The bytes wanted, what they count, and how they are to be written.
+    async fn window(&self, target: &Target, request: &ReadRequest) -> Result<(Window, Unit, Option<Encoding>)> {
+        let is_whole = request.offset == 0 && request.limit.is_none() && request.max_bytes.is_none();
+        let window = match request.unit {
+            unit if is_whole && !request.bytes_if_binary => {
+                return Ok((self.whole_window(target).await?, unit, request.encoding));
+            }
+            Unit::Bytes => self.byte_window(target, request).await?,
+            Unit::Lines => match self.line_window(target, request).await? {
+                Found::Window(window) => window,
+                Found::Binary { image_size } => {
+                    let window = self.binary_window(target, request, image_size).await?;
+                    return Ok((window, Unit::Bytes, Some(Encoding::Base64)));
+                }
+            },
+        };
+        Ok((window, request.unit, request.encoding))
+    }
+
+    async fn binary_window(&self, target: &Target, request: &ReadRequest, image_size: Option<u64>) -> Result<Window> {
+        let largest = request.max_image_bytes.map(|largest| largest.min(self.read_limit()));
+        match (image_size, largest) {
+            (Some(size), Some(largest)) if request.offset == 0 && size <= largest => self.whole_window(target).await,
+            _ => self.byte_window(target, request).await,
+        }
+    }
+
+    /// The most that the policies around let one read return.
+    fn read_limit(&self) -> u64 {
+        let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_read_bytes());
+        limits.min().unwrap_or(u64::MAX)
     }
 
     pub(crate) async fn read_whole(&self, target: &Target) -> Result<ReadResult> {
@@ -157,8 +200,7 @@ impl Workspace {
     }
 
     fn page_bytes(&self, request: &ReadRequest) -> u64 {
-        let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_read_bytes());
-        limits.chain(request.max_bytes).min().unwrap_or(u64::MAX)
+        self.read_limit().min(request.max_bytes.unwrap_or(u64::MAX))
     }
 
     async fn byte_window(&self, target: &Target, request: &ReadRequest) -> Result<Window> {
@@ -182,10 +224,10 @@ impl Workspace {
     }
 
     /// Reads piece after piece; where the file changes in between, begins again, a few times.
-    async fn line_window(&self, target: &Target, request: &ReadRequest) -> Result<Window> {
+    async fn line_window(&self, target: &Target, request: &ReadRequest) -> Result<Found> {
         for _ in 0..5 {
-            if let Some(window) = self.try_line_window(target, request).await? {
-                return Ok(window);
+            if let Some(found) = self.try_line_window(target, request).await? {
+                return Ok(found);
             }
         }
         Err(Error::new(
@@ -195,7 +237,7 @@ impl Workspace {
         .at(&target.shown))
     }
 
-    async fn try_line_window(&self, target: &Target, request: &ReadRequest) -> Result<Option<Window>> {
+    async fn try_line_window(&self, target: &Target, request: &ReadRequest) -> Result<Option<Found>> {
         let mut lines = LineWindow::new(request, self.page_bytes(request));
         let mut first: Option<Version> = None;
         let mut at = 0;
@@ -209,11 +251,16 @@ impl Workspace {
             if first.get_or_insert_with(|| piece.version.clone()) != &piece.version {
                 return Ok(None);
             }
+            if at == 0 && request.bytes_if_binary && !is_text(&piece.bytes) {
+                let image_size = image_type(&piece.bytes).map(|_| piece.size);
+                return Ok(Some(Found::Binary { image_size }));
+            }
             at += piece.bytes.len() as u64;
             let is_last = at >= piece.size || piece.bytes.is_empty();
             let is_full = lines.feed(&piece.bytes);
             if is_full || is_last {
-                return Ok(Some(lines.finish(piece.size, piece.version, is_last && !is_full)));
+                let window = lines.finish(piece.size, piece.version, is_last && !is_full);
+                return Ok(Some(Found::Window(window)));
             }
         }
     }

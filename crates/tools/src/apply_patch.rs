@@ -1,0 +1,69 @@
+//! `apply_patch`: a unified diff over several files, all or nothing.
+
+use garret_core::Result;
+use garret_core::path::printable;
+use garret_workspace::{PatchOptions, Patched, PatchedFile, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::limits::Limits;
+use crate::text::{bounded, count};
+use crate::tool::{Output, Tool};
+
+pub(crate) struct ApplyPatch;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The unified diff, as `git diff` or `diff -u` write it: `--- a/path`, `+++ b/path`, `@@` hunks. `/dev/null` as a name creates or
+    /// deletes a file; git's `rename from` and `rename to` rename one.
+    diff: String,
+    /// Only try: answer with what would change and write nothing. Default false.
+    #[serde(default)]
+    dry_run: Option<bool>,
+}
+
+impl Tool for ApplyPatch {
+    type Arguments = Arguments;
+    type Data = Patched;
+
+    const NAME: &'static str = "apply_patch";
+    const SHORT: &'static str = "patch";
+    const TITLE: &'static str = "Apply a patch";
+    const DESCRIPTION: &'static str = "Applies a unified diff to one file or several: change, create, delete and rename. Every hunk must match \
+        the file's content (its line numbers may be off); where one does not, nothing is changed and the answer names the hunk and line.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: false,
+        destructive: true,
+        idempotent: false,
+    };
+
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Patched>> {
+        let options = PatchOptions {
+            dry_run: arguments.dry_run.unwrap_or(false),
+        };
+        let patched = workspace.apply_patch(&arguments.diff, options).await?;
+        Ok(Output::new(show(&patched, limits), patched))
+    }
+}
+
+fn show(patched: &Patched, limits: &Limits) -> String {
+    let files = count(patched.files.len() as u64, "file", "files");
+    let head = if patched.dry_run {
+        format!("the patch applies to {files}; nothing is written")
+    } else {
+        format!("patched {files}")
+    };
+    let lines = patched.files.iter().map(line);
+    bounded(&[head].into_iter().chain(lines).collect::<Vec<_>>().join("\n"), limits)
+}
+
+fn line(file: &PatchedFile) -> String {
+    let path = printable(&file.path);
+    let names = match &file.old_path {
+        Some(old) => format!("{} -> {path}", printable(old)),
+        None => path.into_owned(),
+    };
+    format!("{} {names} (+{} -{})", file.action, file.added, file.removed)
+}

@@ -1,0 +1,65 @@
+//! What the arguments of several tools have in common.
+//!
+//! Models tend to fill every optional parameter, with nulls, empty strings and zeros where they mean nothing. Such fillings count as
+//! absent: null by the reader of arguments, empty strings and zeros here.
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bytes::Bytes;
+use garret_core::{Error, Precondition, Result};
+use garret_workspace::Encoding;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// Reads base64 with or without its padding.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Reads an optional argument; an empty string is as good as none.
+pub(crate) fn unless_empty<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(None),
+        Value::String(text) if text.is_empty() => Ok(None),
+        value => T::deserialize(value).map(Some).map_err(D::Error::custom),
+    }
+}
+
+/// The precondition that an `if_version` asks for.
+pub(crate) fn precondition(if_version: Option<&str>) -> Precondition {
+    Precondition::from_argument(if_version)
+}
+
+/// The bytes that `content` stands for.
+pub(crate) fn content_bytes(content: String, encoding: Option<Encoding>) -> Result<Bytes> {
+    match encoding {
+        None | Some(Encoding::Utf8) => Ok(content.into()),
+        Some(Encoding::Base64) => {
+            let packed: String = content.split_ascii_whitespace().collect();
+            let decoded = LENIENT.decode(packed).map_err(|error| {
+                Error::invalid(format!("`content` is not base64: {error}"))
+                    .hint("correct it, or leave out `encoding` and pass the text itself")
+            })?;
+            Ok(decoded.into())
+        }
+    }
+}
+
+/// Permission bits from their octal form.
+pub(crate) fn mode_bits(mode: Option<&str>) -> Result<Option<u32>> {
+    let Some(text) = mode else { return Ok(None) };
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    let bits = u32::from_str_radix(digits, 8).ok().filter(|bits| *bits <= 0o7777);
+    bits.map(Some).ok_or_else(|| {
+        Error::invalid(format!(
+            "`mode` must be permission bits in octal, not {}",
+            garret_core::path::quote(text)
+        ))
+        .hint("pass a string such as \"644\" or \"755\"")
+    })
+}

@@ -1,0 +1,130 @@
+//! `ls`: a directory, or the tree below it.
+
+use garret_core::path::printable;
+use garret_core::{EntryKind, EntryPath, Result, WsPath};
+use garret_workspace::{ListRequest, Listed, ListedEntry, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::arguments::unless_empty;
+use crate::limits::Limits;
+use crate::text::{Page, count, short_size, token};
+use crate::tool::{Output, Tool};
+
+pub(crate) struct Ls;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The directory, relative to the workspace root. Left out or empty, the root.
+    #[serde(default)]
+    path: String,
+    /// Whether directories below are listed too, as a tree. Default false.
+    #[serde(default)]
+    recursive: Option<bool>,
+    /// How many levels: 1 for the directory alone. Left out or 0: 1, or with `recursive` all.
+    #[serde(default)]
+    depth: Option<u64>,
+    /// The most entries in this answer. Left out or 0, as many as fit.
+    #[serde(default)]
+    limit: Option<u64>,
+    /// `next_cursor` of the page before, to get the next page.
+    #[serde(default, deserialize_with = "unless_empty")]
+    cursor: Option<String>,
+}
+
+impl Arguments {
+    fn levels(&self) -> usize {
+        let asked = self.depth.filter(|depth| *depth > 0);
+        match asked {
+            Some(depth) => usize::try_from(depth).unwrap_or(usize::MAX),
+            None if self.recursive == Some(true) => usize::MAX,
+            None => 1,
+        }
+    }
+}
+
+impl Tool for Ls {
+    type Arguments = Arguments;
+    type Data = Listed;
+
+    const NAME: &'static str = "ls";
+    const SHORT: &'static str = "ls";
+    const TITLE: &'static str = "List a directory";
+    const DESCRIPTION: &'static str = "Lists a directory, hidden entries included, in a stable order: directories end with `/`, files show their \
+        size. With `recursive` or `depth`, the tree below. A long list comes in pages; the last line says which `cursor` continues. To find \
+        files by name, glob is faster.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Listed>> {
+        let request = ListRequest {
+            depth: arguments.levels(),
+            limit: limits.page(arguments.limit),
+            cursor: arguments.cursor.clone(),
+        };
+        let is_continued = request.cursor.is_some();
+        let listed = workspace.list(&arguments.path, request).await?;
+        Ok(show(listed, is_continued, limits))
+    }
+}
+
+fn show(mut listed: Listed, is_continued: bool, limits: &Limits) -> Output<Listed> {
+    let mut page = Page::new(limits);
+    let lines = lines(&listed, is_continued);
+    let fitting = lines.iter().take_while(|line| page.push(line)).count();
+    shorten(&mut listed, fitting);
+    let shown = count(listed.entries.len() as u64, "entry", "entries");
+    let footer = match &listed.next_cursor {
+        Some(cursor) => Some(format!("[{shown}; more: cursor={}]", token(cursor))),
+        None if listed.entries.is_empty() && is_continued => Some("[no more entries]".into()),
+        None if listed.entries.is_empty() => Some("[empty directory]".into()),
+        None => None,
+    };
+    Output::new(page.finish(footer), listed)
+}
+
+/// A line for each entry, indented by its level. A page that begins within a directory says first which one.
+fn lines(listed: &Listed, is_continued: bool) -> Vec<String> {
+    let base = listed.entries.iter().map(level).min().unwrap_or(0);
+    let indented = |entry| format!("{}{}", "  ".repeat(level(entry) - base), line(entry));
+    let mut lines: Vec<_> = listed.entries.iter().map(indented).collect();
+    let above = listed.entries.first().and_then(|first| first.path.rsplit_once('/'));
+    if let Some((above, _)) = above.filter(|_| is_continued) {
+        lines[0] = format!("{}/ (continued)\n{}", printable(above), lines[0]);
+    }
+    lines
+}
+
+/// How deep the entry lies below the root.
+fn level(entry: &ListedEntry) -> usize {
+    entry.path.matches('/').count()
+}
+
+/// Ends the page after `fitting` entries. A name that is shown escaped cannot be a cursor here, so the page ends before it.
+fn shorten(listed: &mut Listed, fitting: usize) {
+    if fitting >= listed.entries.len() {
+        return;
+    }
+    let last = listed.entries[..fitting].iter().rposition(|entry| !entry.escaped);
+    let cursor = last.and_then(|last| WsPath::parse(&listed.entries[last].path).ok().map(|path| (last, path)));
+    if let Some((last, path)) = cursor {
+        listed.entries.truncate(last + 1);
+        listed.next_cursor = Some(EntryPath::from(path).to_token());
+    }
+}
+
+fn line(entry: &ListedEntry) -> String {
+    let name = printable(&entry.name);
+    let line = match entry.r#type {
+        EntryKind::Directory => format!("{name}/"),
+        EntryKind::File => format!("{name}  {}", short_size(entry.size)),
+        EntryKind::Symlink => format!("{name}  symlink"),
+        EntryKind::Other => format!("{name}  special file"),
+    };
+    if entry.escaped {
+        format!("{line}  (its name is not UTF-8: no tool can open it)")
+    } else {
+        line
+    }
+}

@@ -1,0 +1,53 @@
+//! `mkdir`: a directory.
+
+use garret_core::Result;
+use garret_core::path::quote;
+use garret_workspace::{Made, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::limits::Limits;
+use crate::tool::{Output, Tool};
+
+pub(crate) struct Mkdir;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The directory, relative to the workspace root.
+    path: String,
+    /// Whether missing directories above are made, and a directory that exists is fine. Default true.
+    #[serde(default)]
+    parents: Option<bool>,
+    /// Another word for `parents`, which wins where both are given.
+    #[serde(default)]
+    recursive: Option<bool>,
+}
+
+impl Tool for Mkdir {
+    type Arguments = Arguments;
+    type Data = Made;
+
+    const NAME: &'static str = "mkdir";
+    const SHORT: &'static str = "mkdir";
+    const TITLE: &'static str = "Make a directory";
+    const DESCRIPTION: &'static str = "Makes a directory, with the directories above it. Writing a file makes its directories by itself, so this is for empty ones.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: false,
+        destructive: false,
+        idempotent: true,
+    };
+
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Made>> {
+        let parents = arguments.parents.or(arguments.recursive).unwrap_or(true);
+        let made = workspace.make_dir(&arguments.path, parents).await?;
+        let path = quote(if made.path.is_empty() { "/" } else { &made.path });
+        let text = if made.created {
+            format!("made the directory {path}")
+        } else {
+            format!("the directory {path} was there already")
+        };
+        Ok(Output::new(text, made))
+    }
+}

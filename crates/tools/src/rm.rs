@@ -1,0 +1,51 @@
+//! `rm`: a file, a link or a directory goes.
+
+use garret_core::Result;
+use garret_core::path::quote;
+use garret_workspace::{RemoveOptions, Removed, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::arguments::{precondition, unless_empty};
+use crate::limits::Limits;
+use crate::tool::{Output, Tool};
+
+pub(crate) struct Rm;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The file, link or directory, relative to the workspace root.
+    path: String,
+    /// Whether a directory goes with everything in it; otherwise it must be empty. Default false.
+    #[serde(default)]
+    recursive: Option<bool>,
+    /// Remove only if the file still has this version (from an earlier answer).
+    #[serde(default, deserialize_with = "unless_empty")]
+    if_version: Option<String>,
+}
+
+impl Tool for Rm {
+    type Arguments = Arguments;
+    type Data = Removed;
+
+    const NAME: &'static str = "rm";
+    const SHORT: &'static str = "rm";
+    const TITLE: &'static str = "Remove a file or directory";
+    const DESCRIPTION: &'static str = "Removes a file, a link (never what it leads to), an empty directory, or with `recursive` a directory and everything in it.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: false,
+        destructive: true,
+        idempotent: true,
+    };
+
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Removed>> {
+        let options = RemoveOptions {
+            recursive: arguments.recursive.unwrap_or(false),
+            precondition: precondition(arguments.if_version.as_deref()),
+        };
+        let removed = workspace.remove(&arguments.path, options).await?;
+        Ok(Output::new(format!("removed {}", quote(&removed.path)), removed))
+    }
+}

@@ -1,0 +1,59 @@
+//! `stat`: what is at a path, without reading it.
+
+use garret_core::Result;
+use garret_core::path::printable;
+use garret_workspace::{FileStat, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::limits::Limits;
+use crate::text::{bytes, kind_name};
+use crate::tool::{Output, Tool};
+
+pub(crate) struct Stat;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The path, relative to the workspace root.
+    path: String,
+}
+
+impl Tool for Stat {
+    type Arguments = Arguments;
+    type Data = FileStat;
+
+    const NAME: &'static str = "stat";
+    const SHORT: &'static str = "stat";
+    const TITLE: &'static str = "Describe a file or directory";
+    const DESCRIPTION: &'static str = "Describes a file, directory or link: type, size, permissions, times, and the version of a file (a token \
+        for `if_version`). A link is described itself, with where it points.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<FileStat>> {
+        let stat = workspace.stat(&arguments.path).await?;
+        Ok(Output::new(show(&stat), stat))
+    }
+}
+
+fn show(stat: &FileStat) -> String {
+    let path = if stat.path.is_empty() { "/" } else { &stat.path };
+    let lines = [
+        ("path", Some(printable(path).into_owned())),
+        ("type", Some(kind_name(stat.r#type).to_owned())),
+        (
+            "target",
+            stat.target.as_deref().map(|target| printable(target).into_owned()),
+        ),
+        ("size", Some(bytes(stat.size))),
+        ("mode", stat.mode.clone()),
+        ("created", stat.created_at.clone()),
+        ("modified", stat.modified_at.clone()),
+        ("version", stat.version.as_ref().map(ToString::to_string)),
+    ];
+    let known = lines
+        .into_iter()
+        .filter_map(|(key, value)| value.map(|value| format!("{key}: {value}")));
+    known.collect::<Vec<_>>().join("\n")
+}

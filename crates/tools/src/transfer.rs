@@ -1,0 +1,40 @@
+//! What `copy` and `move` have in common.
+
+use garret_core::path::quote;
+use garret_workspace::{TransferOptions, Transferred};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::text::{count, version_note};
+use crate::tool::Output;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The file or directory, relative to the workspace root.
+    pub(crate) src: String,
+    /// Its new full path (not the directory to put it into). Directories above it are made.
+    pub(crate) dest: String,
+    /// Whether a file at `dest` is replaced; otherwise it is an error. Default false.
+    #[serde(default)]
+    overwrite: Option<bool>,
+}
+
+impl Arguments {
+    pub(crate) fn options(&self) -> TransferOptions {
+        TransferOptions {
+            overwrite: self.overwrite.unwrap_or(false),
+        }
+    }
+}
+
+/// The outcome: `copied a to b (2 files)`.
+pub(crate) fn show(done: &str, moved: Transferred) -> Output<Transferred> {
+    let (src, dest) = (quote(&moved.src), quote(&moved.dest));
+    let files = count(moved.files, "file", "files");
+    let text = format!(
+        "{done} {src} to {dest} ({files}{})",
+        version_note(moved.version.as_ref())
+    );
+    Output::new(text, moved)
+}

@@ -1,0 +1,68 @@
+//! `write_file`: a whole file at once.
+
+use garret_core::Result;
+use garret_core::path::quote;
+use garret_workspace::{Encoding, Workspace, WriteOptions, Written};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::arguments::{content_bytes, mode_bits, precondition, unless_empty};
+use crate::limits::Limits;
+use crate::text::{bytes, version_note};
+use crate::tool::{Output, Tool};
+
+pub(crate) struct WriteFile;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The file, relative to the workspace root. Directories above it are made.
+    path: String,
+    /// All of the new content.
+    content: String,
+    /// How `content` is written: `utf-8` (default) for the text itself, `base64` for bytes.
+    #[serde(default, deserialize_with = "unless_empty")]
+    encoding: Option<Encoding>,
+    /// Write only if the file still has this version (from an earlier answer), or `"absent"`: only if nothing is there. Left out, write
+    /// in any case.
+    #[serde(default, deserialize_with = "unless_empty")]
+    if_version: Option<String>,
+    /// Permission bits in octal, such as "755". Left out, an existing file keeps its own.
+    #[serde(default, deserialize_with = "unless_empty")]
+    mode: Option<String>,
+}
+
+impl Tool for WriteFile {
+    type Arguments = Arguments;
+    type Data = Written;
+
+    const NAME: &'static str = "write_file";
+    const SHORT: &'static str = "write";
+    const TITLE: &'static str = "Write a file";
+    const DESCRIPTION: &'static str = "Creates a file or replaces all of its content, atomically. To change a part of a file, use the edit \
+        tool instead. With `if_version`, a file that somebody else changed meanwhile is not overwritten: the answer is a conflict with the \
+        current version.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: false,
+        destructive: true,
+        idempotent: true,
+    };
+
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Written>> {
+        let options = WriteOptions {
+            precondition: precondition(arguments.if_version.as_deref()),
+            mode: mode_bits(arguments.mode.as_deref())?,
+        };
+        let content = content_bytes(arguments.content, arguments.encoding)?;
+        let written = workspace.write(&arguments.path, content, options).await?;
+        let done = if written.created { "created" } else { "replaced" };
+        let text = format!(
+            "{done} {} ({}{})",
+            quote(&written.path),
+            bytes(written.size),
+            version_note(written.version.as_ref())
+        );
+        Ok(Output::new(text, written))
+    }
+}
