@@ -1,1 +1,42 @@
-//! Workspaces for AI agents: files, tools and a way back. Configuration or URL in, workspace out.
+//! Workspaces for AI agents: files, tools and a way back.
+//!
+//! This is the crate that a program embeds. A URL, a directory or a configuration goes in; a [`Toolbox`] comes out: the tools that a
+//! model may call, over the [`Workspace`] they work on. Everything public of the layers below is re-exported here, so one dependency is
+//! enough.
+//!
+//! ```
+//! use garret::Garret;
+//! use serde_json::json;
+//!
+//! # async fn example() -> garret::Result<()> {
+//! let toolbox = Garret::new().open_url("memory:").await?;
+//!
+//! // What a model does: call a tool by name, read the answer.
+//! let answer = toolbox.call("write_file", json!({"path": "notes/a.md", "content": "hello\n"})).await;
+//! assert!(answer.ok);
+//!
+//! // What a program does: use the workspace itself.
+//! let workspace = toolbox.workspace();
+//! let read = workspace.read_bytes("notes/a.md").await?;
+//! assert_eq!(&read.bytes[..], b"hello\n");
+//!
+//! // A failure is an answer that the model can act on.
+//! let answer = toolbox.call("read_file", json!({"path": "../etc/passwd"})).await;
+//! assert!(!answer.ok);
+//! assert_eq!(answer.error.expect("it failed").kind().as_str(), "path_escape");
+//! # Ok(())
+//! # }
+//! # futures::executor::block_on(example()).expect("the example works");
+//! ```
+//!
+//! A storage of one's own is a [`StorageFactory`] handed to [`Garret::register`]; `examples/custom-storage` shows one.
+
+mod anchored;
+mod garret;
+
+pub use garret_core::*;
+pub use garret_storage::{Durability, LocalFactory, LocalOptions, LocalStorage};
+pub use garret_tools::{Annotations, Answer, Definition, ExportFormat, Image, Toolbox};
+pub use garret_workspace::*;
+
+pub use crate::garret::{Garret, UNNAMED};

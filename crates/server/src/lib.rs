@@ -1,1 +1,3 @@
-//! The wire front doors of Garret: the Model Context Protocol.
+//! The wire front doors of Garret. Only this crate knows wire types; what it serves is a [`garret::Toolbox`], and it decides nothing.
+
+pub mod mcp;

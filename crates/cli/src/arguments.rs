@@ -1,0 +1,133 @@
+//! What the command line takes. The texts here are the help that users read.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::commands;
+use crate::output::{Format, Outcome};
+use crate::session::{EventsChoice, Session};
+
+const AFTER_HELP: &str = "\
+Which workspace (-w):
+  1. a storage URL: memory:  local:DIR
+  2. a name from garret.toml, looked for in the current directory and those above it
+  3. a directory
+A name that is also a directory means the workspace of that name; write ./NAME for the directory.
+Paths are inside the workspace: `a/b`, `/a/b` and `/workspace/a/b` are one file.
+
+Exit codes:
+  0  done (a search that finds nothing is done)
+  1  the operation failed; the reason is on standard error, or in `error` with --json
+  2  wrong usage: arguments, JSON, the choice of workspace or its configuration
+
+With --json, every command prints one object: {\"ok\", \"text\", \"data\", \"error\"}.";
+
+/// Workspaces for AI agents: files, tools and a way back.
+#[derive(Debug, Parser)]
+#[command(name = "garret", version, after_help = AFTER_HELP, disable_help_subcommand = true, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The workspace: a directory, a URL (`memory:`, `local:DIR`), or a name from garret.toml [default: the current directory]
+    #[arg(short, long, global = true, value_name = "WORKSPACE")]
+    pub(crate) workspace: Option<String>,
+    /// The configuration file, instead of the garret.toml found in the current directory or above it
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print one JSON object: {"ok", "text", "data", "error"}
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Where events go: none, console or jsonl (to standard error), jsonl:FILE (added to a file)
+    #[arg(long, global = true, value_name = "SINK", default_value = "none", value_parser = EventsChoice::parse)]
+    pub(crate) events: EventsChoice,
+}
+
+impl Global {
+    pub(crate) fn format(&self) -> Format {
+        if self.json { Format::Json } else { Format::Text }
+    }
+}
+
+/// The commands, in the order of the help.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List a directory
+    Ls(commands::ls::Ls),
+    /// Draw a directory as a tree
+    Tree(commands::tree::Tree),
+    /// Print a file, byte for byte
+    Cat(commands::cat::Cat),
+    /// Write a file whole, atomically
+    Write(commands::write::Write),
+    /// Add to the end of a file
+    Append(commands::append::Append),
+    /// Replace exact text in a file
+    Edit(commands::edit::Edit),
+    /// Apply a unified diff to several files, all or nothing
+    Patch(commands::patch::Patch),
+    /// Copy a file or a directory
+    Cp(commands::cp::Cp),
+    /// Move a file or a directory
+    Mv(commands::mv::Mv),
+    /// Remove a file, a link or a directory
+    Rm(commands::rm::Rm),
+    /// Make a directory
+    Mkdir(commands::mkdir::Mkdir),
+    /// Describe an entry, with its version
+    Stat(commands::stat::Stat),
+    /// Find files by pattern
+    Glob(commands::glob::Glob),
+    /// Search the content of files
+    Grep(commands::grep::Grep),
+    /// List the tools that a model may call, or export their schemas
+    Tools(commands::tools::Tools),
+    /// Call a tool as a model would
+    Call(commands::call::Call),
+    /// Serve a workspace to an MCP client on standard input and output
+    Mcp(commands::mcp::Mcp),
+    /// Take a short tour with real operations in a temporary directory
+    Demo(commands::demo::Demo),
+    /// Show what this machine can enforce, and what to do about what it cannot
+    Doctor(commands::doctor::Doctor),
+    /// Look at configuration files
+    Config(commands::config::Config),
+    /// Print completions for a shell
+    Completions(commands::completions::Completions),
+}
+
+impl Command {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        match self {
+            Self::Ls(command) => command.run(session).await,
+            Self::Tree(command) => command.run(session).await,
+            Self::Cat(command) => command.run(session).await,
+            Self::Write(command) => command.run(session).await,
+            Self::Append(command) => command.run(session).await,
+            Self::Edit(command) => command.run(session).await,
+            Self::Patch(command) => command.run(session).await,
+            Self::Cp(command) => command.run(session).await,
+            Self::Mv(command) => command.run(session).await,
+            Self::Rm(command) => command.run(session).await,
+            Self::Mkdir(command) => command.run(session).await,
+            Self::Stat(command) => command.run(session).await,
+            Self::Glob(command) => command.run(session).await,
+            Self::Grep(command) => command.run(session).await,
+            Self::Tools(command) => command.run(session).await,
+            Self::Call(command) => command.run(session).await,
+            Self::Mcp(command) => command.run(session).await,
+            Self::Demo(command) => command.run(session).await,
+            Self::Doctor(command) => command.run(session).await,
+            Self::Config(command) => command.run(session),
+            Self::Completions(command) => command.run(),
+        }
+    }
+}

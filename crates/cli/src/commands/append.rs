@@ -1,0 +1,34 @@
+//! `garret append`
+
+use clap::Args;
+use garret::{AppendOptions, Precondition};
+
+use crate::output::{Outcome, Report};
+use crate::session::Session;
+use crate::{input, render};
+
+#[derive(Debug, Args)]
+pub(crate) struct Append {
+    /// The file
+    path: String,
+    /// What to add, exactly as given [default, or `-`: standard input]
+    #[arg(allow_hyphen_values = true)]
+    content: Option<String>,
+    /// Fail where the file does not exist, instead of making it
+    #[arg(long)]
+    no_create: bool,
+    /// Append only onto this version, or only where nothing is: `absent`
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<String>,
+}
+
+impl Append {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.workspace().await?;
+        let content = input::content(self.content.as_deref())?;
+        let precondition = Precondition::from_argument(self.if_version.as_deref());
+        let options = AppendOptions { precondition, create: !self.no_create };
+        let written = workspace.append(&self.path, content, options).await?;
+        Ok(Report::done(format!("appended to {} ({} bytes now)", render::shown(&written.path), written.size), written))
+    }
+}

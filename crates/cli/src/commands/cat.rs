@@ -1,0 +1,53 @@
+//! `garret cat`
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use garret::{Encoding, FileContent, ReadRequest, Unit, Workspace};
+
+use crate::output::{Format, Outcome, Report};
+use crate::session::Session;
+
+#[derive(Debug, Args)]
+pub(crate) struct Cat {
+    /// The file
+    path: String,
+    /// How many lines to skip
+    #[arg(long, default_value_t = 0, value_name = "LINES")]
+    offset: u64,
+    /// The most lines to print
+    #[arg(long, value_name = "LINES")]
+    limit: Option<u64>,
+    /// Count bytes instead of lines
+    #[arg(long)]
+    bytes: bool,
+}
+
+impl Cat {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.workspace().await?;
+        match session.global().format() {
+            Format::Json => self.as_data(&workspace).await,
+            Format::Text => self.as_bytes(&workspace).await,
+        }
+    }
+
+    fn request(&self, encoding: Option<Encoding>) -> ReadRequest {
+        let unit = if self.bytes { Unit::Bytes } else { Unit::Lines };
+        ReadRequest { unit, offset: self.offset, limit: self.limit, encoding, max_bytes: None }
+    }
+
+    async fn as_data(&self, workspace: &Workspace) -> Outcome {
+        let content = workspace.read(&self.path, self.request(None)).await?;
+        Ok(Report::done(content.content.clone(), content))
+    }
+
+    /// Reads as base64, so that every byte arrives as it is.
+    async fn as_bytes(&self, workspace: &Workspace) -> Outcome {
+        if self.offset == 0 && self.limit.is_none() {
+            return Ok(Report::raw(workspace.read_bytes(&self.path).await?.bytes.to_vec()));
+        }
+        let content: FileContent = workspace.read(&self.path, self.request(Some(Encoding::Base64))).await?;
+        Ok(Report::raw(STANDARD.decode(&content.content).expect("Garret made this base64")))
+    }
+}

@@ -1,0 +1,59 @@
+//! `garret edit`
+
+use clap::Args;
+use garret::Result;
+use serde_json::{Value, json};
+
+use crate::input;
+use crate::output::{Failure, Outcome, Report};
+use crate::session::Session;
+
+#[derive(Debug, Args)]
+pub(crate) struct Edit {
+    /// The file
+    path: String,
+    /// The text to replace, exactly; it must be there once, unless --replace-all or --expect is given
+    #[arg(allow_hyphen_values = true, required_unless_present = "edits")]
+    old: Option<String>,
+    /// The text to put in its place
+    #[arg(allow_hyphen_values = true, required_unless_present = "edits")]
+    new: Option<String>,
+    /// Replace every place
+    #[arg(long)]
+    replace_all: bool,
+    /// Replace every place, of which there must be this many
+    #[arg(long, value_name = "NUMBER")]
+    expect: Option<usize>,
+    /// Several edits at once, as JSON: '[{"old_text": "a", "new_text": "b"}]'; `-` for standard input, @FILE for a file
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["old", "new", "replace_all", "expect"])]
+    edits: Option<String>,
+    /// Edit only this version
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<String>,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Edit {
+    /// Edits by way of the tool, whose arguments already are a list of edits in JSON.
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let arguments = self.arguments().map_err(Failure::usage)?;
+        let toolbox = session.toolbox().await?;
+        Ok(Report::answer(toolbox.call_canonical("edit_file", arguments).await))
+    }
+
+    fn arguments(&self) -> Result<Value> {
+        let mut arguments = json!({"path": self.path, "dry_run": self.dry_run, "if_version": self.if_version});
+        match &self.edits {
+            Some(edits) => arguments["edits"] = input::json(edits)?,
+            None => {
+                arguments["old_text"] = json!(self.old);
+                arguments["new_text"] = json!(self.new);
+                arguments["replace_all"] = json!(self.replace_all || self.expect.is_some());
+                arguments["expected_replacements"] = json!(self.expect);
+            }
+        }
+        Ok(arguments)
+    }
+}

@@ -1,0 +1,62 @@
+//! `garret glob`
+
+use clap::Args;
+use garret::GlobRequest;
+
+use crate::output::{Outcome, Report};
+use crate::render;
+use crate::session::Session;
+
+#[derive(Debug, Args)]
+pub(crate) struct Glob {
+    /// The pattern, on paths below PATH: `*` stays within a name, `**` crosses directories
+    #[arg(allow_hyphen_values = true)]
+    pattern: String,
+    /// The directory to search [default: the root of the workspace]
+    path: Option<String>,
+    /// Find directories too
+    #[arg(short, long)]
+    directories: bool,
+    #[command(flatten)]
+    coverage: Coverage,
+    /// The most paths; what is left can be had with --cursor
+    #[arg(long, value_name = "PATHS")]
+    limit: Option<usize>,
+    /// Where the page before ended
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+/// What a search looks at.
+#[derive(Debug, Args)]
+pub(crate) struct Coverage {
+    /// Leave out names that begin with a dot
+    #[arg(long)]
+    pub(crate) no_hidden: bool,
+    /// Look at what .gitignore and .ignore files leave out, too
+    #[arg(long)]
+    pub(crate) no_ignore: bool,
+    /// Look inside .git, too
+    #[arg(long)]
+    pub(crate) git: bool,
+}
+
+impl Glob {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let request = GlobRequest {
+            pattern: self.pattern.clone(),
+            path: self.path.clone().unwrap_or_default(),
+            limit: self.limit.unwrap_or(usize::MAX),
+            cursor: self.cursor.clone(),
+            hidden: !self.coverage.no_hidden,
+            include_ignored: self.coverage.no_ignore,
+            include_git: self.coverage.git,
+            include_directories: self.directories,
+        };
+        let found = session.workspace().await?.glob(request).await?;
+        let mut lines: Vec<String> = found.paths.iter().map(|path| render::shown(path)).collect();
+        lines.extend(found.next_cursor.as_deref().map(render::more));
+        let note = render::skipped(&found.skipped, found.skipped.len() as u64);
+        Ok(Report::done(lines.join("\n"), found).with_note(note))
+    }
+}

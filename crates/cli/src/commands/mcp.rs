@@ -1,0 +1,44 @@
+//! `garret mcp`
+
+use clap::Args;
+use garret::{Actor, Error, ErrorKind};
+
+use crate::choice;
+use crate::commands::tools::NamingChoice;
+use crate::output::{Failure, Outcome, Report};
+use crate::session::Session;
+
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {
+    /// The workspace, as for -w: a directory, a URL or a name [default: the current directory]
+    path: Option<String>,
+    /// How the tools are named [default: as the workspace is configured, or bare]
+    #[arg(long, value_enum)]
+    naming: Option<NamingChoice>,
+    /// Refuse every change
+    #[arg(long)]
+    read_only: bool,
+}
+
+impl Mcp {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let flag = session.global().workspace.as_deref();
+        let text = choice::one_of(flag, self.path.as_deref()).map_err(Failure::usage)?;
+        let mut chosen = session.chosen(text.as_deref())?;
+        if self.read_only {
+            chosen.make_read_only();
+        }
+        if let Some(naming) = self.naming {
+            chosen.config.tools.naming = naming.into();
+        }
+        // Standard input is the client's: a question to a person would be read by the wrong one.
+        let garret = session.garret().clone().without_approver().actor(Actor { door: "mcp", ..Actor::default() });
+        let toolbox = chosen.open(&garret).await?;
+        garret_server::mcp::serve_stdio(toolbox).await.map_err(closed)?;
+        Ok(Report::silent())
+    }
+}
+
+fn closed(error: garret_server::mcp::ServeError) -> Failure {
+    Error::new(ErrorKind::Unavailable, error.to_string()).hint("start this program from an MCP client, which speaks first").into()
+}

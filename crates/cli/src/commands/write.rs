@@ -1,0 +1,34 @@
+//! `garret write`
+
+use clap::Args;
+use garret::{Precondition, WriteOptions};
+
+use crate::output::{Outcome, Report};
+use crate::session::Session;
+use crate::{input, render};
+
+#[derive(Debug, Args)]
+pub(crate) struct Write {
+    /// The file; directories above it are made
+    path: String,
+    /// The content, exactly as given [default, or `-`: standard input]
+    #[arg(allow_hyphen_values = true)]
+    content: Option<String>,
+    /// Write only onto this version (see `garret stat`), or only where nothing is: `absent`
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<String>,
+    /// Permission bits in octal, such as 755; an existing file keeps its own otherwise
+    #[arg(long, value_name = "BITS", value_parser = render::octal)]
+    mode: Option<u32>,
+}
+
+impl Write {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.workspace().await?;
+        let content = input::content(self.content.as_deref())?;
+        let options = WriteOptions { precondition: Precondition::from_argument(self.if_version.as_deref()), mode: self.mode };
+        let written = workspace.write(&self.path, content, options).await?;
+        let what = if written.created { "created" } else { "wrote" };
+        Ok(Report::done(format!("{what} {} ({} bytes)", render::shown(&written.path), written.size), written))
+    }
+}

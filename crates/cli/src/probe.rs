@@ -1,0 +1,207 @@
+//! What this machine gives a workspace on a directory, found out by trying it there.
+//!
+//! Everything is tried on the real directory, because a kernel that can and a file system that cannot are common. What is written for a
+//! try carries the prefix that the local storage reserves, so that no list shows it and a leftover is swept.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags, flock, fstat, fsync, openat, openat2, renameat_with, statx,
+    symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+use serde::Serialize;
+
+const PREFIX: &str = ".garret-tmp-doctor";
+
+/// How well something works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Status {
+    /// As promised.
+    Works,
+    /// With a restriction that `advice` explains.
+    Limited,
+    /// Not at all.
+    Missing,
+}
+
+/// One thing that was tried.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Check {
+    /// What.
+    pub(crate) name: &'static str,
+    /// How well it works.
+    pub(crate) status: Status,
+    /// What was found.
+    pub(crate) detail: String,
+    /// What to do about it, where it does not work fully.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<&'static str>,
+}
+
+impl Check {
+    fn works(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name, status: Status::Works, detail: detail.into(), advice: None }
+    }
+
+    fn limited(name: &'static str, detail: impl Into<String>, advice: &'static str) -> Self {
+        Self { name, status: Status::Limited, detail: detail.into(), advice: Some(advice) }
+    }
+
+    fn missing(name: &'static str, detail: impl Into<String>, advice: &'static str) -> Self {
+        Self { name, status: Status::Missing, detail: detail.into(), advice: Some(advice) }
+    }
+}
+
+/// Tries everything that a local workspace uses on `directory`.
+pub(crate) fn directory(directory: &Path) -> Result<Vec<Check>, Errno> {
+    let handle = rustix::fs::open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut checks = vec![containment(&handle), locks(&handle), birth_time(&handle)];
+    match Trial::begin(&handle) {
+        Ok(trial) => checks.extend([
+            Check::works("writing", "files can be made in this directory"),
+            trial.durability(),
+            trial.atomic_names(),
+            trial.timestamps(),
+            trial.symlinks(),
+        ]),
+        Err(errno) => checks.push(no_writing(errno)),
+    }
+    Ok(checks)
+}
+
+fn containment(handle: &OwnedFd) -> Check {
+    let advice = "use Linux 5.6 or newer, and a seccomp profile that lets openat2 pass; until then local workspaces do not open";
+    let beneath = |path: &str| openat2(handle, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH);
+    match (beneath("."), beneath("..")) {
+        (Ok(_), Err(Errno::XDEV)) => Check::works("containment", "the kernel keeps every path below the workspace (openat2, RESOLVE_BENEATH)"),
+        (Err(Errno::NOSYS), _) => Check::missing("containment", "the kernel has no openat2", advice),
+        (Err(Errno::PERM), _) => Check::missing("containment", "openat2 is blocked here", advice),
+        _ => Check::missing("containment", "openat2 does not keep paths below the workspace", advice),
+    }
+}
+
+fn locks(handle: &OwnedFd) -> Check {
+    let taken = flock(handle, FlockOperation::NonBlockingLockExclusive);
+    let _ = flock(handle, FlockOperation::Unlock);
+    match taken {
+        Ok(()) => Check::works("locks", "writers in several processes take turns (flock on directories)"),
+        Err(Errno::WOULDBLOCK) => Check::works("locks", "writers take turns; one holds the lock right now"),
+        Err(_) => Check::missing(
+            "locks",
+            "this file system does not lock directories",
+            "let only one process write here: a conditional write cannot be kept apart from another process's",
+        ),
+    }
+}
+
+fn birth_time(handle: &OwnedFd) -> Check {
+    let known = statx(handle, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+    match known {
+        Ok(stat) if stat.stx_mask & StatxFlags::BTIME.bits() != 0 => Check::works("creation times", "the file system keeps them"),
+        _ => Check::limited("creation times", "the file system does not keep them", "nothing to do: `created_at` is null"),
+    }
+}
+
+fn no_writing(errno: Errno) -> Check {
+    let detail = match errno {
+        Errno::ROFS => "the file system is read-only",
+        Errno::ACCESS | Errno::PERM => "the system's permissions refuse it",
+        Errno::NOSPC | Errno::DQUOT => "the disk is full",
+        _ => "files cannot be made here",
+    };
+    Check::limited("writing", detail, "reading works; to write, change the owner or mode of the directory, or choose another")
+}
+
+/// A file of our own in the directory, gone when dropped.
+struct Trial<'a> {
+    directory: &'a OwnedFd,
+    file: OwnedFd,
+}
+
+impl<'a> Trial<'a> {
+    fn begin(directory: &'a OwnedFd) -> Result<Self, Errno> {
+        let _ = unlinkat(directory, PREFIX, AtFlags::empty());
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(directory, PREFIX, flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(Self { directory, file })
+    }
+
+    fn durability(&self) -> Check {
+        let synced = rustix::io::write(&self.file, b"garret").and_then(|_| fsync(&self.file)).and_then(|()| fsync(self.directory));
+        match synced {
+            Ok(()) => Check::works("durability", "files and directories can be synced to disk (durability = \"full\")"),
+            Err(_) => Check::limited(
+                "durability",
+                "the file system does not sync",
+                "open the workspace with durability = \"relaxed\", and keep copies of what must survive a crash",
+            ),
+        }
+    }
+
+    fn atomic_names(&self) -> Check {
+        let other = format!("{PREFIX}-2");
+        let _ = unlinkat(self.directory, &other, AtFlags::empty());
+        let there = renameat_with(self.directory, PREFIX, self.directory, &other, RenameFlags::NOREPLACE);
+        let back = renameat_with(self.directory, &other, self.directory, PREFIX, RenameFlags::empty());
+        match (there, back) {
+            (Ok(()), Ok(())) => Check::works("atomic names", "a file appears whole or not at all, and never over another (renameat2)"),
+            _ => Check::limited(
+                "atomic names",
+                "the file system cannot refuse to replace a file while renaming",
+                "keep programs that do not use Garret from making files here while Garret writes",
+            ),
+        }
+    }
+
+    fn timestamps(&self) -> Check {
+        match fstat(&self.file) {
+            Ok(stat) if stat.st_mtime_nsec != 0 => Check::works("timestamps", "finer than a second"),
+            _ => Check::limited(
+                "timestamps",
+                "whole seconds only",
+                "nothing to do: versions of files younger than that also carry a hash of their content",
+            ),
+        }
+    }
+
+    fn symlinks(&self) -> Check {
+        let name = format!("{PREFIX}-link");
+        let _ = unlinkat(self.directory, &name, AtFlags::empty());
+        let made = symlinkat(PREFIX, self.directory, &name);
+        let _ = unlinkat(self.directory, &name, AtFlags::empty());
+        match made {
+            Ok(()) => Check::works("symlinks", "links work; those that lead outside are refused"),
+            Err(_) => Check::limited("symlinks", "the file system has none", "nothing to do, unless you copy trees that hold links"),
+        }
+    }
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        let _ = unlinkat(self.directory, PREFIX, AtFlags::empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_try_leaves_the_directory_as_it_was() {
+        let temporary = tempfile::tempdir().unwrap();
+        let checks = directory(temporary.path()).unwrap();
+        assert!(checks.len() > 5);
+        assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_does_not_work_fully_comes_with_advice() {
+        let temporary = tempfile::tempdir().unwrap();
+        for check in directory(temporary.path()).unwrap() {
+            assert_eq!(check.status == Status::Works, check.advice.is_none(), "{check:?}");
+        }
+    }
+}

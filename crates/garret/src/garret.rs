@@ -1,0 +1,179 @@
+//! The composition root: where storages, clock, ids, events and approver become a workspace with its tools.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use garret_core::{
+    Actor, Clock, EventSink, FsPolicy, Ids, MemoryFactory, NoEvents, OpenContext, RandomIds, Result, StorageConfig,
+    StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig,
+};
+use garret_storage::LocalFactory;
+use garret_tools::Toolbox;
+use garret_workspace::{Approver, Workspace};
+use serde_json::Map;
+
+use crate::anchored::{AnchoredLocal, not_utf8};
+
+/// The name of a workspace that was given none.
+pub const UNNAMED: &str = "workspace";
+
+/// Opens workspaces. Cheap to clone; a clone can be changed without touching the original.
+#[derive(Debug, Clone)]
+pub struct Garret {
+    storages: StorageRegistry,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    events: Arc<dyn EventSink>,
+    approver: Option<Arc<dyn Approver>>,
+    actor: Actor,
+}
+
+impl Default for Garret {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Garret {
+    /// Knows the storages `memory` and `local`, the system's clock and random ids; events go nowhere, and nobody gives approval.
+    pub fn new() -> Self {
+        let mut storages = StorageRegistry::empty();
+        storages.register(MemoryFactory);
+        storages.register(LocalFactory);
+        Self {
+            storages,
+            clock: Arc::new(SystemClock::default()),
+            ids: Arc::new(RandomIds),
+            events: Arc::new(NoEvents),
+            approver: None,
+            actor: Actor {
+                door: "api",
+                ..Actor::default()
+            },
+        }
+    }
+
+    /// Adds a storage under its kind; one of the same kind is replaced.
+    #[must_use]
+    pub fn register(mut self, factory: impl StorageFactory + 'static) -> Self {
+        self.storages.register(factory);
+        self
+    }
+
+    /// Takes relative directories of `local` from `directory`, as a configuration file means them, instead of from the current
+    /// directory of the process.
+    #[must_use]
+    pub fn relative_to(self, directory: impl AsRef<Path>) -> Self {
+        self.register(AnchoredLocal::new(directory.as_ref()))
+    }
+
+    /// Tells the time.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Makes ids.
+    #[must_use]
+    pub fn ids(mut self, ids: Arc<dyn Ids>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Takes the events of every workspace opened from here on.
+    #[must_use]
+    pub fn events(mut self, events: Arc<dyn EventSink>) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// Answers for the tools that a policy lists under `require_approval`.
+    #[must_use]
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
+        self
+    }
+
+    /// Leaves nobody to ask: what needs approval is refused.
+    #[must_use]
+    pub fn without_approver(mut self) -> Self {
+        self.approver = None;
+        self
+    }
+
+    /// Who operations are attributed to.
+    #[must_use]
+    pub fn actor(mut self, actor: Actor) -> Self {
+        self.actor = actor;
+        self
+    }
+
+    /// The storages it can open.
+    pub fn storages(&self) -> &StorageRegistry {
+        &self.storages
+    }
+
+    /// Opens a workspace on a storage URL, with everything at its default: `memory:`, `local:notes`.
+    pub async fn open_url(&self, url: &str) -> Result<Toolbox> {
+        let config = WorkspaceConfig::on(StorageConfig::Url(url.to_owned()));
+        self.open_config(UNNAMED, &config).await
+    }
+
+    /// Opens a workspace on an existing directory, with everything at its default.
+    pub async fn open_dir(&self, directory: impl AsRef<Path>) -> Result<Toolbox> {
+        self.open_config(UNNAMED, &Self::config_of_dir(directory)?).await
+    }
+
+    /// The configuration by which [`Garret::open_dir`] opens, for a program that wants to change a part of it.
+    pub fn config_of_dir(directory: impl AsRef<Path>) -> Result<WorkspaceConfig> {
+        let directory = directory.as_ref().to_str().ok_or_else(not_utf8)?;
+        Ok(WorkspaceConfig::on(StorageConfig::Table {
+            kind: LocalFactory.kind().to_owned(),
+            options: Map::from_iter([("dir".to_owned(), directory.into())]),
+        }))
+    }
+
+    /// Checks a configuration as far as it can be without opening its storage.
+    pub fn check(&self, config: &WorkspaceConfig) -> Result<()> {
+        self.storages.check(&config.storage)?;
+        garret_core::FsRules::new(config.capabilities.fs.policy().unwrap_or_default()).map(|_| ())
+    }
+
+    /// Opens the workspace `name` as configured. This is the default stack, from the ground up:
+    ///
+    /// 1. the storage, which keeps every path below its root and every write whole;
+    /// 2. the workspace over it: each operation passes log, approval, policy and quota, in that order, so that whatever is refused, and
+    ///    by whom, is logged, and nothing counts against the quota that the policy did not admit;
+    /// 3. the tools over the workspace: one for each operation of each declared capability, and none besides.
+    pub async fn open_config(&self, name: &str, config: &WorkspaceConfig) -> Result<Toolbox> {
+        self.check(config)?;
+        let context = OpenContext {
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+        };
+        let storage = self.storages.open(&config.storage, &context).await?;
+        let declared = config.capabilities.fs.policy();
+        let mut builder = Workspace::builder(storage)
+            .name(name)
+            .policy(declared.clone().unwrap_or_else(nothing))
+            .env(config.env.clone())
+            .clock(self.clock.clone())
+            .ids(self.ids.clone())
+            .events(self.events.clone())
+            .actor(self.actor.clone());
+        if let Some(approver) = &self.approver {
+            builder = builder.approver(approver.clone());
+        }
+        Ok(Toolbox::with_capabilities(builder.open()?, config.tools.clone(), &config.capabilities))
+    }
+}
+
+/// The policy of a workspace that does not declare `fs`: nothing may be seen or changed, whoever holds the workspace.
+fn nothing() -> FsPolicy {
+    FsPolicy {
+        read_only: true,
+        deny_read: vec!["**".into()],
+        ..FsPolicy::default()
+    }
+}

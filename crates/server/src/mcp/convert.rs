@@ -1,0 +1,56 @@
+//! From what Garret says to what MCP says.
+
+use std::sync::Arc;
+
+use garret::{Answer, Definition, Error};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::Value;
+
+/// Where the metadata of a failed call holds its error: `kind`, `message`, `hint`, `path`.
+const ERROR_KEY: &str = "garret/error";
+
+/// A definition as `tools/list` shows it.
+pub(super) fn tool(definition: Definition) -> Tool {
+    let hints = definition.annotations;
+    let annotations = ToolAnnotations::with_title(definition.title)
+        .read_only(hints.read_only)
+        .destructive(hints.destructive)
+        .idempotent(hints.idempotent)
+        .open_world(false);
+    Tool::new(definition.name, definition.description, object(definition.input_schema))
+        .with_title(definition.title)
+        .with_raw_output_schema(object(definition.output_schema))
+        .with_annotations(annotations)
+}
+
+fn object(schema: Value) -> Arc<JsonObject> {
+    match schema {
+        Value::Object(object) => Arc::new(object),
+        other => unreachable!("the schema of a tool is an object, not {other}"),
+    }
+}
+
+/// An answer as `tools/call` returns it: the text, images beside it, and the data. A failure has no data, and clients hold structured
+/// content against the output schema even then; so its error goes where a program finds it and no schema applies: the metadata.
+pub(super) fn result(answer: Answer) -> CallToolResult {
+    let images = answer.images.iter().map(|image| ContentBlock::image(image.base64(), image.mime_type));
+    let content = std::iter::once(ContentBlock::text(answer.text)).chain(images).collect();
+    match answer.error {
+        None => {
+            let mut result = CallToolResult::success(content);
+            result.structured_content = answer.data;
+            result
+        }
+        Some(error) => {
+            let mut result = CallToolResult::error(content);
+            result.meta = Some(error_meta(&error));
+            result
+        }
+    }
+}
+
+fn error_meta(error: &Error) -> MetaObject {
+    let mut meta = MetaObject::new();
+    meta.insert(ERROR_KEY.to_owned(), error.to_json());
+    meta
+}

@@ -1,0 +1,88 @@
+//! A toolbox as an MCP server.
+
+use garret::{Actor, Toolbox};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+
+use super::convert;
+use super::progress::Progress;
+
+/// Serves one toolbox. Lists and calls come from the same toolbox, so what is not listed cannot be called.
+#[derive(Debug, Clone)]
+pub struct Handler {
+    toolbox: Toolbox,
+    /// Made once: schemas do not change while a workspace is open.
+    tools: Vec<Tool>,
+}
+
+impl Handler {
+    /// Serves `toolbox`.
+    pub fn new(toolbox: Toolbox) -> Self {
+        let tools = toolbox.definitions().into_iter().map(convert::tool).collect();
+        Self { toolbox, tools }
+    }
+
+    /// The toolbox, with its operations attributed to this call of this client.
+    fn toolbox_for(&self, context: &RequestContext<RoleServer>) -> Toolbox {
+        let workspace = self.toolbox.workspace();
+        let actor = Actor {
+            agent: context.client_info().map(|client| client.name),
+            tool_call: Some(context.id.to_string()),
+            ..workspace.actor().clone()
+        };
+        self.toolbox.on(workspace.acting_as(actor))
+    }
+
+    fn instructions(&self) -> String {
+        let workspace = self.toolbox.workspace();
+        let limits = if workspace.policy().read_only { " It is read-only." } else { "" };
+        format!(
+            "The tools work on the files of one workspace, `{}`.{limits} Paths are relative to its root; `/a`, `a` and `/workspace/a` are one \
+             file, and nothing outside can be reached. A failed call says why and what to try instead. Reads give a `version`; pass it \
+             as `if_version` when you write, so that nobody else's change is lost. Long results are paged: the last line says how to go on.",
+            garret::path::printable(workspace.name()),
+        )
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("garret", env!("CARGO_PKG_VERSION")).with_title("Garret"))
+            .with_instructions(self.instructions())
+    }
+
+    async fn list_tools(&self, _page: Option<PaginatedRequestParams>, _context: RequestContext<RoleServer>) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.clone()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.tools.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+        if !self.tools.iter().any(|tool| tool.name == request.name) {
+            return Err(unknown(&request.name, &self.tools));
+        }
+        let toolbox = self.toolbox_for(&context);
+        let arguments = request.arguments.map_or(Value::Null, Value::Object);
+        let call = toolbox.call(&request.name, arguments);
+        let answer = tokio::select! {
+            answer = Progress::of(&context, &request.name).during(call) => answer,
+            // Dropping the call ends it where it stands; nobody waits for an answer any more.
+            () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
+        };
+        Ok(convert::result(answer).into())
+    }
+}
+
+fn unknown(name: &str, tools: &[Tool]) -> ErrorData {
+    let near = garret::shape::nearest(name, tools.iter().map(|tool| tool.name.as_ref()));
+    let hint = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+    ErrorData::invalid_params(format!("Unknown tool: {}{hint}", garret::path::printable(name)), None)
+}

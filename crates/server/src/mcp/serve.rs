@@ -1,0 +1,53 @@
+//! Running the server on a pair of streams.
+
+use std::fmt;
+
+use garret::Toolbox;
+use rmcp::ServiceExt;
+use rmcp::service::ServerInitializeError;
+use rmcp::transport::io::stdio_pipes;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Handler;
+
+/// Why serving ended other than by the client's going away.
+#[derive(Debug)]
+pub enum ServeError {
+    /// The client did not begin as the protocol says.
+    NotMcp,
+    /// The streams broke.
+    Broken,
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::NotMcp => "the other side does not speak MCP",
+            Self::Broken => "the connection to the MCP client broke",
+        })
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+/// Serves on standard input and output until the client closes them. Nothing else may write to standard output meanwhile.
+pub async fn serve_stdio(toolbox: Toolbox) -> Result<(), ServeError> {
+    let (reader, writer) = stdio_pipes();
+    serve(toolbox, reader, writer).await
+}
+
+/// Serves one client on a pair of streams until it goes away. Calls that are under way then are given a few seconds to answer.
+pub async fn serve(
+    toolbox: Toolbox,
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), ServeError> {
+    let service = match Handler::new(toolbox).serve((reader, writer)).await {
+        Ok(service) => service,
+        // A client that leaves before it said anything has done nothing wrong.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(ServerInitializeError::TransportError { .. }) => return Err(ServeError::Broken),
+        Err(_) => return Err(ServeError::NotMcp),
+    };
+    service.waiting().await.map(|_| ()).map_err(|_| ServeError::Broken)
+}
