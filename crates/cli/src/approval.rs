@@ -27,8 +27,15 @@ impl Approver for Terminal {
 }
 
 fn question(request: &ApprovalRequest) -> String {
-    let path = request.path.as_deref().map_or_else(String::new, |path| format!(" {}", printable(path)));
-    format!("approve {}{path} in {}? [y]es, [n]o, [a]lways: ", request.operation, printable(&request.workspace))
+    let path = request
+        .path
+        .as_deref()
+        .map_or_else(String::new, |path| format!(" {}", printable(path)));
+    format!(
+        "approve {}{path} in {}? [y]es, [n]o, [a]lways: ",
+        request.operation,
+        printable(&request.workspace)
+    )
 }
 
 fn read_answer(question: &str) -> Approval {
@@ -44,7 +51,9 @@ fn understood(answer: &str) -> Approval {
     match answer.to_ascii_lowercase().as_str() {
         "y" | "yes" => Approval::Allow,
         "a" | "always" => Approval::AllowForSession,
-        _ => Approval::Deny { reason: "the person at the terminal said no".into() },
+        _ => Approval::Deny {
+            reason: "the person at the terminal said no".into(),
+        },
     }
 }
 

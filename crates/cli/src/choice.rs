@@ -26,15 +26,24 @@ pub(crate) fn choose(text: &str, config: Option<&Config>) -> Choice {
 }
 
 fn is_url(text: &str) -> bool {
-    let is_kind = |kind: &str| !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    let is_kind = |kind: &str| {
+        !kind.is_empty()
+            && kind
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
     text.split_once(':').is_some_and(|(kind, _)| is_kind(kind))
 }
 
 /// The error for a choice that is nothing: neither configured nor a directory.
 pub(crate) fn unknown(text: &str, config: Option<&Config>) -> Error {
-    let names: Vec<&str> = config.map(|config| config.workspaces.keys().map(String::as_str).collect()).unwrap_or_default();
+    let names: Vec<&str> = config
+        .map(|config| config.workspaces.keys().map(String::as_str).collect())
+        .unwrap_or_default();
     let shown = garret::path::quote(text);
-    let error = Error::invalid(format!("{shown} is neither a directory, a storage URL, nor a workspace of garret.toml"));
+    let error = Error::invalid(format!(
+        "{shown} is neither a directory, a storage URL, nor a workspace of garret.toml"
+    ));
     match (garret::shape::nearest(text, names.iter().copied()), names.is_empty()) {
         (Some(near), _) => error.hint(format!("did you mean `{near}`?")),
         (None, false) => error.hint(format!("configured are: {}", names.join(", "))),
@@ -75,7 +84,10 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {
         assert_eq!(unknown("note", Some(&config())).hint_text(), "did you mean `notes`?");
-        assert_eq!(unknown("zzzzzzzz", Some(&config())).hint_text(), "configured are: notes");
+        assert_eq!(
+            unknown("zzzzzzzz", Some(&config())).hint_text(),
+            "configured are: notes"
+        );
     }
 
     #[test]

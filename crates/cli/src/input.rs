@@ -1,6 +1,9 @@
 //! Content and JSON from an argument, from standard input or from a file, byte for byte.
 
-#![allow(clippy::disallowed_methods, reason = "the command line reads what its user names: standard input and files beside the workspace")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command line reads what its user names: standard input and files beside the workspace"
+)]
 
 use std::io::Read;
 
@@ -30,20 +33,27 @@ pub(crate) fn json(argument: &str) -> Result<Value> {
         None => content(Some(argument))?,
     };
     serde_json::from_slice(&bytes).map_err(|error| {
-        Error::invalid(format!("this is not JSON: {error}")).hint("pass an object, e.g. '{\"path\": \"a.txt\"}', in single quotes")
+        Error::invalid(format!("this is not JSON: {error}"))
+            .hint("pass an object, e.g. '{\"path\": \"a.txt\"}', in single quotes")
     })
 }
 
 fn standard_input() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut bytes).map_err(|_| Error::invalid("standard input cannot be read"))?;
+    std::io::stdin()
+        .lock()
+        .read_to_end(&mut bytes)
+        .map_err(|_| Error::invalid("standard input cannot be read"))?;
     Ok(bytes)
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> Error {
     let shown = garret::path::quote(name);
     match error.kind() {
-        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no file {shown} beside the workspace")),
+        std::io::ErrorKind::NotFound => Error::new(
+            ErrorKind::NotFound,
+            format!("there is no file {shown} beside the workspace"),
+        ),
         _ => Error::new(ErrorKind::Denied, format!("the file {shown} cannot be read")),
     }
     .hint("name a file that you may read, or `-` for standard input")

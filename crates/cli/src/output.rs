@@ -57,15 +57,26 @@ impl Report {
 
     /// What a tool answered.
     pub(crate) fn answer(answer: Answer) -> Self {
-        let body = if answer.ok { ended(&answer.text).into_bytes() } else { Vec::new() };
+        let body = if answer.ok {
+            ended(&answer.text).into_bytes()
+        } else {
+            Vec::new()
+        };
         let (error, code) = (answer.error.clone(), if answer.ok { 0 } else { FAILED });
         let object = move || answer.to_json();
-        Self { error, code, ..Self::new(body, object) }
+        Self {
+            error,
+            code,
+            ..Self::new(body, object)
+        }
     }
 
     /// Something was looked at and found wanting: printed as a result, with the exit code of a failure.
     pub(crate) fn wanting(text: impl Into<String>, data: impl Serialize + 'static) -> Self {
-        Self { code: FAILED, ..Self::done(text, data) }
+        Self {
+            code: FAILED,
+            ..Self::done(text, data)
+        }
     }
 
     /// Nothing is left to say; standard output was somebody else's.
@@ -75,11 +86,20 @@ impl Report {
 
     /// Adds a remark for a person, which goes to standard error.
     pub(crate) fn with_note(self, note: impl Into<String>) -> Self {
-        Self { note: note.into(), ..self }
+        Self {
+            note: note.into(),
+            ..self
+        }
     }
 
     fn new(body: Vec<u8>, object: impl FnOnce() -> Value + 'static) -> Self {
-        Self { body, object: Box::new(object), note: String::new(), error: None, code: 0 }
+        Self {
+            body,
+            object: Box::new(object),
+            note: String::new(),
+            error: None,
+            code: 0,
+        }
     }
 }
 
@@ -93,7 +113,10 @@ pub(crate) struct Failure {
 impl Failure {
     /// The command line, or what it names, is wrong.
     pub(crate) fn usage(error: Error) -> Self {
-        Self { error, code: WRONG_USAGE }
+        Self {
+            error,
+            code: WRONG_USAGE,
+        }
     }
 
     /// The machine did not give what was needed.
@@ -150,12 +173,21 @@ fn failed(error: &Error) -> Value {
 
 /// An error as a person reads it, without colour.
 pub(crate) fn error_lines(error: &Error) -> String {
-    format!("error: {}: {}\n  hint: {}\n", error.kind(), error.message(), error.hint_text())
+    format!(
+        "error: {}: {}\n  hint: {}\n",
+        error.kind(),
+        error.message(),
+        error.hint_text()
+    )
 }
 
 /// `text` with one newline at its end, or nothing.
 fn ended(text: &str) -> String {
-    if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
+    if text.is_empty() || text.ends_with('\n') {
+        text.to_owned()
+    } else {
+        format!("{text}\n")
+    }
 }
 
 fn plain(data: &impl Serialize) -> Value {

@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags, flock, fstat, fsync, openat, openat2, renameat_with, statx,
-    symlinkat, unlinkat,
+    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags, flock, fstat, fsync, openat, openat2,
+    renameat_with, statx, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use serde::Serialize;
@@ -43,21 +43,40 @@ pub(crate) struct Check {
 
 impl Check {
     fn works(name: &'static str, detail: impl Into<String>) -> Self {
-        Self { name, status: Status::Works, detail: detail.into(), advice: None }
+        Self {
+            name,
+            status: Status::Works,
+            detail: detail.into(),
+            advice: None,
+        }
     }
 
     fn limited(name: &'static str, detail: impl Into<String>, advice: &'static str) -> Self {
-        Self { name, status: Status::Limited, detail: detail.into(), advice: Some(advice) }
+        Self {
+            name,
+            status: Status::Limited,
+            detail: detail.into(),
+            advice: Some(advice),
+        }
     }
 
     fn missing(name: &'static str, detail: impl Into<String>, advice: &'static str) -> Self {
-        Self { name, status: Status::Missing, detail: detail.into(), advice: Some(advice) }
+        Self {
+            name,
+            status: Status::Missing,
+            detail: detail.into(),
+            advice: Some(advice),
+        }
     }
 }
 
 /// Tries everything that a local workspace uses on `directory`.
 pub(crate) fn directory(directory: &Path) -> Result<Vec<Check>, Errno> {
-    let handle = rustix::fs::open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let handle = rustix::fs::open(
+        directory,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let mut checks = vec![containment(&handle), locks(&handle), birth_time(&handle)];
     match Trial::begin(&handle) {
         Ok(trial) => checks.extend([
@@ -73,10 +92,22 @@ pub(crate) fn directory(directory: &Path) -> Result<Vec<Check>, Errno> {
 }
 
 fn containment(handle: &OwnedFd) -> Check {
-    let advice = "use Linux 5.6 or newer, and a seccomp profile that lets openat2 pass; until then local workspaces do not open";
-    let beneath = |path: &str| openat2(handle, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH);
+    let advice =
+        "use Linux 5.6 or newer, and a seccomp profile that lets openat2 pass; until then local workspaces do not open";
+    let beneath = |path: &str| {
+        openat2(
+            handle,
+            path,
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::BENEATH,
+        )
+    };
     match (beneath("."), beneath("..")) {
-        (Ok(_), Err(Errno::XDEV)) => Check::works("containment", "the kernel keeps every path below the workspace (openat2, RESOLVE_BENEATH)"),
+        (Ok(_), Err(Errno::XDEV)) => Check::works(
+            "containment",
+            "the kernel keeps every path below the workspace (openat2, RESOLVE_BENEATH)",
+        ),
         (Err(Errno::NOSYS), _) => Check::missing("containment", "the kernel has no openat2", advice),
         (Err(Errno::PERM), _) => Check::missing("containment", "openat2 is blocked here", advice),
         _ => Check::missing("containment", "openat2 does not keep paths below the workspace", advice),
@@ -87,7 +118,10 @@ fn locks(handle: &OwnedFd) -> Check {
     let taken = flock(handle, FlockOperation::NonBlockingLockExclusive);
     let _ = flock(handle, FlockOperation::Unlock);
     match taken {
-        Ok(()) => Check::works("locks", "writers in several processes take turns (flock on directories)"),
+        Ok(()) => Check::works(
+            "locks",
+            "writers in several processes take turns (flock on directories)",
+        ),
         Err(Errno::WOULDBLOCK) => Check::works("locks", "writers take turns; one holds the lock right now"),
         Err(_) => Check::missing(
             "locks",
@@ -100,8 +134,14 @@ fn locks(handle: &OwnedFd) -> Check {
 fn birth_time(handle: &OwnedFd) -> Check {
     let known = statx(handle, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
     match known {
-        Ok(stat) if stat.stx_mask & StatxFlags::BTIME.bits() != 0 => Check::works("creation times", "the file system keeps them"),
-        _ => Check::limited("creation times", "the file system does not keep them", "nothing to do: `created_at` is null"),
+        Ok(stat) if stat.stx_mask & StatxFlags::BTIME.bits() != 0 => {
+            Check::works("creation times", "the file system keeps them")
+        }
+        _ => Check::limited(
+            "creation times",
+            "the file system does not keep them",
+            "nothing to do: `created_at` is null",
+        ),
     }
 }
 
@@ -112,7 +152,11 @@ fn no_writing(errno: Errno) -> Check {
         Errno::NOSPC | Errno::DQUOT => "the disk is full",
         _ => "files cannot be made here",
     };
-    Check::limited("writing", detail, "reading works; to write, change the owner or mode of the directory, or choose another")
+    Check::limited(
+        "writing",
+        detail,
+        "reading works; to write, change the owner or mode of the directory, or choose another",
+    )
 }
 
 /// A file of our own in the directory, gone when dropped.
@@ -130,9 +174,14 @@ impl<'a> Trial<'a> {
     }
 
     fn durability(&self) -> Check {
-        let synced = rustix::io::write(&self.file, b"garret").and_then(|_| fsync(&self.file)).and_then(|()| fsync(self.directory));
+        let synced = rustix::io::write(&self.file, b"garret")
+            .and_then(|_| fsync(&self.file))
+            .and_then(|()| fsync(self.directory));
         match synced {
-            Ok(()) => Check::works("durability", "files and directories can be synced to disk (durability = \"full\")"),
+            Ok(()) => Check::works(
+                "durability",
+                "files and directories can be synced to disk (durability = \"full\")",
+            ),
             Err(_) => Check::limited(
                 "durability",
                 "the file system does not sync",
@@ -147,7 +196,10 @@ impl<'a> Trial<'a> {
         let there = renameat_with(self.directory, PREFIX, self.directory, &other, RenameFlags::NOREPLACE);
         let back = renameat_with(self.directory, &other, self.directory, PREFIX, RenameFlags::empty());
         match (there, back) {
-            (Ok(()), Ok(())) => Check::works("atomic names", "a file appears whole or not at all, and never over another (renameat2)"),
+            (Ok(()), Ok(())) => Check::works(
+                "atomic names",
+                "a file appears whole or not at all, and never over another (renameat2)",
+            ),
             _ => Check::limited(
                 "atomic names",
                 "the file system cannot refuse to replace a file while renaming",
@@ -174,7 +226,11 @@ impl<'a> Trial<'a> {
         let _ = unlinkat(self.directory, &name, AtFlags::empty());
         match made {
             Ok(()) => Check::works("symlinks", "links work; those that lead outside are refused"),
-            Err(_) => Check::limited("symlinks", "the file system has none", "nothing to do, unless you copy trees that hold links"),
+            Err(_) => Check::limited(
+                "symlinks",
+                "the file system has none",
+                "nothing to do, unless you copy trees that hold links",
+            ),
         }
     }
 }

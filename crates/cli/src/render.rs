@@ -8,7 +8,11 @@ const MAX_NAMED: usize = 10;
 
 /// A path or name, control characters escaped, the root as `/`.
 pub(crate) fn shown(path: &str) -> String {
-    if path.is_empty() { "/".into() } else { printable(path).into_owned() }
+    if path.is_empty() {
+        "/".into()
+    } else {
+        printable(path).into_owned()
+    }
 }
 
 /// The word for a kind.
@@ -49,19 +53,43 @@ fn quoted_for_shell(text: &str) -> String {
 
 /// What was copied or moved.
 pub(crate) fn transfer(did: &str, transferred: &Transferred) -> String {
-    let files = if transferred.files == 1 { String::new() } else { format!(" ({} files)", transferred.files) };
-    format!("{did} {} -> {}{files}", shown(&transferred.src), shown(&transferred.dest))
+    let files = if transferred.files == 1 {
+        String::new()
+    } else {
+        format!(" ({} files)", transferred.files)
+    };
+    format!(
+        "{did} {} -> {}{files}",
+        shown(&transferred.src),
+        shown(&transferred.dest)
+    )
 }
 
 /// Entries, each directory before what is in it, as a drawing.
 pub(crate) fn tree(root: &str, entries: &[ListedEntry]) -> String {
     let top = root.trim_matches('/');
-    let base = if top.is_empty() { 0 } else { depth(&entries.first().map_or(String::new(), |first| first.path.clone())) };
+    let base = if top.is_empty() {
+        0
+    } else {
+        depth(&entries.first().map_or(String::new(), |first| first.path.clone()))
+    };
     let mut text = format!("{}\n", if top.is_empty() { "." } else { top });
     for (index, entry) in entries.iter().enumerate() {
         let level = depth(&entry.path) - base;
-        let bars: String = (0..level).map(|above| if goes_on(&entries[index..], base + above) { "│   " } else { "    " }).collect();
-        let branch = if goes_on(&entries[index..], base + level) { "├── " } else { "└── " };
+        let bars: String = (0..level)
+            .map(|above| {
+                if goes_on(&entries[index..], base + above) {
+                    "│   "
+                } else {
+                    "    "
+                }
+            })
+            .collect();
+        let branch = if goes_on(&entries[index..], base + level) {
+            "├── "
+        } else {
+            "└── "
+        };
         text.push_str(&format!("{bars}{branch}{}\n", name_of(entry, false)));
     }
     text
@@ -73,20 +101,32 @@ fn depth(path: &str) -> usize {
 
 /// Whether after the first of `entries` another one follows at `level` before anything above it.
 fn goes_on(entries: &[ListedEntry], level: usize) -> bool {
-    entries.iter().skip(1).map(|entry| depth(&entry.path)).find(|found| *found <= level) == Some(level)
+    entries
+        .iter()
+        .skip(1)
+        .map(|entry| depth(&entry.path))
+        .find(|found| *found <= level)
+        == Some(level)
 }
 
 /// Matching lines as `rg` prints them into a pipe: `path:line:text`, lines around them `path-line-text`, `--` between what is apart.
 pub(crate) fn matches(matches: &[GrepMatch]) -> String {
-    let has_context = matches.iter().any(|found| !found.before.is_empty() || !found.after.is_empty());
+    let has_context = matches
+        .iter()
+        .any(|found| !found.before.is_empty() || !found.after.is_empty());
     let mut text = String::new();
     let mut last: Option<(&str, u64)> = None;
     for (index, found) in matches.iter().enumerate() {
-        let next = matches.get(index + 1).filter(|next| next.path == found.path).map_or(u64::MAX, |next| next.line_number);
+        let next = matches
+            .get(index + 1)
+            .filter(|next| next.path == found.path)
+            .map_or(u64::MAX, |next| next.line_number);
         for (number, mark, line) in numbered(found).filter(|(number, ..)| *number < next) {
             match last {
                 Some((path, shown)) if path == found.path && number <= shown => continue,
-                Some((path, shown)) if has_context && (path != found.path || number > shown + 1) => text.push_str("--\n"),
+                Some((path, shown)) if has_context && (path != found.path || number > shown + 1) => {
+                    text.push_str("--\n")
+                }
                 _ => {}
             }
             text.push_str(&format!("{}{mark}{number}{mark}{line}\n", shown(&found.path)));
@@ -102,15 +142,23 @@ fn numbered(found: &GrepMatch) -> impl Iterator<Item = (u64, char, &str)> {
     let before = found.before.iter().map(|line| ('-', line.as_str()));
     let own = found.line.split('\n').map(|line| (':', line));
     let after = found.after.iter().map(|line| ('-', line.as_str()));
-    (first..).zip(before.chain(own).chain(after)).map(|(number, (mark, line))| (number, mark, line))
+    (first..)
+        .zip(before.chain(own).chain(after))
+        .map(|(number, (mark, line))| (number, mark, line))
 }
 
 /// What a search left out, for standard error; nothing where it left out nothing.
 pub(crate) fn skipped(skipped: &[Skipped], count: u64) -> String {
-    let named = skipped.iter().take(MAX_NAMED).map(|file| format!("skipped: {} ({})\n", shown(&file.path), file.reason));
+    let named = skipped
+        .iter()
+        .take(MAX_NAMED)
+        .map(|file| format!("skipped: {} ({})\n", shown(&file.path), file.reason));
     let mut text: String = named.collect();
     if count > MAX_NAMED as u64 {
-        text.push_str(&format!("skipped: {} more (--json names them)\n", count - MAX_NAMED as u64));
+        text.push_str(&format!(
+            "skipped: {} more (--json names them)\n",
+            count - MAX_NAMED as u64
+        ));
     }
     text
 }
@@ -129,7 +177,14 @@ mod tests {
 
     fn entry(path: &str, r#type: EntryKind) -> ListedEntry {
         let name = path.rsplit('/').next().unwrap().to_owned();
-        ListedEntry { name, path: path.into(), r#type, size: 0, modified_at: None, escaped: false }
+        ListedEntry {
+            name,
+            path: path.into(),
+            r#type,
+            size: 0,
+            modified_at: None,
+            escaped: false,
+        }
     }
 
     #[test]
@@ -154,17 +209,31 @@ mod tests {
     fn found(path: &str, line_number: u64, line: &str, before: &[&str], after: &[&str]) -> GrepMatch {
         let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
         let (before, after) = (owned(before), owned(after));
-        GrepMatch { path: path.into(), line_number, line: line.into(), before, after, lossy: false }
+        GrepMatch {
+            path: path.into(),
+            line_number,
+            line: line.into(),
+            before,
+            after,
+            lossy: false,
+        }
     }
 
     #[test]
     fn matches_print_as_rg_prints_them() {
-        assert_eq!(matches(&[found("a", 1, "x", &[], &[]), found("b", 7, "x", &[], &[])]), "a:1:x\nb:7:x\n");
+        assert_eq!(
+            matches(&[found("a", 1, "x", &[], &[]), found("b", 7, "x", &[], &[])]),
+            "a:1:x\nb:7:x\n"
+        );
     }
 
     #[test]
     fn context_is_not_repeated_and_gaps_are_marked() {
-        let all = [found("a", 2, "x", &["1"], &["3"]), found("a", 3, "3", &["x"], &["4"]), found("a", 9, "x", &["8"], &[])];
+        let all = [
+            found("a", 2, "x", &["1"], &["3"]),
+            found("a", 3, "3", &["x"], &["4"]),
+            found("a", 9, "x", &["8"], &[]),
+        ];
         assert_eq!(matches(&all), "a-1-1\na:2:x\na:3:3\na-4-4\n--\na-8-8\na:9:x\n");
     }
 

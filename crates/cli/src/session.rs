@@ -1,13 +1,16 @@
 //! From the global options to an open workspace.
 
-#![allow(clippy::disallowed_methods, reason = "the command line opens the events file and looks for the directory it was given")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command line opens the events file and looks for the directory it was given"
+)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use garret::{
-    Actor, Declared, Error, ErrorKind, EventFormat, EventSink, FsPolicy, Garret, NoEvents, Result, StorageConfig, Toolbox, Workspace,
-    WorkspaceConfig, WrittenEvents,
+    Actor, Declared, Error, ErrorKind, EventFormat, EventSink, FsPolicy, Garret, NoEvents, Result, StorageConfig,
+    Toolbox, Workspace, WorkspaceConfig, WrittenEvents,
 };
 
 use crate::arguments::Global;
@@ -50,9 +53,14 @@ impl EventsChoice {
 }
 
 fn open_log(file: &Path) -> Result<std::fs::File> {
-    std::fs::OpenOptions::new().create(true).append(true).open(file).map_err(|_| {
-        Error::invalid("the events file cannot be opened").hint("name a file in a directory that exists and that you may write")
-    })
+    std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(file)
+        .map_err(|_| {
+            Error::invalid("the events file cannot be opened")
+                .hint("name a file in a directory that exists and that you may write")
+        })
 }
 
 /// What is open while one command runs.
@@ -65,7 +73,10 @@ impl Session {
     /// Puts together what every workspace of this run shares.
     pub(crate) fn new(global: Global) -> Result<Self, Failure> {
         let events = global.events.sink().map_err(Failure::usage)?;
-        let garret = Garret::new().events(events).actor(Actor { door: "cli", ..Actor::default() });
+        let garret = Garret::new().events(events).actor(Actor {
+            door: "cli",
+            ..Actor::default()
+        });
         let garret = match approval::terminal() {
             Some(approver) => garret.approver(approver),
             None => garret,
@@ -92,16 +103,20 @@ impl Session {
     pub(crate) async fn workspace(&self) -> Result<Workspace, Failure> {
         let chosen = self.chosen(self.global.workspace.as_deref())?;
         if chosen.config.capabilities.fs.policy().is_none() {
-            return Err(Error::new(ErrorKind::Denied, "this workspace does not declare the capability `fs`")
-                .hint("set `fs = true` under its capabilities")
-                .into());
+            return Err(
+                Error::new(ErrorKind::Denied, "this workspace does not declare the capability `fs`")
+                    .hint("set `fs = true` under its capabilities")
+                    .into(),
+            );
         }
         Ok(chosen.open(&self.garret).await?.workspace().clone())
     }
 
     /// Finds what `text` names, or the current directory, without opening it.
     pub(crate) fn chosen(&self, text: Option<&str>) -> Result<Chosen, Failure> {
-        let Some(text) = text else { return Chosen::directory(".") };
+        let Some(text) = text else {
+            return Chosen::directory(".");
+        };
         let file = config_file::load(self.global.config.as_deref()).map_err(Failure::usage)?;
         let config = file.as_ref().map(|file| &file.config);
         match (choice::choose(text, config), &file) {
@@ -126,7 +141,11 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     fn unnamed(config: WorkspaceConfig) -> Self {
-        Self { name: garret::UNNAMED.to_owned(), config, base: None }
+        Self {
+            name: garret::UNNAMED.to_owned(),
+            config,
+            base: None,
+        }
     }
 
     fn directory(path: &str) -> Result<Self, Failure> {
@@ -146,7 +165,10 @@ impl Chosen {
     /// Refuses every mutation from here on.
     pub(crate) fn make_read_only(&mut self) {
         if let Some(policy) = self.config.capabilities.fs.policy() {
-            self.config.capabilities.fs = Declared::Options(FsPolicy { read_only: true, ..policy });
+            self.config.capabilities.fs = Declared::Options(FsPolicy {
+                read_only: true,
+                ..policy
+            });
         }
     }
 
@@ -174,7 +196,10 @@ mod tests {
 
     #[test]
     fn a_sink_is_named_with_its_file() {
-        assert_eq!(EventsChoice::parse("jsonl:a:b"), Ok(EventsChoice::JsonLines(Some("a:b".into()))));
+        assert_eq!(
+            EventsChoice::parse("jsonl:a:b"),
+            Ok(EventsChoice::JsonLines(Some("a:b".into())))
+        );
         assert_eq!(EventsChoice::parse("console"), Ok(EventsChoice::Console));
         assert!(EventsChoice::parse("jsonl:").is_err());
         assert!(EventsChoice::parse("json").is_err());

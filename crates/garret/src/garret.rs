@@ -165,7 +165,11 @@ impl Garret {
         if let Some(approver) = &self.approver {
             builder = builder.approver(approver.clone());
         }
-        Ok(Toolbox::with_capabilities(builder.open()?, config.tools.clone(), &config.capabilities))
+        Ok(Toolbox::with_capabilities(
+            builder.open()?,
+            config.tools.clone(),
+            &config.capabilities,
+        ))
     }
 }
 

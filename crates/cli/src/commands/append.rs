@@ -27,8 +27,18 @@ impl Append {
         let workspace = session.workspace().await?;
         let content = input::content(self.content.as_deref())?;
         let precondition = Precondition::from_argument(self.if_version.as_deref());
-        let options = AppendOptions { precondition, create: !self.no_create };
+        let options = AppendOptions {
+            precondition,
+            create: !self.no_create,
+        };
         let written = workspace.append(&self.path, content, options).await?;
-        Ok(Report::done(format!("appended to {} ({} bytes now)", render::shown(&written.path), written.size), written))
+        Ok(Report::done(
+            format!(
+                "appended to {} ({} bytes now)",
+                render::shown(&written.path),
+                written.size
+            ),
+            written,
+        ))
     }
 }

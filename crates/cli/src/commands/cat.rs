@@ -34,7 +34,13 @@ impl Cat {
 
     fn request(&self, encoding: Option<Encoding>) -> ReadRequest {
         let unit = if self.bytes { Unit::Bytes } else { Unit::Lines };
-        ReadRequest { unit, offset: self.offset, limit: self.limit, encoding, max_bytes: None }
+        ReadRequest {
+            unit,
+            offset: self.offset,
+            limit: self.limit,
+            encoding,
+            ..ReadRequest::default()
+        }
     }
 
     async fn as_data(&self, workspace: &Workspace) -> Outcome {
@@ -48,6 +54,8 @@ impl Cat {
             return Ok(Report::raw(workspace.read_bytes(&self.path).await?.bytes.to_vec()));
         }
         let content: FileContent = workspace.read(&self.path, self.request(Some(Encoding::Base64))).await?;
-        Ok(Report::raw(STANDARD.decode(&content.content).expect("Garret made this base64")))
+        Ok(Report::raw(
+            STANDARD.decode(&content.content).expect("Garret made this base64"),
+        ))
     }
 }

@@ -48,16 +48,24 @@ fn check(session: &Session, name: &str, config: &WorkspaceConfig) -> Result<()> 
 }
 
 fn report(path: &Path, file: &ConfigFile) -> Report {
-    let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name = path
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let names: Vec<&String> = file.config.workspaces.keys().collect();
     let text = match names.len() {
         0 => format!("{name} is right, and names no workspace"),
-        _ => format!("{name} is right: {}", names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")),
+        _ => format!(
+            "{name} is right: {}",
+            names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
+        ),
     };
     Report::done(text, json!({"file": name, "workspaces": names}))
 }
 
 fn none_found() -> Error {
-    Error::new(ErrorKind::NotFound, "there is no garret.toml in this directory or above it")
-        .hint("name the file: `garret config check FILE`")
+    Error::new(
+        ErrorKind::NotFound,
+        "there is no garret.toml in this directory or above it",
+    )
+    .hint("name the file: `garret config check FILE`")
 }

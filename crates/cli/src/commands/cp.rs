@@ -20,7 +20,9 @@ pub(crate) struct Cp {
 
 impl Cp {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let options = TransferOptions { overwrite: self.overwrite };
+        let options = TransferOptions {
+            overwrite: self.overwrite,
+        };
         let transferred = session.workspace().await?.copy(&self.src, &self.dest, options).await?;
         Ok(Report::done(render::transfer("copied", &transferred), transferred))
     }

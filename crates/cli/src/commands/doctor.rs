@@ -17,21 +17,36 @@ impl Doctor {
         let chosen = session.chosen(session.global().workspace.as_deref())?;
         let Some(directory) = chosen.local_directory() else {
             let kind = chosen.open(session.garret()).await?.workspace().storage_info().kind;
-            return Ok(report(format!("storage {kind}: needs nothing of this machine\n"), Vec::new()));
+            return Ok(report(
+                format!("storage {kind}: needs nothing of this machine\n"),
+                Vec::new(),
+            ));
         };
         let checks = probe::directory(&directory).map_err(|_| {
-            Error::new(ErrorKind::NotFound, "the directory of the workspace cannot be opened").hint("make it, or choose another with -w")
+            Error::new(ErrorKind::NotFound, "the directory of the workspace cannot be opened")
+                .hint("make it, or choose another with -w")
         })?;
-        Ok(report("storage local: tried on the workspace's own directory\n".into(), checks))
+        Ok(report(
+            "storage local: tried on the workspace's own directory\n".into(),
+            checks,
+        ))
     }
 }
 
 fn report(mut text: String, checks: Vec<Check>) -> Report {
     checks.iter().for_each(|check| text.push_str(&lines(check)));
     let is_wanting = checks.iter().any(|check| check.status == Status::Missing);
-    text.push_str(if is_wanting { "something that Garret needs is missing\n" } else { "Garret can keep its promises here\n" });
+    text.push_str(if is_wanting {
+        "something that Garret needs is missing\n"
+    } else {
+        "Garret can keep its promises here\n"
+    });
     let data = json!({"checks": checks});
-    if is_wanting { Report::wanting(text, data) } else { Report::done(text, data) }
+    if is_wanting {
+        Report::wanting(text, data)
+    } else {
+        Report::done(text, data)
+    }
 }
 
 fn lines(check: &Check) -> String {
@@ -40,6 +55,8 @@ fn lines(check: &Check) -> String {
         Status::Limited => "limited",
         Status::Missing => "MISSING",
     };
-    let advice = check.advice.map_or_else(String::new, |advice| format!("{:27}do: {advice}\n", ""));
+    let advice = check
+        .advice
+        .map_or_else(String::new, |advice| format!("{:27}do: {advice}\n", ""));
     format!("  {status:8} {:15} {}\n{advice}", check.name, check.detail)
 }

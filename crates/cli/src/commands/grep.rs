@@ -70,7 +70,11 @@ impl Grep {
     }
 
     fn request(&self) -> GrepRequest {
-        let (exclude, include) = self.glob.iter().cloned().partition(|glob: &String| glob.starts_with('!'));
+        let (exclude, include) = self
+            .glob
+            .iter()
+            .cloned()
+            .partition(|glob: &String| glob.starts_with('!'));
         GrepRequest {
             pattern: self.pattern.clone(),
             path: self.path.clone().unwrap_or_default(),
@@ -104,20 +108,31 @@ impl Grep {
 
     /// What is said where results were left out at the end.
     fn rest(&self, found: &GrepFound) -> String {
-        let Some(limit) = self.limit.filter(|_| found.truncated) else { return String::new() };
-        format!("more results: repeat with --offset {}\n", self.offset.saturating_add(limit))
+        let Some(limit) = self.limit.filter(|_| found.truncated) else {
+            return String::new();
+        };
+        format!(
+            "more results: repeat with --offset {}\n",
+            self.offset.saturating_add(limit)
+        )
     }
 }
 
 fn unmarked(globs: Vec<String>) -> Vec<String> {
-    globs.into_iter().map(|glob| glob.trim_start_matches('!').to_owned()).collect()
+    globs
+        .into_iter()
+        .map(|glob| glob.trim_start_matches('!').to_owned())
+        .collect()
 }
 
 /// The results as `rg` prints them into a pipe.
 fn lines(found: &GrepFound) -> String {
     match (&found.files, &found.counts) {
         (Some(files), _) => files.iter().map(|path| render::shown(path) + "\n").collect(),
-        (_, Some(counts)) => counts.iter().map(|file| format!("{}:{}\n", render::shown(&file.path), file.count)).collect(),
+        (_, Some(counts)) => counts
+            .iter()
+            .map(|file| format!("{}:{}\n", render::shown(&file.path), file.count))
+            .collect(),
         _ => render::matches(&found.matches),
     }
 }

@@ -27,7 +27,11 @@ pub(crate) struct Ls {
 
 impl Ls {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let request = ListRequest { depth: self.depth, limit: self.limit.unwrap_or(usize::MAX), cursor: self.cursor.clone() };
+        let request = ListRequest {
+            depth: self.depth,
+            limit: self.limit.unwrap_or(usize::MAX),
+            cursor: self.cursor.clone(),
+        };
         let path = self.path.as_deref().unwrap_or("");
         let listed = session.workspace().await?.list(path, request).await?;
         let mut lines: Vec<String> = listed.entries.iter().map(|entry| self.line(entry)).collect();
@@ -37,6 +41,10 @@ impl Ls {
 
     fn line(&self, entry: &ListedEntry) -> String {
         let name = render::name_of(entry, self.depth > 1);
-        if self.long { format!("{} {name}", render::details(entry)) } else { name }
+        if self.long {
+            format!("{} {name}", render::details(entry))
+        } else {
+            name
+        }
     }
 }

@@ -32,7 +32,10 @@ impl Mcp {
             chosen.config.tools.naming = naming.into();
         }
         // Standard input is the client's: a question to a person would be read by the wrong one.
-        let garret = session.garret().clone().without_approver().actor(Actor { door: "mcp", ..Actor::default() });
+        let garret = session.garret().clone().without_approver().actor(Actor {
+            door: "mcp",
+            ..Actor::default()
+        });
         let toolbox = chosen.open(&garret).await?;
         garret_server::mcp::serve_stdio(toolbox).await.map_err(closed)?;
         Ok(Report::silent())
@@ -40,5 +43,7 @@ impl Mcp {
 }
 
 fn closed(error: garret_server::mcp::ServeError) -> Failure {
-    Error::new(ErrorKind::Unavailable, error.to_string()).hint("start this program from an MCP client, which speaks first").into()
+    Error::new(ErrorKind::Unavailable, error.to_string())
+        .hint("start this program from an MCP client, which speaks first")
+        .into()
 }

@@ -20,8 +20,14 @@ pub(crate) struct Mv {
 
 impl Mv {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let options = TransferOptions { overwrite: self.overwrite };
-        let transferred = session.workspace().await?.rename(&self.src, &self.dest, options).await?;
+        let options = TransferOptions {
+            overwrite: self.overwrite,
+        };
+        let transferred = session
+            .workspace()
+            .await?
+            .rename(&self.src, &self.dest, options)
+            .await?;
         Ok(Report::done(render::transfer("moved", &transferred), transferred))
     }
 }

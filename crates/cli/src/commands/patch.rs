@@ -21,18 +21,33 @@ impl Patch {
         let workspace = session.workspace().await?;
         let diff = input::file(self.file.as_deref()).map_err(Failure::usage)?;
         let diff = String::from_utf8(diff).map_err(|_| Error::invalid("the patch is not UTF-8 text"))?;
-        let patched = workspace.apply_patch(&diff, PatchOptions { dry_run: self.dry_run }).await?;
+        let patched = workspace
+            .apply_patch(&diff, PatchOptions { dry_run: self.dry_run })
+            .await?;
         Ok(Report::done(summary(&patched), patched))
     }
 }
 
 fn summary(patched: &Patched) -> String {
     let would = if patched.dry_run { "would " } else { "" };
-    let lines: Vec<_> = patched.files.iter().map(|file| format!("{would}{}", line(file))).collect();
+    let lines: Vec<_> = patched
+        .files
+        .iter()
+        .map(|file| format!("{would}{}", line(file)))
+        .collect();
     lines.join("\n")
 }
 
 fn line(file: &PatchedFile) -> String {
-    let from = file.old_path.as_deref().map_or_else(String::new, |old| format!("{} -> ", render::shown(old)));
-    format!("{} {from}{} (+{} -{})", file.action, render::shown(&file.path), file.added, file.removed)
+    let from = file
+        .old_path
+        .as_deref()
+        .map_or_else(String::new, |old| format!("{} -> ", render::shown(old)));
+    format!(
+        "{} {from}{} (+{} -{})",
+        file.action,
+        render::shown(&file.path),
+        file.added,
+        file.removed
+    )
 }

@@ -22,8 +22,14 @@ pub(crate) struct Rm {
 impl Rm {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let precondition = Precondition::from_argument(self.if_version.as_deref());
-        let options = RemoveOptions { recursive: self.recursive, precondition };
+        let options = RemoveOptions {
+            recursive: self.recursive,
+            precondition,
+        };
         let removed = session.workspace().await?.remove(&self.path, options).await?;
-        Ok(Report::done(format!("removed {}", render::shown(&removed.path)), removed))
+        Ok(Report::done(
+            format!("removed {}", render::shown(&removed.path)),
+            removed,
+        ))
     }
 }

@@ -31,6 +31,8 @@ fn lines(stat: &FileStat) -> String {
         ("modified", stat.modified_at.clone()),
         ("version", stat.version.as_ref().map(ToString::to_string)),
     ];
-    let known = fields.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name:9}{value}")));
+    let known = fields
+        .into_iter()
+        .filter_map(|(name, value)| value.map(|value| format!("{name:9}{value}")));
     known.collect::<Vec<_>>().join("\n")
 }

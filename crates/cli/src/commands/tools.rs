@@ -81,9 +81,20 @@ impl From<Format> for ExportFormat {
 
 fn listing(toolbox: &Toolbox) -> Report {
     let definitions = toolbox.definitions();
-    let width = definitions.iter().map(|definition| definition.name.len()).max().unwrap_or(0);
-    let lines: Vec<_> = definitions.iter().map(|definition| format!("{:width$}  {}", definition.name, definition.title)).collect();
-    let text = if lines.is_empty() { "this workspace declares no capability, so it has no tools".into() } else { lines.join("\n") };
+    let width = definitions
+        .iter()
+        .map(|definition| definition.name.len())
+        .max()
+        .unwrap_or(0);
+    let lines: Vec<_> = definitions
+        .iter()
+        .map(|definition| format!("{:width$}  {}", definition.name, definition.title))
+        .collect();
+    let text = if lines.is_empty() {
+        "this workspace declares no capability, so it has no tools".into()
+    } else {
+        lines.join("\n")
+    };
     let tools: Vec<_> = definitions.iter().map(entry).collect();
     Report::done(text, json!({"tools": tools}))
 }

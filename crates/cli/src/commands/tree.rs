@@ -24,7 +24,11 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let request = ListRequest { depth: self.depth, limit: self.limit, cursor: self.cursor.clone() };
+        let request = ListRequest {
+            depth: self.depth,
+            limit: self.limit,
+            cursor: self.cursor.clone(),
+        };
         let path = self.path.as_deref().unwrap_or("");
         let listed = session.workspace().await?.list(path, request).await?;
         let mut text = render::tree(path, &listed.entries);

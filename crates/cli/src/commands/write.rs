@@ -26,9 +26,15 @@ impl Write {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.workspace().await?;
         let content = input::content(self.content.as_deref())?;
-        let options = WriteOptions { precondition: Precondition::from_argument(self.if_version.as_deref()), mode: self.mode };
+        let options = WriteOptions {
+            precondition: Precondition::from_argument(self.if_version.as_deref()),
+            mode: self.mode,
+        };
         let written = workspace.write(&self.path, content, options).await?;
         let what = if written.created { "created" } else { "wrote" };
-        Ok(Report::done(format!("{what} {} ({} bytes)", render::shown(&written.path), written.size), written))
+        Ok(Report::done(
+            format!("{what} {} ({} bytes)", render::shown(&written.path), written.size),
+            written,
+        ))
     }
 }

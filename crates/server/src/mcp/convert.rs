@@ -33,7 +33,10 @@ fn object(schema: Value) -> Arc<JsonObject> {
 /// An answer as `tools/call` returns it: the text, images beside it, and the data. A failure has no data, and clients hold structured
 /// content against the output schema even then; so its error goes where a program finds it and no schema applies: the metadata.
 pub(super) fn result(answer: Answer) -> CallToolResult {
-    let images = answer.images.iter().map(|image| ContentBlock::image(image.base64(), image.mime_type));
+    let images = answer
+        .images
+        .iter()
+        .map(|image| ContentBlock::image(image.base64(), image.mime_type));
     let content = std::iter::once(ContentBlock::text(answer.text)).chain(images).collect();
     match answer.error {
         None => {

@@ -2,8 +2,8 @@
 
 use garret::{Actor, Toolbox};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    Tool,
+    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -40,7 +40,11 @@ impl Handler {
 
     fn instructions(&self) -> String {
         let workspace = self.toolbox.workspace();
-        let limits = if workspace.policy().read_only { " It is read-only." } else { "" };
+        let limits = if workspace.policy().read_only {
+            " It is read-only."
+        } else {
+            ""
+        };
         format!(
             "The tools work on the files of one workspace, `{}`.{limits} Paths are relative to its root; `/a`, `a` and `/workspace/a` are one \
              file, and nothing outside can be reached. A failed call says why and what to try instead. Reads give a `version`; pass it \
@@ -57,7 +61,11 @@ impl ServerHandler for Handler {
             .with_instructions(self.instructions())
     }
 
-    async fn list_tools(&self, _page: Option<PaginatedRequestParams>, _context: RequestContext<RoleServer>) -> Result<ListToolsResult, ErrorData> {
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
         Ok(ListToolsResult::with_all_items(self.tools.clone()))
     }
 
@@ -65,7 +73,11 @@ impl ServerHandler for Handler {
         self.tools.iter().find(|tool| tool.name == name).cloned()
     }
 
-    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
         if !self.tools.iter().any(|tool| tool.name == request.name) {
             return Err(unknown(&request.name, &self.tools));
         }

@@ -22,7 +22,10 @@ pub(super) struct Progress<'a> {
 impl<'a> Progress<'a> {
     /// Reads from the request whether progress is wanted.
     pub(super) fn of(context: &RequestContext<RoleServer>, tool: &'a str) -> Self {
-        let asked = context.meta.get_progress_token().map(|token| (token, context.peer.clone()));
+        let asked = context
+            .meta
+            .get_progress_token()
+            .map(|token| (token, context.peer.clone()));
         Self { asked, tool, steps: 0 }
     }
 
@@ -49,7 +52,8 @@ impl<'a> Progress<'a> {
 
     async fn tell(&mut self, state: String) {
         if let Some((token, peer)) = &self.asked {
-            let step = ProgressNotificationParam::new(token.clone(), f64::from(self.steps)).with_message(format!("{}: {state}", self.tool));
+            let step = ProgressNotificationParam::new(token.clone(), f64::from(self.steps))
+                .with_message(format!("{}: {state}", self.tool));
             self.steps += 1;
             // A client that went away ends the call by itself; there is nobody to tell.
             let _ = peer.notify_progress(step).await;

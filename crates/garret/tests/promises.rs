@@ -1,0 +1,764 @@
+//! The promises of SEMANTICS.md, each with a test of its number, on every storage it speaks of.
+//!
+//! These tests go through the tools, as a model does. Finer ones stand beside the code they test.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test prepares and inspects the directory behind Garret's back"
+)]
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use garret::{
+    Declared, FsPolicy, Garret, MemoryEvents, Outcome, ScopeOptions, StorageConfig, Toolbox, WorkspaceConfig,
+};
+use serde_json::{Value, json};
+
+/// A workspace under test, on one storage.
+struct Room {
+    kind: &'static str,
+    toolbox: Toolbox,
+    events: Arc<MemoryEvents>,
+    directory: Option<tempfile::TempDir>,
+}
+
+impl Room {
+    async fn open(kind: &'static str, policy: FsPolicy) -> Self {
+        let directory = (kind == "local").then(|| tempfile::tempdir().unwrap());
+        let url = match &directory {
+            Some(directory) => format!("local:{}", directory.path().display()),
+            None => "memory:".to_owned(),
+        };
+        let events = Arc::new(MemoryEvents::default());
+        let mut config = WorkspaceConfig::on(StorageConfig::Url(url));
+        config.capabilities.fs = Declared::Options(policy);
+        let toolbox = Garret::new()
+            .events(events.clone())
+            .open_config("room", &config)
+            .await
+            .unwrap();
+        Self {
+            kind,
+            toolbox,
+            events,
+            directory,
+        }
+    }
+
+    /// Calls a tool that must succeed; its data comes back.
+    async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let answer = self.toolbox.call(tool, arguments.clone()).await;
+        assert!(answer.ok, "{tool} {arguments} on {}: {}", self.kind, answer.text);
+        answer.data.unwrap()
+    }
+
+    /// Calls a tool that must fail; the kind of its error comes back.
+    async fn refused(&self, tool: &str, arguments: Value) -> String {
+        let answer = self.toolbox.call(tool, arguments.clone()).await;
+        assert!(!answer.ok, "{tool} {arguments} on {} should fail", self.kind);
+        answer.error.unwrap().kind().to_string()
+    }
+
+    async fn write(&self, path: &str, content: &str) -> Value {
+        self.call("write_file", json!({"path": path, "content": content})).await
+    }
+
+    async fn read(&self, path: &str) -> String {
+        self.call("read_file", json!({"path": path})).await["content"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    async fn bytes(&self, path: &str) -> Vec<u8> {
+        self.toolbox.workspace().read_bytes(path).await.unwrap().bytes.to_vec()
+    }
+
+    /// Puts a link where tools cannot: behind the workspace.
+    async fn link(&self, path: &str, target: &str) {
+        if let Some(directory) = &self.directory {
+            std::os::unix::fs::symlink(target, directory.path().join(path)).unwrap();
+        }
+    }
+
+    fn host_path(&self) -> Option<PathBuf> {
+        self.directory.as_ref().map(|directory| directory.path().to_owned())
+    }
+}
+
+async fn rooms(policy: FsPolicy) -> [Room; 2] {
+    [
+        Room::open("memory", policy.clone()).await,
+        Room::open("local", policy).await,
+    ]
+}
+
+async fn open_rooms() -> [Room; 2] {
+    rooms(FsPolicy::default()).await
+}
+
+fn denying(patterns: &[&str]) -> FsPolicy {
+    FsPolicy {
+        deny_read: patterns.iter().map(|pattern| (*pattern).to_owned()).collect(),
+        ..FsPolicy::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn promise_01_writes_are_atomic() {
+    for room in open_rooms().await {
+        let contents = ["a".repeat(100_000), "b".repeat(70_000)];
+        room.write("f", &contents[0]).await;
+        let done = Arc::new(AtomicBool::new(false));
+        let (workspace, stop) = (room.toolbox.workspace().clone(), done.clone());
+        let reader = tokio::spawn(async move {
+            let mut seen = BTreeSet::new();
+            while !stop.load(Ordering::SeqCst) {
+                let bytes = workspace.read_bytes("f").await.unwrap().bytes;
+                seen.insert((bytes.len(), bytes.iter().copied().collect::<BTreeSet<u8>>()));
+                tokio::task::yield_now().await;
+            }
+            seen
+        });
+        for round in 0..60 {
+            room.write("f", &contents[round % 2]).await;
+        }
+        done.store(true, Ordering::SeqCst);
+        let whole = [(100_000, BTreeSet::from([b'a'])), (70_000, BTreeSet::from([b'b']))];
+        let seen = reader.await.unwrap();
+        assert!(
+            seen.iter().all(|content| whole.contains(content)),
+            "{}: {seen:?}",
+            room.kind
+        );
+    }
+}
+
+#[tokio::test]
+async fn promise_02_you_read_what_you_wrote() {
+    for room in open_rooms().await {
+        for round in 0..20 {
+            room.write("d/f.txt", &format!("needle{round}\n")).await;
+            assert_eq!(room.read("d/f.txt").await, format!("needle{round}\n"));
+            let found = room.call("grep", json!({"pattern": format!("needle{round}$")})).await;
+            assert_eq!(found["matches"][0]["path"], "d/f.txt", "{}", room.kind);
+            let found = room.call("glob", json!({"pattern": "**/*.txt"})).await;
+            assert_eq!(found["paths"], json!(["d/f.txt"]));
+            room.call("rm", json!({"path": "d/f.txt"})).await;
+            assert_eq!(room.call("grep", json!({"pattern": "needle"})).await["match_count"], 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn promise_03_a_conflict_is_reported_with_the_current_version() {
+    for room in open_rooms().await {
+        let first = room.write("f", "one").await["version"].clone();
+        let second = room
+            .call(
+                "write_file",
+                json!({"path": "f", "content": "two", "if_version": first}),
+            )
+            .await["version"]
+            .clone();
+        let answer = room
+            .toolbox
+            .call(
+                "write_file",
+                json!({"path": "f", "content": "lost", "if_version": first}),
+            )
+            .await;
+        let error = answer.to_json()["error"].clone();
+        assert_eq!(error["kind"], "conflict", "{}", room.kind);
+        let current = &error["current_version"];
+        assert!(current.is_string());
+        room.call(
+            "write_file",
+            json!({"path": "f", "content": "two", "if_version": current}),
+        )
+        .await;
+        let edit = json!({"path": "f", "old_text": "two", "new_text": "x", "if_version": second});
+        assert_eq!(room.refused("edit_file", edit).await, "conflict");
+        let create = json!({"path": "f", "content": "x", "if_version": "absent"});
+        assert_eq!(room.refused("write_file", create).await, "conflict");
+        assert_eq!(room.read("f").await, "two");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn promise_04_appends_all_arrive() {
+    for room in open_rooms().await {
+        let tasks: Vec<_> = (0..100)
+            .map(|number| {
+                let toolbox = room.toolbox.clone();
+                let arguments = json!({"path": "log", "content": format!("{number:03}\n")});
+                tokio::spawn(async move { toolbox.call("append_file", arguments).await.ok })
+            })
+            .collect();
+        for task in tasks {
+            assert!(task.await.unwrap());
+        }
+        let log = room.read("log").await;
+        let lines: BTreeSet<_> = log.lines().map(|line| line.parse::<u32>().unwrap()).collect();
+        assert_eq!(lines, (0..100).collect(), "{}", room.kind);
+    }
+}
+
+#[tokio::test]
+async fn promise_05_a_change_is_all_or_nothing() {
+    for room in open_rooms().await {
+        room.write("a", "a\n").await;
+        room.write("b", "b\n").await;
+        let diff = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+A\n--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+n\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-wrong\n+B\n";
+        assert_eq!(room.refused("apply_patch", json!({"diff": diff})).await, "invalid");
+        // The last name is taken by a directory, which only the storage finds out, after the first parts were done.
+        room.call("mkdir", json!({"path": "taken/x"})).await;
+        let diff = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+A\ndiff --git a/b b/taken\nsimilarity index 100%\nrename from b\nrename to taken\n";
+        assert_eq!(
+            room.refused("apply_patch", json!({"diff": diff})).await,
+            "is_a_directory"
+        );
+        let edits = json!({"path": "a", "edits": [{"old_text": "a", "new_text": "A"}, {"old_text": "missing", "new_text": "x"}]});
+        assert_eq!(room.refused("edit_file", edits).await, "invalid");
+        assert_eq!(
+            (room.read("a").await.as_str(), room.read("b").await.as_str()),
+            ("a\n", "b\n"),
+            "{}",
+            room.kind
+        );
+        assert_eq!(room.call("exists", json!({"path": "new"})).await["exists"], false);
+    }
+}
+
+#[tokio::test]
+async fn promise_06_no_path_leads_outside() {
+    for room in open_rooms().await {
+        for path in ["../x", "/workspace/../x", "a/../../x", "../../../../etc/passwd"] {
+            for tool in ["read_file", "stat", "exists", "rm", "ls", "mkdir"] {
+                assert_eq!(
+                    room.refused(tool, json!({"path": path})).await,
+                    "path_escape",
+                    "{tool} {path}"
+                );
+            }
+        }
+        assert_eq!(
+            room.refused("read_file", json!({"path": "/etc/passwd"})).await,
+            "not_found",
+            "{}",
+            room.kind
+        );
+    }
+    let room = Room::open("local", FsPolicy::default()).await;
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "CANARY").unwrap();
+    room.link("dir", outside.path().to_str().unwrap()).await;
+    room.link("file", outside.path().join("secret").to_str().unwrap()).await;
+    room.link("up", "../..").await;
+    room.link("dangling", outside.path().join("made").to_str().unwrap())
+        .await;
+    for path in ["dir/secret", "file", "up/etc/passwd"] {
+        assert_eq!(
+            room.refused("read_file", json!({"path": path})).await,
+            "path_escape",
+            "{path}"
+        );
+    }
+    for path in ["dir/made", "file", "dangling"] {
+        assert_eq!(
+            room.refused("write_file", json!({"path": path, "content": "x"})).await,
+            "path_escape",
+            "{path}"
+        );
+    }
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+    assert_eq!(std::fs::read(outside.path().join("secret")).unwrap(), b"CANARY");
+    room.write("real/f", "inside").await;
+    room.link("alias", "real").await;
+    assert_eq!(room.read("alias/f").await, "inside");
+}
+
+#[tokio::test]
+async fn promise_07_one_file_has_one_name() {
+    for room in open_rooms().await {
+        room.write("a/b", "same").await;
+        for path in ["a/b", "/a/b", "./a//b", "a/x/../b", "/workspace/a/b"] {
+            assert_eq!(room.read(path).await, "same", "{path}");
+        }
+        assert_eq!(
+            room.refused("write_file", json!({"path": "a", "content": ""})).await,
+            "is_a_directory"
+        );
+        assert_eq!(
+            room.refused("write_file", json!({"path": "a/b/c", "content": ""}))
+                .await,
+            "not_a_directory"
+        );
+        for name in [
+            "[...slug]/page.tsx",
+            "report..final.md",
+            "$(touch x)",
+            "a;b",
+            "-rf",
+            "~/x",
+            "new\nline",
+        ] {
+            room.write(name, name).await;
+            assert_eq!(room.read(name).await, name, "{}", room.kind);
+        }
+    }
+}
+
+#[tokio::test]
+async fn promise_08_bytes_survive() {
+    use base64::Engine;
+    for room in open_rooms().await {
+        let all: Vec<u8> = (0..=255).collect();
+        let encoded = base64::engine::general_purpose::STANDARD.encode(&all);
+        room.call(
+            "write_file",
+            json!({"path": "bin", "content": encoded, "encoding": "base64"}),
+        )
+        .await;
+        room.call("append_file", json!({"path": "bin", "content": "tail"}))
+            .await;
+        assert_eq!(
+            room.bytes("bin").await,
+            [all.as_slice(), b"tail"].concat(),
+            "{}",
+            room.kind
+        );
+
+        room.write("crlf", "\u{feff}one\r\ntwo\r\nthree").await;
+        room.call(
+            "edit_file",
+            json!({"path": "crlf", "old_text": "one\ntwo\n", "new_text": "1\n$& $1\n"}),
+        )
+        .await;
+        assert_eq!(room.bytes("crlf").await, "\u{feff}1\r\n$& $1\r\nthree".as_bytes());
+        let diff = "--- a/crlf\n+++ b/crlf\n@@ -2,2 +2,2 @@\n-$& $1\n+2\n three\n\\ No newline at end of file\n";
+        room.call("apply_patch", json!({"diff": diff})).await;
+        assert_eq!(room.bytes("crlf").await, "\u{feff}1\r\n2\r\nthree".as_bytes());
+
+        room.call("write_file", json!({"path": "run.sh", "content": "a", "mode": "0755"}))
+            .await;
+        room.write("run.sh", "b").await;
+        assert_eq!(room.call("stat", json!({"path": "run.sh"})).await["mode"], "0755");
+    }
+}
+
+#[tokio::test]
+async fn promise_09_a_denied_path_stays_denied_under_every_name() {
+    let room = Room::open("local", denying(&["secret", "app/.env"])).await;
+    let host = room.host_path().unwrap();
+    for directory in ["secret", "app"] {
+        std::fs::create_dir(host.join(directory)).unwrap();
+    }
+    std::fs::write(host.join("secret/key"), "CANARY\n").unwrap();
+    std::fs::write(host.join("app/.env"), "CANARY\n").unwrap();
+    room.link("alias", "secret").await;
+    room.link("link", "app/.env").await;
+    for path in ["secret/key", "alias/key", "link", "app/.env"] {
+        let answer = room.toolbox.call("read_file", json!({"path": path})).await;
+        assert_eq!(answer.to_json()["error"]["kind"], "denied", "{path}");
+        assert!(
+            answer.text.contains("deny_read"),
+            "the refusal names the rule: {}",
+            answer.text
+        );
+    }
+    for tool in ["copy", "move"] {
+        assert_eq!(
+            room.refused(tool, json!({"src": "app", "dest": "other"})).await,
+            "denied",
+            "{tool}"
+        );
+        assert_eq!(
+            room.refused(tool, json!({"src": "secret/key", "dest": "other"})).await,
+            "denied",
+            "{tool}"
+        );
+    }
+    for (tool, arguments) in [
+        ("grep", json!({"pattern": "CANARY", "include_ignored": true})),
+        ("glob", json!({"pattern": "**"})),
+        ("ls", json!({"recursive": true})),
+    ] {
+        let shown = room.toolbox.call(tool, arguments).await.to_json().to_string();
+        let names = ["key", ".env", "CANARY\\n"];
+        assert!(names.iter().all(|name| !shown.contains(name)), "{tool}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn promise_10_a_scope_is_never_wider() {
+    for room in rooms(denying(&["**/.env"])).await {
+        room.write("users/alice/a", "a").await;
+        room.write("users/bob/b", "b").await;
+        let alice = room
+            .toolbox
+            .workspace()
+            .scope("users/alice", ScopeOptions::default())
+            .unwrap();
+        assert_eq!(
+            alice
+                .scope("../bob", ScopeOptions::default())
+                .unwrap_err()
+                .kind()
+                .as_str(),
+            "path_escape"
+        );
+        assert_eq!(
+            alice.read_bytes("../bob/b").await.unwrap_err().kind().as_str(),
+            "path_escape"
+        );
+        assert_eq!(
+            alice.read_bytes(".env").await.unwrap_err().kind().as_str(),
+            "denied",
+            "the outer rule holds inside"
+        );
+        if room.kind == "local" {
+            room.link("users/alice/peek", "../bob").await;
+            assert_eq!(
+                alice.read_bytes("peek/b").await.unwrap_err().kind().as_str(),
+                "path_escape"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn promise_11_no_message_shows_a_path_of_the_host() {
+    let room = Room::open("local", denying(&["denied"])).await;
+    let host = room.host_path().unwrap();
+    std::fs::create_dir(host.join("dir")).unwrap();
+    room.link("out", "/etc").await;
+    room.link("loop", "loop").await;
+    let tools = [
+        "read_file",
+        "write_file",
+        "append_file",
+        "edit_file",
+        "ls",
+        "stat",
+        "mkdir",
+        "rm",
+        "copy",
+        "move",
+        "grep",
+        "glob",
+    ];
+    for tool in tools {
+        for path in [
+            "missing/x",
+            "dir",
+            "out/passwd",
+            "loop/x",
+            "denied/x",
+            "../x",
+            "a\0b",
+            "dir/../../x",
+        ] {
+            let arguments = match tool {
+                "write_file" | "append_file" => json!({"path": path, "content": "x"}),
+                "edit_file" => json!({"path": path, "old_text": "a", "new_text": "b"}),
+                "copy" | "move" => json!({"src": path, "dest": "dir"}),
+                "grep" | "glob" => json!({"path": path, "pattern": "x"}),
+                _ => json!({"path": path}),
+            };
+            let shown = room.toolbox.call(tool, arguments).await.to_json().to_string();
+            assert!(!shown.contains(host.to_str().unwrap()), "{tool} {path}: {shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn promise_12_no_event_holds_content_or_secrets() {
+    for room in open_rooms().await {
+        room.write("f", "CANARY").await;
+        room.call(
+            "edit_file",
+            json!({"path": "f", "old_text": "CANARY", "new_text": "CANARY2"}),
+        )
+        .await;
+        room.refused(
+            "edit_file",
+            json!({"path": "f", "old_text": "CANARY9", "new_text": "x"}),
+        )
+        .await;
+        room.call("grep", json!({"pattern": "CANARY"})).await;
+        room.refused("apply_patch", json!({"diff": "CANARY"})).await;
+        let log = serde_json::to_string(&room.events.events()).unwrap();
+        assert_eq!(room.events.events().len(), 5);
+        assert!(!log.contains("CANARY"), "{}: {log}", room.kind);
+    }
+}
+
+#[tokio::test]
+async fn promise_13_every_operation_leaves_one_event() {
+    for room in rooms(denying(&["denied"])).await {
+        room.write("f", "x").await;
+        room.refused("read_file", json!({"path": "denied"})).await;
+        room.refused("read_file", json!({"path": "missing"})).await;
+        let waiting = room.toolbox.workspace().read_bytes("f");
+        drop(waiting);
+        let outcomes: Vec<_> = room.events.events().into_iter().map(|event| event.outcome).collect();
+        assert!(
+            matches!(
+                &outcomes[..],
+                [
+                    Outcome::Done,
+                    Outcome::Refused { rule: Some(_) },
+                    Outcome::Failed { .. }
+                ]
+            ),
+            "{outcomes:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn promise_14_a_search_is_complete_or_says_what_it_left_out() {
+    for room in open_rooms().await {
+        for path in [
+            "a.txt",
+            "b.txt",
+            "src/x",
+            "src/deep/x",
+            "m.rs",
+            "m.md",
+            "src/m.rs",
+            "t.ts",
+            "t.js",
+        ] {
+            room.write(path, "needle\n").await;
+        }
+        room.write("bin", "needle\0").await;
+        room.write(".hidden", "needle\n").await;
+        room.write(".gitignore", "ignored\n").await;
+        room.write("ignored", "needle\n").await;
+        let found = room.call("grep", json!({"pattern": "needle"})).await;
+        assert_eq!(
+            (found["match_count"].as_u64(), found["truncated"].as_bool()),
+            (Some(10), Some(false)),
+            "{}: {found}",
+            room.kind
+        );
+        assert_eq!(found["skipped"][0]["path"], "bin");
+        let found = room.call("grep", json!({"pattern": "needle", "limit": 3})).await;
+        assert_eq!(
+            (found["matches"].as_array().unwrap().len(), found["truncated"].as_bool()),
+            (3, Some(true))
+        );
+        for (pattern, paths) in [
+            ("[!a].txt", json!(["b.txt"])),
+            ("{*.ts,*.js}", json!(["t.js", "t.ts"])),
+            ("**/x", json!(["src/deep/x", "src/x"])),
+            ("*.{rs,md}", json!(["m.md", "m.rs"])),
+            ("src/*.rs", json!(["src/m.rs"])),
+        ] {
+            assert_eq!(
+                room.call("glob", json!({"pattern": pattern})).await["paths"],
+                paths,
+                "{} {pattern}",
+                room.kind
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn promise_15_pages_add_up() {
+    for room in open_rooms().await {
+        let names: Vec<_> = (0..230).map(|number| format!("d/{number:03}.txt")).collect();
+        for name in &names {
+            room.write(name, "x\n").await;
+        }
+        for (tool, key, mut arguments) in [
+            ("ls", "entries", json!({"path": "d", "limit": 37})),
+            ("glob", "paths", json!({"pattern": "d/*", "limit": 37})),
+        ] {
+            let mut seen = Vec::new();
+            loop {
+                let page = room.call(tool, arguments.clone()).await;
+                let entries = page[key].as_array().unwrap().iter();
+                seen.extend(entries.map(|entry| entry.get("path").unwrap_or(entry).as_str().unwrap().to_owned()));
+                match page.get("next_cursor") {
+                    Some(cursor) if cursor.is_string() => arguments["cursor"] = cursor.clone(),
+                    _ => break,
+                }
+            }
+            assert_eq!(seen, names, "{tool} on {}", room.kind);
+        }
+    }
+}
+
+#[tokio::test]
+async fn promise_16_a_wrong_call_is_answered() {
+    for room in open_rooms().await {
+        room.write("f", "x").await;
+        for (tool, arguments) in [
+            ("read_file", json!({})),
+            ("read_file", json!({"path": 3})),
+            ("read_file", json!({"pth": "f"})),
+            ("read_file", json!(["f"])),
+            (
+                "write_file",
+                json!({"path": "f", "content": "%%%", "encoding": "base64"}),
+            ),
+            ("edit_file", json!({"path": "f", "old_text": "", "new_text": "y"})),
+            ("apply_patch", json!({"diff": "not a diff"})),
+            ("grep", json!({"pattern": "("})),
+            ("glob", json!({"pattern": "[a"})),
+            ("ls", json!({"cursor": "%zz"})),
+            ("raed_file", json!({})),
+        ] {
+            let answer = room.toolbox.call(tool, arguments.clone()).await;
+            let error = answer.to_json()["error"].clone();
+            assert!(!answer.ok, "{tool} {arguments}");
+            assert!(
+                error["hint"].as_str().is_some_and(|hint| !hint.is_empty()),
+                "{tool} {arguments}: {error}"
+            );
+        }
+        assert_eq!(room.read("f").await, "x", "{}", room.kind);
+    }
+}
+
+#[tokio::test]
+async fn promise_17_nothing_is_ignored_silently() {
+    for text in [
+        r#"{"storage": "memory:", "capabilities": {"fs": {"readonly": true}}}"#,
+        r#"{"storage": "memory:", "capabilities": {"shell": true}}"#,
+        r#"{"storage": "memory:", "naming": "bare"}"#,
+    ] {
+        assert_eq!(
+            WorkspaceConfig::from_json(text).unwrap_err().kind().as_str(),
+            "invalid",
+            "{text}"
+        );
+    }
+    for text in [
+        r#"{"storage": {"kind": "memory", "durability": "full"}}"#,
+        r#"{"storage": {"kind": "local", "dir": ".", "durabilty": "full"}}"#,
+        r#"{"storage": {"kind": "s4"}}"#,
+    ] {
+        let config = WorkspaceConfig::from_json(text).unwrap();
+        assert!(Garret::new().open_config("x", &config).await.is_err(), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn promise_18_the_same_calls_give_the_same_results() {
+    let mut answers = Vec::new();
+    for room in open_rooms().await {
+        let mut transcript = Vec::new();
+        for (tool, arguments) in [
+            ("write_file", json!({"path": "a/b.txt", "content": "one\ntwo\n"})),
+            ("append_file", json!({"path": "a/b.txt", "content": "three"})),
+            (
+                "edit_file",
+                json!({"path": "a/b.txt", "old_text": "two", "new_text": "2"}),
+            ),
+            ("copy", json!({"src": "a", "dest": "c"})),
+            ("move", json!({"src": "c/b.txt", "dest": "c/d.txt"})),
+            ("move", json!({"src": "a", "dest": "a/in"})),
+            ("move", json!({"src": "a/b.txt", "dest": "c/d.txt"})),
+            ("rm", json!({"path": "c"})),
+            ("rm", json!({"path": "", "recursive": true})),
+            ("mkdir", json!({"path": "a/b.txt/x"})),
+            ("ls", json!({"recursive": true})),
+            ("read_file", json!({"path": "c/d.txt", "offset": 1, "limit": 1})),
+            ("grep", json!({"pattern": "t[a-z]+"})),
+            ("read_file", json!({"path": "a"})),
+            ("read_file", json!({"path": "a/b.txt/x"})),
+        ] {
+            let mut answer = room.toolbox.call(tool, arguments).await.to_json();
+            forget_what_differs(&mut answer);
+            transcript.push(answer);
+        }
+        answers.push(transcript);
+    }
+    let local = answers.pop().unwrap();
+    for (memory, local) in answers.pop().unwrap().into_iter().zip(local) {
+        assert_eq!(memory, local);
+    }
+}
+
+/// Takes out versions and times, which differ by their nature.
+fn forget_what_differs(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            object.retain(|key, _| !["version", "modified_at", "text"].contains(&key.as_str()));
+            object.values_mut().for_each(forget_what_differs);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_what_differs),
+        _ => {}
+    }
+}
+
+/// Shown from outside: the system calls of a whole `garret` process, in their order.
+#[test]
+fn promise_19_a_returned_write_is_durable() {
+    let directory = tempfile::tempdir().unwrap();
+    let calls = |durability: &str| {
+        let log = directory.path().join(format!("{durability}.log"));
+        let mut command = std::process::Command::new("strace");
+        command
+            .args(["-f", "-o"])
+            .arg(&log)
+            .args(["-e", "trace=fsync,fdatasync,rename,renameat,renameat2"]);
+        command
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "child_that_writes_one_file", "--nocapture"]);
+        command
+            .env("GARRET_TEST_DIRECTORY", directory.path())
+            .env("GARRET_TEST_DURABILITY", durability);
+        let status = command
+            .output()
+            .expect("strace is installed by scripts/setup-tests")
+            .status;
+        assert!(status.success());
+        let log = std::fs::read_to_string(log).unwrap();
+        let names = log.lines().filter_map(|line| {
+            line.split_whitespace()
+                .nth(1)?
+                .split_once('(')
+                .map(|(name, _)| name.to_owned())
+        });
+        names
+            .map(|name| {
+                if name.contains("sync") {
+                    "sync".to_owned()
+                } else {
+                    "rename".to_owned()
+                }
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(calls("full"), ["sync", "rename", "sync"]);
+    assert_eq!(calls("relaxed"), ["rename"]);
+}
+
+/// The process that the test above watches; by itself it has nothing to do.
+#[tokio::test]
+async fn child_that_writes_one_file() {
+    let (Ok(directory), Ok(durability)) = (
+        std::env::var("GARRET_TEST_DIRECTORY"),
+        std::env::var("GARRET_TEST_DURABILITY"),
+    ) else {
+        return;
+    };
+    let storage = json!({"storage": {"kind": "local", "dir": directory, "durability": durability}});
+    let config = WorkspaceConfig::from_json(&storage.to_string()).unwrap();
+    let toolbox = Garret::new().open_config("room", &config).await.unwrap();
+    assert!(
+        toolbox
+            .call("write_file", json!({"path": "f", "content": "x"}))
+            .await
+            .ok
+    );
+}
