@@ -1,6 +1,6 @@
 //! Appending: in place, under the lock of the directory, so that concurrent appends all arrive.
 
-use garret_core::{Applied, Error, Precondition, WsPath};
+use garret_core::{Applied, Precondition, WsPath};
 use rustix::fs::{OFlags, fstat};
 
 use super::batch::{At, Attempt, Failure, Step};
@@ -29,9 +29,7 @@ impl Attempt<'_> {
         match place.entry {
             Some(_) => self.append_to(&place, content),
             None if create => self.put(&place, content, None, true),
-            None => Err(Error::not_found(&place.real)
-                .hint("pass `create: true` to make the file")
-                .into()),
+            None => Err(place.why_missing().hint("pass `create: true` to make the file").into()),
         }
     }
 

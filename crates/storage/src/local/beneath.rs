@@ -9,10 +9,12 @@ use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use garret_core::{Error, Follow, Result, WsPath};
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2, readlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::error::{Cause, path_keeps_changing, reserved};
+use super::known::KnownDirectories;
+use super::reopen::{GENTLY, expect_file, open_file};
 use super::temp;
 
 const MAX_LINKS: usize = 40;
@@ -34,11 +36,17 @@ pub(super) struct Way {
 
 /// The root of the workspace, by handle.
 #[derive(Debug)]
-pub(super) struct Root(OwnedFd);
+pub(super) struct Root {
+    handle: OwnedFd,
+    known: KnownDirectories,
+}
 
 impl Root {
     pub(super) fn new(handle: OwnedFd) -> Self {
-        Self(handle)
+        Self {
+            handle,
+            known: KnownDirectories::default(),
+        }
     }
 
     /// Opens `path` without passing any link; a link in the last place can be opened with `PATH | NOFOLLOW` only.
@@ -46,7 +54,7 @@ impl Root {
         let path = if path.is_empty() { b"." } else { path };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..MAX_TRIES {
-            match openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            match openat2(&self.handle, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
                 // The kernel could not rule out a race with a rename; it asks to be asked again.
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(Errno::XDEV) => return Err(Cause::Link),
@@ -65,10 +73,39 @@ impl Root {
     pub(super) fn parent<'a>(&'a self, path: &'a WsPath) -> Result<Parent<'a>, Cause> {
         let (above, name) = split(path);
         let handle = match above {
-            "" => Above::Root(self.0.as_fd()),
+            "" => Above::Root(self.handle.as_fd()),
             above => Above::Opened(self.open(above.as_bytes(), OFlags::PATH | OFlags::DIRECTORY)?),
         };
         Ok(Parent { handle, name })
+    }
+
+    /// Opens the plain file at `path` for reading, and describes it by its handle.
+    pub(super) fn open_file(&self, path: &WsPath) -> Result<(OwnedFd, Stat), Cause> {
+        let (above, _) = split(path);
+        if self.known.holds(above) {
+            match self.open_known(path) {
+                Some(opened) => return Ok(opened),
+                None => self.known.forget(above),
+            }
+        }
+        if path.is_root() {
+            return Err(Cause::System(Errno::ISDIR));
+        }
+        let parent = self.parent(path)?;
+        let opened = open_file(&parent, parent.name.as_bytes(), OFlags::RDONLY)?;
+        if !above.is_empty() {
+            self.known.remember(above);
+        }
+        Ok(opened)
+    }
+
+    /// Opens a file in a known directory; `None` where anything is not as expected.
+    fn open_known(&self, path: &WsPath) -> Option<(OwnedFd, Stat)> {
+        let look = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        expect_file(&statat(&self.handle, path.as_str(), look).ok()?).ok()?;
+        let file = self.open(path.as_str().as_bytes(), OFlags::RDONLY | GENTLY).ok()?;
+        let stat = fstat(&file).ok()?;
+        expect_file(&stat).ok().map(|()| (file, stat))
     }
 
     /// Runs `action` on `path`, or, where a link is on the way and may be followed, on the real path.
@@ -91,8 +128,24 @@ impl Root {
 
     /// The path with its links followed; a part that does not exist is kept as written.
     pub(super) fn resolve(&self, path: &WsPath, last: Last) -> Result<WsPath> {
+        if self.is_real(path, last) {
+            return Ok(path.clone());
+        }
+        self.follow_links(path, last)
+    }
+
+    /// Whether everything on the path exists and is no link; `false` also where another way to tell is quicker.
+    fn is_real(&self, path: &WsPath, last: Last) -> bool {
+        let flags = match last {
+            Last::Followed => OFlags::PATH,
+            Last::Kept => OFlags::PATH | OFlags::NOFOLLOW,
+        };
+        path.as_str().contains('/') && self.open(path.as_str().as_bytes(), flags).is_ok()
+    }
+
+    fn follow_links(&self, path: &WsPath, last: Last) -> Result<WsPath> {
         let mut walk = Walk {
-            root: &self.0,
+            root: &self.handle,
             above: Vec::new(),
         };
         let mut todo: Vec<String> = path.components().rev().map(str::to_owned).collect();

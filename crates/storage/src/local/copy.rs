@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use garret_core::{Applied, EntryKind, Error, WsPath};
-use rustix::fs::{OFlags, Stat, copy_file_range, ioctl_ficlone};
+use rustix::fs::{Stat, copy_file_range, ioctl_ficlone};
 use rustix::io::{Errno, pread};
 
 use super::batch::{At, Attempt, Step};
@@ -12,7 +12,6 @@ use super::beneath::{Last, Way};
 use super::error::Cause;
 use super::lock::Locked;
 use super::names::size_in;
-use super::reopen::open_file;
 use super::temp::Temporary;
 use super::write::{dress, write_all};
 
@@ -27,8 +26,9 @@ struct Source {
 
 impl Attempt<'_> {
     pub(super) fn copy(&mut self, from: &WsPath, to: &WsPath, overwrite: bool, parents: bool) -> Step<Applied> {
-        let source = self.open_source(from)?;
+        // The target first: a path that leads outside is told before a source that is missing.
         let target = self.place(to, Last::Kept)?;
+        let source = self.open_source(from)?;
         let mut applied = Applied {
             version: None,
             size: size_in(&source.stat),
@@ -53,11 +53,7 @@ impl Attempt<'_> {
             follow: self.follow,
         };
         let opened = root.reach(from, way, |real| {
-            if real.is_root() {
-                return Err(Cause::System(Errno::ISDIR));
-            }
-            let parent = root.parent(real)?;
-            let (file, stat) = open_file(&parent, parent.name.as_bytes(), OFlags::RDONLY)?;
+            let (file, stat) = root.open_file(real)?;
             Ok(Source {
                 file,
                 stat,

@@ -14,6 +14,7 @@ mod beneath;
 mod blocking;
 mod copy;
 mod error;
+mod known;
 mod link;
 mod list;
 mod lock;

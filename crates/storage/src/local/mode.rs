@@ -1,6 +1,6 @@
 //! Setting permission bits.
 
-use garret_core::{Applied, EntryKind, Error, WsPath};
+use garret_core::{Applied, EntryKind, WsPath};
 use rustix::fs::{fstat, syncfs};
 
 use super::batch::{At, Attempt, Failure, Step};
@@ -17,7 +17,7 @@ impl Attempt<'_> {
             return Err(root_is_kept("changed").into());
         }
         let (Some(parent), Some(_)) = (&place.parent, &place.entry) else {
-            return Err(Error::not_found(&place.real).into());
+            return Err(place.why_missing().into());
         };
         let entry = hold(parent, place.name().as_bytes()).at(&place.real)?;
         let before = fstat(&entry).at(&place.real)?;

@@ -27,6 +27,8 @@ pub(super) struct Place {
     pub(super) parent: Option<Arc<Locked>>,
     /// What is there.
     pub(super) entry: Option<Stat>,
+    /// Whether something that is no directory stands in the way.
+    pub(super) is_blocked: bool,
 }
 
 impl Place {
@@ -35,6 +37,15 @@ impl Place {
             real: real.clone(),
             parent: None,
             entry: None,
+            is_blocked: false,
+        }
+    }
+
+    /// The error for an operation that wants something to be there.
+    pub(super) fn why_missing(&self) -> Error {
+        match self.is_blocked {
+            true => Error::not_a_directory(&self.real),
+            false => Error::not_found(&self.real),
         }
     }
 
@@ -78,6 +89,13 @@ impl Attempt<'_> {
             Ok(parent) => parent,
             Err(Cause::Link) => return Ok(None),
             Err(cause) if cause.is_missing() => return Ok(Some(Place::missing(real))),
+            Err(Cause::System(Errno::NOTDIR)) => {
+                let place = Place::missing(real);
+                return Ok(Some(Place {
+                    is_blocked: true,
+                    ..place
+                }));
+            }
             Err(cause) => return Err(cause).at(real),
         };
         let entry = stat_entry(&parent, name.as_bytes()).at(real)?;
@@ -89,6 +107,7 @@ impl Attempt<'_> {
             real: real.clone(),
             parent: Some(parent),
             entry,
+            is_blocked: false,
         }))
     }
 
@@ -151,6 +170,9 @@ impl Attempt<'_> {
     pub(super) fn parent_of(&mut self, place: &Place, parents: bool) -> Step<Arc<Locked>> {
         if let Some(parent) = &place.parent {
             return Ok(parent.clone());
+        }
+        if place.is_blocked {
+            return Err(place.why_missing().into());
         }
         let Some(directory) = place.real.parent() else {
             return Err(Error::already_exists(&place.real).into());

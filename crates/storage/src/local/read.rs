@@ -7,14 +7,13 @@ use bytes::Bytes;
 use garret_core::memory::check_limit;
 use garret_core::{ReadOptions, ReadResult, Result, WsPath};
 use rustix::buffer::spare_capacity;
-use rustix::fs::{OFlags, Stat};
+use rustix::fs::Stat;
 use rustix::io::{Errno, pread};
 
 use super::beneath::{Last, Root, Way};
 use super::blocking;
 use super::error::Cause;
 use super::names::size_in;
-use super::reopen::open_file;
 use super::version::{ContentHash, Snapshot};
 use super::{Shared, SharedHandle};
 
@@ -57,13 +56,7 @@ fn open(root: &Root, path: &WsPath, options: &ReadOptions) -> Result<Opened> {
         last: Last::Followed,
         follow: options.follow,
     };
-    let (file, stat) = root.reach(path, way, |real| {
-        if real.is_root() {
-            return Err(Cause::System(Errno::ISDIR));
-        }
-        let parent = root.parent(real)?;
-        open_file(&parent, parent.name.as_bytes(), OFlags::RDONLY)
-    })?;
+    let (file, stat) = root.reach(path, way, |real| root.open_file(real))?;
     let wanted = clamp(options.range.clone(), size_in(&stat));
     check_limit(path, wanted.end - wanted.start, options.max_bytes)?;
     Ok(Opened { file, stat, wanted })

@@ -23,7 +23,7 @@ impl Attempt<'_> {
             return Err(root_is_kept("removed").into());
         }
         let (Some(parent), Some(kind)) = (place.parent.clone(), place.kind()) else {
-            return Err(Error::not_found(&place.real).into());
+            return Err(place.why_missing().into());
         };
         match kind {
             EntryKind::File => self.check(&place, precondition)?,

@@ -18,12 +18,12 @@ use super::write::size_at;
 impl Attempt<'_> {
     pub(super) fn rename(&mut self, from: &WsPath, to: &WsPath, overwrite: bool, parents: bool) -> Step<Applied> {
         let source = self.place(from, Last::Kept)?;
+        let target = self.place(to, Last::Kept)?;
         if source.real.is_root() {
             return Err(root_is_kept("moved").into());
         }
-        let target = self.place(to, Last::Kept)?;
         let (Some(parent), Some(kind)) = (source.parent.clone(), source.kind()) else {
-            return Err(Error::not_found(&source.real).into());
+            return Err(source.why_missing().into());
         };
         let mut applied = Applied {
             version: None,

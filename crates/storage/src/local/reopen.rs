@@ -12,14 +12,19 @@ use rustix::io::Errno;
 use super::error::Cause;
 use super::names::kind_in;
 
+/// How anything is opened for its content: not through a link, not waiting for a peer, not taking a terminal.
+pub(super) const GENTLY: OFlags = OFlags::NOFOLLOW
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
 const MAX_TRIES: usize = 4;
 
 /// Opens the plain file `name` in `parent` with `access` (`RDONLY` or `RDWR | APPEND`, say), and describes it by its handle.
 pub(super) fn open_file(parent: impl AsFd, name: &[u8], access: OFlags) -> Result<(OwnedFd, Stat), Cause> {
-    let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     for _ in 0..MAX_TRIES {
         expect_file(&statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?)?;
-        let file = match openat(&parent, name, flags, Mode::empty()) {
+        let file = match openat(&parent, name, access | GENTLY, Mode::empty()) {
             // A fifo without a reader or a socket, swapped in since.
             Err(Errno::NXIO) => continue,
             file => file?,

@@ -9,7 +9,6 @@ use super::Shared;
 use super::beneath::{Last, Way};
 use super::error::Cause;
 use super::names::{kind_of, time};
-use super::reopen::open_file;
 use super::version::{ContentHash, Snapshot};
 
 pub(super) fn stat(shared: &Shared, path: &WsPath, options: StatOptions) -> Result<Stat> {
@@ -62,8 +61,7 @@ fn target(link: &OwnedFd) -> Result<String, Cause> {
 }
 
 fn version(shared: &Shared, path: &WsPath) -> Result<Version, Cause> {
-    let parent = shared.root.parent(path)?;
-    let (file, stat) = open_file(&parent, parent.name.as_bytes(), OFlags::RDONLY)?;
+    let (file, stat) = shared.root.open_file(path)?;
     let snapshot = Snapshot::of(&stat);
     Ok(snapshot.version(shared.clock.now(), || ContentHash::of_file(&file))?)
 }

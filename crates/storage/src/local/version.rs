@@ -47,14 +47,19 @@ impl Snapshot {
     }
 
     fn token(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        for number in [self.inode, self.size, self.modified.0 as u64, self.changed.0 as u64] {
-            hasher.update(&number.to_le_bytes());
+        let numbers = [
+            self.inode,
+            self.size,
+            self.modified.0 as u64,
+            u64::from(self.modified.1),
+            self.changed.0 as u64,
+            u64::from(self.changed.1),
+        ];
+        let mut bytes = [0; 48];
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
         }
-        for number in [self.modified.1, self.changed.1] {
-            hasher.update(&number.to_le_bytes());
-        }
-        short(&hasher.finalize())
+        short(&blake3::hash(&bytes))
     }
 
     /// The version, with a hash where the file is young; `hash` is asked only then.

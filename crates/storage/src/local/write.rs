@@ -82,8 +82,10 @@ impl Attempt<'_> {
         if place.real.is_root() {
             return Err(Error::is_a_directory(&place.real).into());
         }
-        if let Some(stat) = &place.entry {
-            expect_file(stat).at(&place.real)?;
+        match &place.entry {
+            Some(stat) => expect_file(stat).at(&place.real)?,
+            None if place.is_blocked => return Err(place.why_missing().into()),
+            None => {}
         }
         self.check(place, precondition)
     }
