@@ -8,7 +8,7 @@
 mod common;
 
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Command, Stdio};
 
 use common::Room;
 use garret_core::{ErrorKind, Precondition, Storage};
@@ -17,42 +17,27 @@ const PROCESSES: usize = 3;
 const INCREMENTS: usize = 150;
 const APPENDS: usize = 200;
 
-/// Names the directory and the part that a process started by a test plays.
+/// Tells a process started by a test in which directory to play its part of that test.
 const ROLE: &str = "GARRET_TEST_ROLE";
 
-fn start(room: &Room, part: &str) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "plays_its_part", "--nocapture"])
-        .env(ROLE, format!("{part}:{}", room.host("").to_str().unwrap()))
-        .spawn()
-        .unwrap()
+/// The room of the process that started this one; `None` in the process that runs the test.
+fn assigned_room() -> Option<Room> {
+    std::env::var_os(ROLE).map(|root| Room::at(&PathBuf::from(root)))
 }
 
-fn run(room: &Room, part: &str) {
-    let children: Vec<_> = (0..PROCESSES).map(|_| start(room, part)).collect();
+/// Runs this test in several processes at once, each of which finds an assigned room.
+fn run_in_processes(test: &str, room: &Room) {
+    let start = |_| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", test])
+            .env(ROLE, room.host(""))
+            .stdout(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let children: Vec<_> = (0..PROCESSES).map(start).collect();
     for mut child in children {
         assert!(child.wait().unwrap().success());
-    }
-}
-
-/// Not a test of its own: what the started processes run. Without a part to play there is nothing to show.
-#[test]
-fn plays_its_part() {
-    let Ok(role) = std::env::var(ROLE) else { return };
-    let (part, root) = role.split_once(':').unwrap();
-    let room = Room::at(&PathBuf::from(root));
-    match part {
-        "increment" => (0..INCREMENTS).for_each(|_| increment(&room)),
-        "append" => (0..APPENDS).for_each(|number| {
-            room.append("log.txt", &format!("{}-{number}\n", std::process::id()))
-                .unwrap();
-        }),
-        "create" => {
-            let outcome = room.write_if("once.txt", "mine", Precondition::Absent);
-            room.append("outcomes.txt", if outcome.is_ok() { "won\n" } else { "lost\n" })
-                .unwrap();
-        }
-        other => panic!("no part is called {other}"),
     }
 }
 
@@ -72,16 +57,23 @@ fn increment(room: &Room) {
 
 #[test]
 fn conditional_writes_of_several_processes_lose_no_update() {
+    if let Some(room) = assigned_room() {
+        return (0..INCREMENTS).for_each(|_| increment(&room));
+    }
     let room = Room::new();
     room.write("counter.txt", "00000").unwrap();
-    run(&room, "increment");
+    run_in_processes("conditional_writes_of_several_processes_lose_no_update", &room);
     assert_eq!(room.text("counter.txt"), format!("{:05}", PROCESSES * INCREMENTS));
 }
 
 #[test]
 fn appends_of_several_processes_all_arrive_whole() {
+    if let Some(room) = assigned_room() {
+        let line = |number| format!("{}-{number}\n", std::process::id());
+        return (0..APPENDS).for_each(|number| drop(room.append("log.txt", &line(number)).unwrap()));
+    }
     let room = Room::new();
-    run(&room, "append");
+    run_in_processes("appends_of_several_processes_all_arrive_whole", &room);
     let text = room.text("log.txt");
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
@@ -91,8 +83,14 @@ fn appends_of_several_processes_all_arrive_whole() {
 
 #[test]
 fn of_several_processes_one_creates_the_file() {
+    if let Some(room) = assigned_room() {
+        let outcome = room.write_if("once.txt", "mine", Precondition::Absent);
+        room.append("outcomes.txt", if outcome.is_ok() { "won\n" } else { "lost\n" })
+            .unwrap();
+        return;
+    }
     let room = Room::new();
-    run(&room, "create");
+    run_in_processes("of_several_processes_one_creates_the_file", &room);
     let outcomes = room.text("outcomes.txt");
     assert_eq!(outcomes.matches("won").count(), 1, "{outcomes}");
     assert_eq!(outcomes.matches("lost").count(), PROCESSES - 1, "{outcomes}");

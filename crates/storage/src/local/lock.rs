@@ -22,6 +22,8 @@ pub(super) struct Patience {
     pub(super) first: Duration,
     /// For each further one, while others are held.
     pub(super) further: Duration,
+    /// What it means when the first lock did not come free.
+    pub(super) at_end: Refusal,
 }
 
 impl Patience {
@@ -29,11 +31,13 @@ impl Patience {
     pub(super) const NONE: Self = Self {
         first: Duration::ZERO,
         further: Duration::ZERO,
+        at_end: Refusal::Held,
     };
     /// Long enough for any writer that is alive.
     pub(super) const LONG: Self = Self {
         first: Duration::from_secs(30),
         further: Duration::from_millis(200),
+        at_end: Refusal::WaitedLong,
     };
 }
 
@@ -60,8 +64,10 @@ impl Locked {
 /// Why a lock was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Another writer has it.
+    /// Another writer has it, and the caller should give up what it holds and try again.
     Held,
+    /// Another writer has had it for longer than is worth waiting.
+    WaitedLong,
     /// The system refuses.
     System(Errno),
 }
@@ -87,25 +93,24 @@ impl Locks {
         if let Some(held) = self.held.iter().find(|held| held.identity == identity) {
             return Ok((held.clone(), false));
         }
-        let patience = match self.held.is_empty() {
-            true => self.patience.first,
-            false => self.patience.further,
-        };
-        wait_for(&handle, patience)?;
+        match self.held.is_empty() {
+            true => wait_for(&handle, self.patience.first, self.patience.at_end)?,
+            false => wait_for(&handle, self.patience.further, Refusal::Held)?,
+        }
         let locked = Arc::new(Locked { handle, identity });
         self.held.push(locked.clone());
         Ok((locked, true))
     }
 }
 
-fn wait_for(handle: &OwnedFd, patience: Duration) -> Result<(), Refusal> {
+fn wait_for(handle: &OwnedFd, patience: Duration, at_end: Refusal) -> Result<(), Refusal> {
     let mut waited = Duration::ZERO;
     let mut pause = FIRST_PAUSE;
     loop {
         match flock(handle, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
             Err(Errno::WOULDBLOCK) if waited < patience => {}
-            Err(Errno::WOULDBLOCK) => return Err(Refusal::Held),
+            Err(Errno::WOULDBLOCK) => return Err(at_end),
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(Refusal::System(errno)),
         }

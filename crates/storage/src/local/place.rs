@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::batch::{At, Attempt, Failure, Step, paths_of};
 use super::beneath::{Last, refuse_reserved, split};
-use super::error::Cause;
+use super::error::{Cause, lock_is_held};
 use super::lock::{Locked, Refusal};
 use super::names::{kind_in, open_child, stat_entry};
 use super::undo::Note;
@@ -132,6 +132,7 @@ impl Attempt<'_> {
     pub(super) fn lock(&mut self, handle: OwnedFd, path: &WsPath) -> Step<(Arc<Locked>, bool)> {
         self.locks.take(handle).map_err(|refusal| match refusal {
             Refusal::Held => Failure::Busy(path.clone()),
+            Refusal::WaitedLong => Failure::Refused(lock_is_held(path)),
             Refusal::System(errno) => Failure::Refused(Cause::from(errno).at(path)),
         })
     }
@@ -144,23 +145,17 @@ impl Attempt<'_> {
         if directories.all(|other| Some(other) == first) {
             return Ok(());
         }
+        // What cannot be found or locked here is explained by the mutation itself.
         let mut wanted = BTreeSet::new();
         for (path, last) in paths() {
-            // What cannot be found is explained by the mutation itself.
             if let Ok(real) = self.shared.root.resolve(path, last) {
                 wanted.insert(real.parent().unwrap_or_else(WsPath::root));
             }
         }
-        wanted.iter().try_for_each(|directory| self.lock_nearest(directory))
-    }
-
-    /// Locks the directory, or the nearest one above that exists.
-    fn lock_nearest(&mut self, directory: &WsPath) -> Step<()> {
-        let mut directory = Some(directory.clone());
-        while let Some(path) = directory {
-            match self.lock_directory(path.as_str(), &path)? {
-                Err(cause) if cause.is_missing() => directory = path.parent(),
-                _ => break,
+        for directory in wanted {
+            match self.nearest(directory.clone(), &directory) {
+                Err(Failure::Refused(_)) => {}
+                outcome => drop(outcome?),
             }
         }
         Ok(())
@@ -177,24 +172,32 @@ impl Attempt<'_> {
         let Some(directory) = place.real.parent() else {
             return Err(Error::already_exists(&place.real).into());
         };
-        let (mut here, _) = self.lock_root(&place.real)?;
-        for above in directory.ancestry() {
-            let name = split(&above).1;
-            here = match open_child(&here, name.as_bytes()) {
-                Ok(handle) => self.lock(handle, &place.real)?.0,
-                Err(Errno::NOENT) if parents => self.make_directory(&here, name, &place.real)?,
-                Err(Errno::NOENT) => return Err(Error::not_found(&above).into()),
-                // A link was put there since the path was resolved.
-                Err(Errno::LOOP) => return Err(Failure::Moved(above)),
-                Err(errno) => return Err(errno).at(&place.real),
-            };
+        let (mut here, missing) = self.nearest(directory, &place.real)?;
+        if let (Some(first), false) = (missing.last(), parents) {
+            return Err(Error::not_found(first).into());
+        }
+        for above in missing.iter().rev() {
+            here = self.make_directory(&here, split(above).1, &place.real)?;
         }
         Ok(here)
     }
 
-    fn lock_root(&mut self, path: &WsPath) -> Step<(Arc<Locked>, bool)> {
-        let handle = self.shared.root.open_directory(b"").at(path)?;
-        self.lock(handle, path)
+    /// The nearest directory that exists, locked, and the missing ones from `directory` up to it.
+    fn nearest(&mut self, directory: WsPath, path: &WsPath) -> Step<(Arc<Locked>, Vec<WsPath>)> {
+        let mut missing = Vec::new();
+        let mut directory = directory;
+        loop {
+            match self.lock_directory(directory.as_str(), path)? {
+                Ok(here) => return Ok((here, missing)),
+                // A link was put there since the path was resolved.
+                Err(Cause::Link) => return Err(Failure::Moved(path.clone())),
+                Err(cause) if !cause.is_missing() => return Err(cause).at(path),
+                Err(cause) => {
+                    let above = directory.parent().ok_or_else(|| cause.at(path))?;
+                    missing.push(std::mem::replace(&mut directory, above));
+                }
+            }
+        }
     }
 
     /// Makes the directory `name` in `parent` and locks it; one that others made meanwhile will do.

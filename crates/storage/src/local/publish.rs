@@ -60,11 +60,10 @@ impl Attempt<'_> {
         if self.is_last {
             return renameat(from.0, from.1, to.0, to.1);
         }
-        let note = |kept: &str| Note::Kept {
+        let note = |kept: &str| Note::Replaced {
             parent: to.0.clone(),
             name: to.1.to_owned(),
             kept: kept.to_owned(),
-            what: Kept::File,
         };
         match rename_with(from, to, RenameFlags::EXCHANGE) {
             Ok(()) => self.undo.note(note(from.1)),

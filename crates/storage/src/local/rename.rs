@@ -95,6 +95,19 @@ impl Attempt<'_> {
             EntryKind::Directory => Kept::EmptyDirectory,
             _ => Kept::File,
         };
+        match rename_with(from, to, RenameFlags::EXCHANGE) {
+            Err(Errno::INVAL | Errno::NOSYS) => return self.move_over_in_two_steps(from, to, what),
+            other => other?,
+        }
+        self.undo.note(Note::Exchanged {
+            one: owned(from),
+            other: owned(to),
+        });
+        self.set_aside(from, what)
+    }
+
+    /// For file systems that cannot exchange: there is an instant without anything at `to`.
+    fn move_over_in_two_steps(&mut self, from: Spot<'_>, to: Spot<'_>, what: Kept) -> Result<(), Errno> {
         self.set_aside(to, what)?;
         rename_with(from, to, RenameFlags::NOREPLACE)?;
         self.undo.note(Note::Moved {

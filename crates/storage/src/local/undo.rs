@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, RenameFlags, fstat, ftruncate, unlinkat};
+use rustix::fs::{AtFlags, RenameFlags, fstat, ftruncate, renameat, unlinkat};
 use rustix::io::Errno;
 
 use super::lock::Locked;
@@ -17,7 +17,13 @@ pub(super) enum Note {
     Made { parent: Arc<Locked>, name: String },
     /// A directory came to be.
     MadeDirectory { parent: Arc<Locked>, name: String },
-    /// What was at `name` is kept under the temporary name `kept`; `name` may hold something new.
+    /// The file at `name` took the place of one that is kept under the temporary name `kept`.
+    Replaced {
+        parent: Arc<Locked>,
+        name: String,
+        kept: String,
+    },
+    /// What was at `name` is kept under the temporary name `kept`.
     Kept {
         parent: Arc<Locked>,
         name: String,
@@ -28,6 +34,11 @@ pub(super) enum Note {
     Moved {
         from: (Arc<Locked>, String),
         to: (Arc<Locked>, String),
+    },
+    /// Two entries changed places.
+    Exchanged {
+        one: (Arc<Locked>, String),
+        other: (Arc<Locked>, String),
     },
     /// A file grew from `size` by `added` bytes.
     Grew { file: OwnedFd, size: u64, added: u64 },
@@ -75,21 +86,14 @@ fn take_back(note: Note) -> Result<(), Errno> {
     match note {
         Note::Made { parent, name } => unlinkat(&parent, &name, AtFlags::empty()),
         Note::MadeDirectory { parent, name } => unlinkat(&parent, &name, AtFlags::REMOVEDIR),
-        Note::Kept { parent, name, kept, .. } => put_back(&parent, &name, &kept),
+        Note::Replaced { parent, name, kept } => renameat(&parent, &kept, &parent, &name),
+        Note::Kept { parent, name, kept, .. } => {
+            rename_with((&parent, &kept), (&parent, &name), RenameFlags::NOREPLACE)
+        }
+        Note::Exchanged { one, other } => rename_with((&one.0, &one.1), (&other.0, &other.1), RenameFlags::EXCHANGE),
         Note::Moved { from, to } => rename_with((&to.0, &to.1), (&from.0, &from.1), RenameFlags::NOREPLACE),
         Note::Grew { file, size, added } => shrink(&file, size, added),
         Note::Mode { entry, mode } => reopen::set_mode(&entry, mode),
-    }
-}
-
-/// Puts back what was kept; what took its place goes.
-fn put_back(parent: &Arc<Locked>, name: &str, kept: &str) -> Result<(), Errno> {
-    match rename_with((parent, kept), (parent, name), RenameFlags::NOREPLACE) {
-        Err(Errno::EXIST) => {
-            rename_with((parent, kept), (parent, name), RenameFlags::EXCHANGE)?;
-            unlinkat(parent, kept, AtFlags::empty())
-        }
-        other => other,
     }
 }
 
@@ -103,29 +107,39 @@ pub(super) fn shrink(file: &OwnedFd, size: u64, added: u64) -> Result<(), Errno>
 }
 
 fn settle(note: Note) -> Option<Doomed> {
-    let Note::Kept {
-        parent,
-        name,
-        kept,
-        what,
-    } = note
-    else {
-        return None;
-    };
-    match what {
-        Kept::File => drop(unlinkat(&parent, &kept, AtFlags::empty())),
-        Kept::EmptyDirectory => {
-            // Somebody with a handle has put something in; it must not be lost under a hidden name.
-            if unlinkat(&parent, &kept, AtFlags::REMOVEDIR) == Err(Errno::NOTEMPTY) {
-                let _ = rename_with((&parent, &kept), (&parent, &name), RenameFlags::NOREPLACE);
-            }
-        }
-        Kept::Tree => {
+    match note {
+        Note::Replaced { parent, kept, .. }
+        | Note::Kept {
+            parent,
+            kept,
+            what: Kept::File,
+            ..
+        } => drop(unlinkat(&parent, &kept, AtFlags::empty())),
+        Note::Kept {
+            parent,
+            name,
+            kept,
+            what: Kept::EmptyDirectory,
+        } => remove_empty(&parent, &name, &kept),
+        Note::Kept {
+            parent,
+            kept,
+            what: Kept::Tree,
+            ..
+        } => {
             let parent = parent.as_fd().try_clone_to_owned().ok()?;
             return Some(Doomed { parent, name: kept });
         }
+        _ => {}
     }
     None
+}
+
+/// Removes a directory that was empty; if somebody with a handle has put something in, it must not be lost under a hidden name.
+fn remove_empty(parent: &Arc<Locked>, name: &str, kept: &str) {
+    if unlinkat(parent, kept, AtFlags::REMOVEDIR) == Err(Errno::NOTEMPTY) {
+        let _ = rename_with((parent, kept), (parent, name), RenameFlags::NOREPLACE);
+    }
 }
 
 /// Deletes removed trees. What resists stays under its hidden name until a sweep.

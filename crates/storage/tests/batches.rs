@@ -1,0 +1,199 @@
+//! A batch happens as a whole or not at all, and leaves no trace of its own.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the tests are the other program that changes files behind the storage"
+)]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Room, append, copy, kind, make_dir, remove, rename, set_mode};
+use garret_core::{ErrorKind, Mutation, Precondition};
+use garret_storage::Durability;
+
+fn furnished(durability: Durability) -> Room {
+    let room = Room::with(durability);
+    room.write("keep.txt", "keep").unwrap();
+    room.write("tree/a/deep.txt", "deep").unwrap();
+    room.write("tree/b.txt", "b").unwrap();
+    room.apply(make_dir("empty")).unwrap();
+    room
+}
+
+/// Everything that can be seen on the host: path, mode and content.
+fn seen(room: &Room) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut todo = vec![room.host("")];
+    while let Some(directory) = todo.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let is_directory = path.is_dir();
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            let content = (!is_directory).then(|| std::fs::read_to_string(&path).unwrap());
+            found.push(format!("{path:?} {mode:o} {content:?}"));
+            todo.extend(is_directory.then_some(path));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_batch_that_fails_at_its_end_leaves_everything_as_it_was() {
+    for durability in [Durability::Full, Durability::Relaxed] {
+        let room = furnished(durability);
+        let before = seen(&room);
+        let outcome = room.batch(vec![
+            Mutation::write(common::at("keep.txt"), "changed"),
+            Mutation::write(common::at("new/dir/file.txt"), "new"),
+            append("tree/b.txt", "more"),
+            set_mode("tree/b.txt", 0o600),
+            rename("tree/b.txt", "empty/b.txt", false),
+            copy("empty/b.txt", "keep.txt", true),
+            rename("keep.txt", "tree/a/deep.txt", true),
+            remove("tree", true),
+            rename("new/dir", "empty-too", false),
+            remove("empty-too/file.txt", false),
+            remove("empty-too", false),
+            make_dir("x/y/z"),
+            Mutation::Symlink {
+                path: common::at("link"),
+                target: "keep.txt".into(),
+            },
+            Mutation::Write {
+                path: common::at("x/y/z/last.txt"),
+                content: "".into(),
+                precondition: Precondition::Version(garret_core::Version::new("none")),
+                mode: None,
+                parents: true,
+            },
+        ]);
+        assert_eq!(kind(outcome), ErrorKind::Conflict);
+        assert_eq!(seen(&room), before);
+    }
+}
+
+#[test]
+fn a_batch_that_succeeds_leaves_only_its_result() {
+    let room = furnished(Durability::Full);
+    let applied = room
+        .batch(vec![
+            Mutation::write(common::at("keep.txt"), "changed"),
+            rename("tree/b.txt", "keep.txt", true),
+            remove("tree", true),
+            rename("empty", "full", false),
+            Mutation::write(common::at("full/file.txt"), "new"),
+        ])
+        .unwrap();
+    assert_eq!(applied.len(), 5);
+    assert_eq!(room.deep(), ["full", "full/file.txt", "keep.txt"]);
+    assert_eq!(room.text("keep.txt"), "b");
+    assert_eq!(room.host_names(""), ["full", "keep.txt"], "no temporary name is left");
+}
+
+#[test]
+fn a_move_onto_a_hard_link_of_the_same_file_removes_the_old_name() {
+    let room = Room::new();
+    room.write("a.txt", "one").unwrap();
+    std::fs::hard_link(room.host("a.txt"), room.host("b.txt")).unwrap();
+    room.apply(rename("a.txt", "b.txt", true)).unwrap();
+    assert_eq!(room.host_names(""), ["b.txt"]);
+    assert_eq!(room.text("b.txt"), "one");
+}
+
+#[test]
+fn readers_see_the_old_or_the_new_content_and_never_a_mix() {
+    let room = Room::new();
+    let content = |letter: char| letter.to_string().repeat(300_000);
+    room.write("a.txt", &content('a')).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for letter in "bcdefghijklmnopqrstuvwxyz".chars().cycle().take(300) {
+                let other = Mutation::write(common::at("b.txt"), "x");
+                room.batch(vec![Mutation::write(common::at("a.txt"), content(letter)), other])
+                    .unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let mut reads = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            let bytes = room.read("a.txt").unwrap().bytes;
+            assert_eq!(bytes.len(), 300_000);
+            assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a mix of two contents");
+            reads += 1;
+        }
+        assert!(reads > 10);
+    });
+}
+
+#[test]
+fn what_other_programs_delete_and_replace_meanwhile_gives_clean_errors() {
+    let room = Room::new();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..400 {
+                let _ = std::fs::create_dir(room.host("d"));
+                let _ = std::fs::write(room.host("d/f.txt"), "foreign");
+                let _ = std::fs::remove_dir_all(room.host("d"));
+                let _ = std::fs::write(room.host("d"), "a file for a change");
+                let _ = std::fs::remove_file(room.host("d"));
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        let clean = [
+            ErrorKind::NotFound,
+            ErrorKind::Conflict,
+            ErrorKind::NotADirectory,
+            ErrorKind::IsADirectory,
+            ErrorKind::AlreadyExists,
+            ErrorKind::NotEmpty,
+            ErrorKind::Unavailable,
+        ];
+        let check = |outcome: garret_core::Result<()>| {
+            if let Err(error) = outcome {
+                assert!(clean.contains(&error.kind()), "{error}");
+            }
+        };
+        while !is_over.load(Ordering::Relaxed) {
+            check(room.read("d/f.txt").map(drop));
+            check(room.stat("d/f.txt").map(drop));
+            check(room.write("d/f.txt", "ours").map(drop));
+            check(room.append("d/f.txt", "ours").map(drop));
+            check(room.apply(copy("d/f.txt", "copy.txt", true)).map(drop));
+            check(room.apply(rename("d/f.txt", "moved.txt", true)).map(drop));
+            check(room.apply(remove("d", true)).map(drop));
+            room.deep();
+        }
+    });
+    let leftovers: Vec<_> = room
+        .host_names("")
+        .into_iter()
+        .filter(|name| name.starts_with(".garret-tmp-"))
+        .collect();
+    assert_eq!(leftovers, Vec::<String>::new());
+}
+
+#[test]
+fn a_lock_held_by_another_program_is_waited_for() {
+    let room = Room::new();
+    room.write("d/f.txt", "one").unwrap();
+    let directory = std::fs::File::open(room.host("d")).unwrap();
+    rustix::fs::flock(&directory, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            room.write("d/f.txt", "two").unwrap();
+            is_done.store(true, Ordering::Relaxed);
+        });
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        assert!(!is_done.load(Ordering::Relaxed), "the lock was ignored");
+        assert_eq!(room.text("d/f.txt"), "one", "readers need no lock");
+        drop(directory);
+    });
+    assert_eq!(room.text("d/f.txt"), "two");
+}
