@@ -1,5 +1,6 @@
 //! A batch happens as a whole or not at all, and leaves no trace of its own.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(
     clippy::disallowed_methods,
     reason = "the tests are the other program that changes files behind the storage"

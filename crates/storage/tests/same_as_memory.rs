@@ -1,5 +1,6 @@
 //! Random batches on the local storage and on the reference: same outcomes, same trees.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 mod common;
 
 use std::sync::Arc;

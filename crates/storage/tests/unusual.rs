@@ -1,5 +1,6 @@
 //! Entries that are no plain files, and names that are no text.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(
     clippy::disallowed_methods,
     reason = "the tests are the other program that changes files behind the storage"

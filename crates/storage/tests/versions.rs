@@ -1,5 +1,6 @@
 //! Versions change whenever the content does, also within one tick of the clock.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(
     clippy::disallowed_methods,
     reason = "the tests are the other program that changes files behind the storage"

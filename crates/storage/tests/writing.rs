@@ -1,5 +1,6 @@
 //! What a write leaves on the disk.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(
     clippy::disallowed_methods,
     reason = "the tests look at the disk and change it behind the storage"

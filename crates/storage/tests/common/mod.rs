@@ -1,5 +1,6 @@
 //! A local storage in a directory of its own, with short ways to use it.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 #![allow(
     clippy::disallowed_methods,
