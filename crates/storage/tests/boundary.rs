@@ -272,7 +272,10 @@ fn an_attacker_who_swaps_a_directory_for_a_link_gets_nothing() {
         let attacker = || {
             while !is_over.load(Ordering::Relaxed) {
                 renameat_with(CWD, &real, CWD, &trap, RenameFlags::EXCHANGE).unwrap();
-                swaps.fetch_add(1, Ordering::Relaxed);
+                // Now and then the real directory stays for a moment, so that the other side gets its turns.
+                if swaps.fetch_add(1, Ordering::Relaxed) % 32 == 31 {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
             }
         };
         scope.spawn(attacker);
