@@ -6,7 +6,6 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
-use futures::FutureExt;
 use futures::executor::block_on;
 use garret_core::ErrorKind;
 use garret_workspace::{FileCount, GrepOutput, GrepRequest, MAX_SKIPPED, WriteOptions};
@@ -339,14 +338,4 @@ fn a_file_that_is_named_is_searched_whatever_ignores_it() {
     assert_eq!(at(""), [""; 0]);
     assert_eq!(at("a.log"), ["a.log:1:x"]);
     assert_eq!(at("out"), ["out/b.txt:1:x"], "the other rules still hold");
-}
-
-#[test]
-fn a_search_that_nobody_waits_for_ends() {
-    for workspace in poem().workspaces() {
-        // Polled once, so that its thread runs, then dropped.
-        let _ = workspace.grep(grepping("beta")).now_or_never();
-        let found = block_on(workspace.grep(grepping("beta"))).unwrap();
-        assert_eq!(found.match_count, 5);
-    }
 }

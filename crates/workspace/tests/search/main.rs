@@ -9,5 +9,6 @@
 mod boundaries;
 mod contents;
 mod names;
+mod odd_directories;
 mod ripgrep;
 mod support;

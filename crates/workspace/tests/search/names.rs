@@ -6,7 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use futures::executor::block_on;
 use garret_core::ErrorKind;
+use garret_core::policy::matcher;
 use garret_workspace::GlobRequest;
+use proptest::prelude::*;
+use proptest::sample::select;
 
 use crate::support::{Rooms, globbing, rooms};
 
@@ -214,5 +217,28 @@ fn a_wrong_request_says_what_is_wrong() {
             ..globbing("*")
         };
         assert_eq!(error(empty).kind(), ErrorKind::Invalid);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A walk enters only directories that can hold a match; that must never lose one.
+    #[test]
+    fn a_pattern_finds_exactly_what_it_matches_among_all_paths(
+        names in prop::collection::btree_set(prop::collection::vec(select(vec!["a", "b", "ab", "c.rs", ".d"]), 1..5), 1..20),
+        parts in prop::collection::vec(select(vec!["a", "b", "*", "**", "?", "{a,b}", "[!a]", "*.rs", "{a/b,c*}", ".*"]), 1..5),
+        cursor in select(vec![None, Some("a/b"), Some("ab"), Some("b/a/c.rs")]),
+    ) {
+        // A file ends in `.f`, so that no file is in the way of a directory.
+        let paths: Vec<String> = names.iter().map(|parts| parts.join("/") + ".f").collect();
+        let rooms = rooms(&paths.iter().map(|path| (path.as_str(), "")).collect::<Vec<_>>());
+        let pattern = format!("{}.f", parts.join("/"));
+        let glob = matcher(&pattern).unwrap();
+        let mut expected = paths.clone();
+        expected.sort();
+        expected.retain(|path| glob.is_match(path) && cursor.is_none_or(|cursor| path.as_str() > cursor));
+        let request = GlobRequest { cursor: cursor.map(str::to_owned), ..globbing(&pattern) };
+        prop_assert_eq!(rooms.glob(&request).paths, expected, "{}", pattern);
     }
 }
