@@ -52,7 +52,7 @@ pub struct GrepRequest {
     /// How many lines after a match are shown.
     pub after: usize,
     /// Globs of the files to search; empty for all. One without a slash speaks of names at any depth, one with a slash of paths below
-    /// `path`.
+    /// `path`. They only narrow the search: an ignored file stays out.
     pub include: Vec<String>,
     /// Globs, read likewise, of the files and directories not to search; they win over `include`.
     pub exclude: Vec<String>,

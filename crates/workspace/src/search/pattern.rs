@@ -21,7 +21,9 @@ impl PathGlob {
     /// Reads a pattern; one that is no glob, or would lead above its directory, is `invalid`.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let pattern = tidy(text)?;
-        let whole = set_of("pattern", text, [matcher(pattern)])?;
+        let wrong = |error: globset::Error| wrong_glob("pattern", text, &error);
+        let mut whole = GlobSetBuilder::new();
+        whole.add(matcher(pattern).map_err(wrong)?.glob().clone());
         let component = |part: &str| match part {
             "**" => Ok(None),
             part => matcher(part).map(Some),
@@ -29,6 +31,8 @@ impl PathGlob {
         // A brace or a class may hold a slash, and then the parts are no globs of their own: a match may be anywhere.
         let parts = pattern.split('/').map(component).collect::<Result<_, _>>();
         let components = parts.unwrap_or_else(|_| vec![None]);
+        // A set of one, because sets have shortcuts for common shapes such as `**/*.rs`.
+        let whole = whole.build().map_err(wrong)?;
         Ok(Self { whole, components })
     }
 
@@ -112,14 +116,6 @@ impl Globs {
         (!self.names.is_empty() && self.names.is_match(as_path(name)))
             || (!self.paths.is_empty() && self.paths.is_match(as_path(relative)))
     }
-}
-
-fn set_of(key: &str, text: &str, globs: [Result<GlobMatcher, globset::Error>; 1]) -> Result<GlobSet> {
-    let mut set = GlobSetBuilder::new();
-    for glob in globs {
-        set.add(glob.map_err(|error| wrong_glob(key, text, &error))?.glob().clone());
-    }
-    set.build().map_err(|error| wrong_glob(key, text, &error))
 }
 
 /// The pattern without the ways to say "from the root" and without a trailing slash.

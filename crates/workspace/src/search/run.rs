@@ -8,7 +8,7 @@ use futures::channel::{mpsc, oneshot};
 use garret_core::{Access, Directory, EntryKind, Error, ErrorKind, Follow, Result, StatOptions, WsPath};
 
 use super::listed::{self, ListedDirectory};
-use super::walk::{Coverage, Start, Visitor, Walk};
+use super::walk::{Coverage, Start, Visitor, Walk, broken};
 use crate::Workspace;
 use crate::admit::Names;
 
@@ -129,8 +129,4 @@ impl Drop for CancelOnDrop {
 
 fn no_thread() -> Error {
     Error::new(ErrorKind::Unavailable, "the system gives no thread for a search")
-}
-
-fn broken() -> Error {
-    Error::new(ErrorKind::Internal, "a search ended in the middle of its work")
 }

@@ -199,7 +199,8 @@ fn threads() -> usize {
     *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS))
 }
 
-fn broken() -> Error {
+/// A thread of a search panicked.
+pub(super) fn broken() -> Error {
     Error::new(ErrorKind::Internal, "a search ended in the middle of its work")
 }
 
@@ -284,7 +285,9 @@ impl<V: Visitor> Worker<'_, V> {
         let mut files = Vec::with_capacity(entries.len());
         for entry in entries {
             if !self.covers(&node, &entry) {
-            } else if entry.kind != EntryKind::Directory {
+                continue;
+            }
+            if entry.kind != EntryKind::Directory {
                 files.push(entry);
             } else if self.enters() {
                 let parent = Arc::clone(&node);

@@ -1,0 +1,162 @@
+//! Searches over directories that no storage has at hand for a test: one without end, one that cannot be read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use futures::executor::block_on;
+use garret_core::{
+    Applied, Batch, Directory, DirectoryEntry, EntryKind, Error, ErrorKind, ListOptions, ListPage, OpenFile,
+    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+};
+use garret_workspace::Workspace;
+
+use crate::support::{globbing, grepping, lines, rooms, skipped};
+
+/// A storage in memory whose directories are made by `open`.
+struct Odd<F> {
+    inner: Arc<dyn Storage>,
+    open: F,
+}
+
+impl<F> std::fmt::Debug for Odd<F> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Odd")
+    }
+}
+
+#[async_trait]
+impl<F: Fn() -> Box<dyn Directory> + Send + Sync> Storage for Odd<F> {
+    fn info(&self) -> StorageInfo {
+        self.inner.info()
+    }
+
+    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
+        self.inner.resolve(path).await
+    }
+
+    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
+        self.inner.stat(path, options).await
+    }
+
+    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+        self.inner.read(path, options).await
+    }
+
+    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
+        self.inner.list(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+        self.inner.apply(batch).await
+    }
+
+    fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+        Ok(Some((self.open)()))
+    }
+}
+
+fn workspace(open: impl Fn() -> Box<dyn Directory> + Send + Sync + 'static) -> Workspace {
+    let inner = rooms(&[]).memory;
+    Workspace::builder(Arc::new(Odd { inner, open })).open().unwrap()
+}
+
+fn entry(name: &str, kind: EntryKind) -> DirectoryEntry {
+    let name = name.as_bytes().to_vec();
+    DirectoryEntry { name, kind }
+}
+
+/// Two directories in every directory, for ever. Counts how many were opened.
+struct Endless(Arc<AtomicU64>);
+
+impl Directory for Endless {
+    fn entries(&self) -> Result<Vec<DirectoryEntry>> {
+        Ok(vec![entry("a", EntryKind::Directory), entry("b", EntryKind::Directory)])
+    }
+
+    fn open_directory(&self, _name: &[u8]) -> Result<Box<dyn Directory>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(Self(Arc::clone(&self.0))))
+    }
+
+    fn open_file(&self, _name: &[u8]) -> Result<OpenFile> {
+        Err(Error::new(ErrorKind::NotFound, "there is none"))
+    }
+}
+
+#[test]
+fn a_search_that_nobody_waits_for_any_more_ends() {
+    let opened = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&opened);
+    let workspace = workspace(move || Box::new(Endless(Arc::clone(&counted))));
+    let mut search = Box::pin(workspace.glob(globbing("**")));
+    assert!((&mut search).now_or_never().is_none());
+    let is_under_way = || opened.load(Ordering::Relaxed) > 100;
+    assert!((0..1_000).any(|_| is_under_way() || {
+        sleep(Duration::from_millis(10));
+        false
+    }));
+    drop(search);
+    let is_quiet = || {
+        let before = opened.load(Ordering::Relaxed);
+        sleep(Duration::from_millis(50));
+        before == opened.load(Ordering::Relaxed)
+    };
+    assert!(
+        (0..200).any(|_| is_quiet()),
+        "the walk goes on although its future is gone"
+    );
+}
+
+/// A file that can be read, and one file and one directory that cannot; another vanished, another was swapped for a link.
+struct Locked;
+
+impl Directory for Locked {
+    fn entries(&self) -> Result<Vec<DirectoryEntry>> {
+        let files = ["gone", "locked", "ok", "swapped"].map(|name| entry(name, EntryKind::File));
+        let directories = ["gone-too", "private"].map(|name| entry(name, EntryKind::Directory));
+        Ok(files.into_iter().chain(directories).collect())
+    }
+
+    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>> {
+        let kind = if name == b"private" {
+            ErrorKind::Denied
+        } else {
+            ErrorKind::NotFound
+        };
+        Err(Error::new(kind, "no"))
+    }
+
+    fn open_file(&self, name: &[u8]) -> Result<OpenFile> {
+        let kind = match name {
+            b"ok" => {
+                let content = Box::new(&b"needle\n"[..]);
+                return Ok(OpenFile { content, size: 7 });
+            }
+            b"locked" => ErrorKind::Denied,
+            b"swapped" => ErrorKind::Unsupported,
+            _ => ErrorKind::NotFound,
+        };
+        Err(Error::new(kind, "no"))
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_what_vanished_is_not() {
+    let workspace = workspace(|| Box::new(Locked));
+    let found = block_on(workspace.grep(grepping("needle"))).unwrap();
+    assert_eq!(lines(&found), ["ok:1:needle"]);
+    let reasons = [("locked", "denied"), ("private", "denied"), ("swapped", "special_file")];
+    assert_eq!(skipped(&found), reasons.into());
+    let names = block_on(workspace.glob(globbing("**"))).unwrap();
+    assert_eq!(names.paths, ["gone", "locked", "ok", "swapped"]);
+    let directories: Vec<_> = names
+        .skipped
+        .iter()
+        .map(|skipped| (skipped.path.as_str(), skipped.reason))
+        .collect();
+    assert_eq!(directories, [("private", "denied")]);
+}
