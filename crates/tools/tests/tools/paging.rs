@@ -161,6 +161,63 @@ fn the_pages_of_a_list_are_the_list() {
 }
 
 #[test]
+fn the_pages_of_a_search_are_the_search() {
+    for (limit, max_lines, max_kib) in [
+        (None, 2_000, 100),
+        (Some(7), 2_000, 100),
+        (None, 10, 100),
+        (None, 2_000, 1),
+    ] {
+        let tools = bounded(max_lines, max_kib);
+        let mut expected = Vec::new();
+        for n in 0..300 {
+            let path = format!("d{}/file {n:03} {}", n / 100, "é".repeat(n % 40));
+            put(&tools, &path, &format!("no\nneedle {n}\nno\nno\nno\nneedle again\n"));
+            expected.push(path);
+        }
+        let found = pages(
+            &tools,
+            "glob",
+            json!({"pattern": "**", "limit": limit}),
+            "next_cursor",
+            "cursor",
+        );
+        let paths: Vec<_> = found
+            .iter()
+            .flat_map(|(_, data)| data["paths"].as_array().unwrap().clone())
+            .collect();
+        assert_eq!(paths, expected, "limit {limit:?}, {max_lines} lines, {max_kib} KiB");
+        let mut offset = 0;
+        let mut lines = Vec::new();
+        loop {
+            let arguments = json!({"pattern": "needle", "limit": limit, "offset": offset, "context": 1});
+            let (text, data) = done(&tools, "grep", arguments);
+            assert!(
+                text.len() <= max_kib * KIB && text.lines().count() <= max_lines + 1,
+                "{text}"
+            );
+            let matches = data["matches"].as_array().unwrap();
+            offset += matches.len();
+            lines.extend(
+                matches
+                    .iter()
+                    .map(|found| (found["path"].clone(), found["line_number"].clone())),
+            );
+            assert_eq!(data["match_count"], 600);
+            if data["truncated"] == false {
+                break;
+            }
+            assert!(text.ends_with(&format!("; more: offset={offset}]")), "{text}");
+        }
+        let all: Vec<_> = expected
+            .iter()
+            .flat_map(|path| [2, 6].map(|line| (json!(path), json!(line))))
+            .collect();
+        assert_eq!(lines, all, "limit {limit:?}, {max_lines} lines, {max_kib} KiB");
+    }
+}
+
+#[test]
 fn a_large_difference_is_bounded() {
     let tools = bounded(50, 4);
     put(&tools, "a.txt", &"one\n".repeat(3_000));

@@ -47,6 +47,12 @@ fn no_answer_holds_denied_content() {
         ("exists", json!({"path": path})),
         ("ls", json!({"recursive": true})),
         ("ls", json!({"path": "secrets"})),
+        ("glob", json!({"pattern": "**", "include_ignored": true})),
+        (
+            "grep",
+            json!({"pattern": "CANARY|line", "include_ignored": true, "context": 3}),
+        ),
+        ("grep", json!({"pattern": "CANARY", "path": path})),
         ("copy", json!({"src": path, "dest": "copy.txt"})),
         ("copy", json!({"src": "secrets", "dest": "copies"})),
         ("move", json!({"src": path, "dest": "moved.txt"})),
@@ -56,7 +62,10 @@ fn no_answer_holds_denied_content() {
         let answer = call(&tools, tool, arguments.clone());
         let json = answer.to_json().to_string();
         assert!(!json.contains(CANARY), "{tool} {arguments}: {json}");
-        assert!(!answer.ok || tool == "ls", "{tool} {arguments}: {json}");
+        assert!(
+            !answer.ok || ["ls", "glob", "grep"].contains(&tool),
+            "{tool} {arguments}: {json}"
+        );
         assert!(answer.images.is_empty());
     }
     let listing = call(&tools, "ls", json!({"recursive": true})).to_json().to_string();

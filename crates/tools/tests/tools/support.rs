@@ -1,12 +1,16 @@
 //! A workspace in memory with its tools, and calls on it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::executor::block_on;
 use garret_core::{FixedClock, FsPolicy, MemoryStorage, ToolsConfig};
-use garret_tools::{Answer, Toolbox};
+use garret_tools::{Answer, Definition, Toolbox};
 use garret_workspace::Workspace;
 use serde_json::{Value, json};
+
+use crate::conform;
+
+static SCHEMAS: OnceLock<Vec<Definition>> = OnceLock::new();
 
 /// A workspace named `box` whose clock stands still.
 pub(crate) fn workspace(policy: FsPolicy) -> Workspace {
@@ -40,12 +44,16 @@ pub(crate) fn call(toolbox: &Toolbox, tool: &str, arguments: Value) -> Answer {
     block_on(toolbox.call(tool, arguments))
 }
 
-/// Calls a tool that must do what is asked.
+/// Calls a tool that must do what is asked; its data is held to its schema.
 pub(crate) fn done(toolbox: &Toolbox, tool: &str, arguments: Value) -> (String, Value) {
     let answer = call(toolbox, tool, arguments);
     assert!(answer.ok, "{tool}: {}", answer.text);
     assert!(answer.error.is_none());
-    (answer.text, answer.data.expect("a success has data"))
+    let data = answer.data.expect("a success has data");
+    let definitions = SCHEMAS.get_or_init(|| toolbox.definitions());
+    let definition = definitions.iter().find(|definition| definition.name == tool);
+    conform::check(&data, &definition.expect("it was called").output_schema, tool);
+    (answer.text, data)
 }
 
 /// Calls a tool that must refuse, and gives the text.
