@@ -30,6 +30,16 @@ pub(crate) fn unless_empty<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     }
 }
 
+/// Reads a list of strings, or the one string that a model wrote in its place; empty ones say nothing.
+pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let many = match Value::deserialize(deserializer)? {
+        Value::Null => Vec::new(),
+        Value::String(one) => vec![one],
+        value => Vec::<String>::deserialize(value).map_err(D::Error::custom)?,
+    };
+    Ok(many.into_iter().filter(|one| !one.is_empty()).collect())
+}
+
 /// The precondition that an `if_version` asks for.
 pub(crate) fn precondition(if_version: Option<&str>) -> Precondition {
     Precondition::from_argument(if_version)

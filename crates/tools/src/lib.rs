@@ -13,6 +13,8 @@ mod definition;
 mod edit_file;
 mod exists;
 mod export;
+mod glob;
+mod grep;
 mod limits;
 mod ls;
 mod mkdir;

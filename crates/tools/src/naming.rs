@@ -1,7 +1,7 @@
 //! The names under which tools are offered.
 //!
 //! Clients of models take names of letters, digits, `_` and `-`, at most 64 of them. A workspace may be called anything, so under the
-//! `prefixed` naming its name is fitted into that: the same name always the same way, and two names never the same way.
+//! `prefixed` naming its name is fitted into that: the same name always the same way, and two names in two ways.
 
 use garret_core::Naming;
 
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_name_that_does_not_fit_is_changed_the_same_way_each_time() {
-        assert_eq!(prefixed("my notes"), "workspace__my_notes-f92e2d9d__read_file");
+        assert_eq!(prefixed("my notes"), "workspace__my_notes-0dd440f6__read_file");
         assert_eq!(prefixed("my notes"), prefixed("my notes"));
     }
 

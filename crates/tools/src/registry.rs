@@ -3,7 +3,9 @@
 use garret_core::Capabilities;
 
 use crate::tool::AnyTool;
-use crate::{append_file, apply_patch, copy, edit_file, exists, ls, mkdir, r#move, read_file, rm, stat, write_file};
+use crate::{
+    append_file, apply_patch, copy, edit_file, exists, glob, grep, ls, mkdir, r#move, read_file, rm, stat, write_file,
+};
 
 /// The tools of the `fs` capability.
 const FS: &[&dyn AnyTool] = &[
@@ -13,6 +15,8 @@ const FS: &[&dyn AnyTool] = &[
     &edit_file::EditFile,
     &apply_patch::ApplyPatch,
     &ls::Ls,
+    &glob::Glob,
+    &grep::Grep,
     &stat::Stat,
     &exists::Exists,
     &mkdir::Mkdir,

@@ -49,6 +49,10 @@ fn tidy_object(object: &mut Map<String, Value>, is_input: bool) {
     if object.get("default").is_some_and(Value::is_null) {
         object.shift_remove("default");
     }
+    if let Some(Value::String(description)) = object.get_mut("description") {
+        // The source breaks its lines; a description does not.
+        *description = description.replace('\n', " ");
+    }
     if is_input {
         drop_null(object);
         join_constants(object);

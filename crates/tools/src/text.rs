@@ -3,12 +3,17 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use garret_core::path::printable;
 use garret_core::{EntryKind, Version};
+use garret_workspace::Skipped;
 
 use crate::limits::Limits;
 
 /// Room for the footer, kept free at the end of a full page.
-const FOOTER_ROOM: usize = 300;
+const FOOTER_ROOM: usize = 400;
+
+/// Room for the names of skipped files within it.
+const SKIPPED_ROOM: usize = 200;
 
 /// A kind as a word.
 pub(crate) fn kind_name(kind: EntryKind) -> &'static str {
@@ -79,6 +84,48 @@ pub(crate) fn cut_line<'a>(line: &'a str, limits: &Limits) -> Cow<'a, str> {
     Cow::Owned(format!("{}… [line cut: {shown} of {all} characters]", &line[..end]))
 }
 
+/// The lines of a match that spans several, cut with a note where they are too many to show.
+pub(crate) fn cut_block(text: &str, limits: &Limits) -> String {
+    let most = (limits.lines / 2).clamp(1, 100);
+    let all = text.split('\n').count();
+    let shown = text.split('\n').take(most).map(|line| cut_line(line, limits));
+    let mut block = shown.collect::<Vec<_>>().join("\n");
+    if all > most {
+        block.push_str(&format!(
+            "… [match cut: {} of {} lines]",
+            grouped(most as u64),
+            grouped(all as u64)
+        ));
+    }
+    block
+}
+
+/// `; skipped 2: a.bin (binary), big.log (too_large)`, for a footer: as many names as have room.
+pub(crate) fn skipped_note(skipped: &[Skipped], all: u64) -> String {
+    if all == 0 {
+        return String::new();
+    }
+    let mut named: Vec<String> = Vec::new();
+    for one in skipped {
+        let name = format!("{} ({})", printable(&one.path), one.reason);
+        if named.iter().map(String::len).sum::<usize>() + name.len() > SKIPPED_ROOM {
+            break;
+        }
+        named.push(name);
+    }
+    let more = all - named.len() as u64;
+    match (named.is_empty(), more) {
+        (true, _) => format!("; skipped {}", grouped(all)),
+        (false, 0) => format!("; skipped {}: {}", grouped(all), named.join(", ")),
+        (false, _) => format!(
+            "; skipped {}: {} and {} more",
+            grouped(all),
+            named.join(", "),
+            grouped(more)
+        ),
+    }
+}
+
 /// A value to copy into the next call, as a JSON string that cannot end the line or turn its direction.
 pub(crate) fn token(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
@@ -86,7 +133,7 @@ pub(crate) fn token(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
-            _ if garret_core::path::printable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() => quoted.push(c),
+            _ if printable(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() => quoted.push(c),
             _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
                 write!(quoted, "\\u{unit:04x}").expect("a string takes everything");
             }),

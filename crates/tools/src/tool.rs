@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use garret_core::{Error, Result, shape};
 use garret_workspace::Workspace;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -117,17 +117,26 @@ impl<T: Tool> AnyTool for T {
     }
 }
 
-/// Reads the arguments; no arguments at all are the same as an empty object.
+/// Reads the arguments; no arguments at all are the same as an empty object. Whatever is wrong, the right shape is told.
 fn read_arguments<A: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<A> {
-    match arguments {
+    let read = match arguments {
         Value::Null => shape::from_value(Value::Object(Map::new())),
         Value::Object(_) => shape::from_value(arguments),
-        other => Err(
-            Error::invalid(format!("the arguments must be an object, not {}", kind(&other))).hint(format!(
-                "the right shape: {}",
-                shape::outline(&schemars::schema_for!(A))
-            )),
-        ),
+        other => Err(Error::invalid(format!("the arguments must be an object, not {}", kind(&other))).hint("")),
+    };
+    read.map_err(|error| with_shape(error, &schemars::schema_for!(A)))
+}
+
+fn with_shape(error: Error, schema: &Schema) -> Error {
+    let right = format!("the right shape: {}", shape::outline(schema));
+    let hint = error.hint_text().to_owned();
+    match hint.as_str() {
+        "" => error.hint(right),
+        hint if hint.contains(&right) => error,
+        hint => {
+            let hint = format!("{hint}; {right}");
+            error.hint(hint)
+        }
     }
 }
 

@@ -122,7 +122,9 @@ impl Toolbox {
             .map(|name| format!("`{name}`"))
             .collect::<Vec<_>>()
             .join(", ");
-        let hint = match shape::nearest(name, names) {
+        let by_another_name = self.offered.iter().position(|offered| offered.is_known_as(name));
+        let meant = by_another_name.and_then(|index| names.clone().nth(index));
+        let hint = match meant.or_else(|| shape::nearest(name, names)) {
             Some(near) => format!("did you mean `{near}`? Tools: {known}"),
             None => format!("the tools are {known}"),
         };
@@ -131,6 +133,13 @@ impl Toolbox {
 }
 
 impl Offered {
+    /// Whether another naming calls the tool so.
+    fn is_known_as(&self, name: &str) -> bool {
+        let last = name.rsplit("__").next().unwrap_or(name);
+        let last = last.strip_prefix("workspace_").unwrap_or(last);
+        last == self.tool.name() || last == self.tool.short()
+    }
+
     fn definition(&self) -> Definition {
         Definition {
             name: self.name.clone(),

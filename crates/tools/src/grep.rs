@@ -1,0 +1,228 @@
+//! `grep`: lines by their content.
+
+use garret_core::Result;
+use garret_core::path::{printable, quote};
+use garret_workspace::{GrepFound, GrepMatch, GrepOutput, GrepRequest, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::arguments::{one_or_many, unless_empty};
+use crate::limits::Limits;
+use crate::text::{Page, count, cut_block, cut_line, grouped, skipped_note};
+use crate::tool::{Output, Tool};
+
+/// The most lines of context around a match.
+const MAX_CONTEXT: u64 = 50;
+
+pub(crate) struct Grep;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// A regular expression in Rust's syntax, or with `literal` the text itself.
+    pattern: String,
+    /// The file or directory to search, relative to the workspace root. Left out or empty, the root.
+    #[serde(default)]
+    path: String,
+    /// Take `pattern` as plain text. Default false.
+    #[serde(default)]
+    literal: Option<bool>,
+    /// Ignore case. Default false.
+    #[serde(default)]
+    ignore_case: Option<bool>,
+    /// Match whole words only. Default false.
+    #[serde(default)]
+    whole_word: Option<bool>,
+    /// Let a match span several lines (write `(?s)` for a dot that matches newlines). Default false.
+    #[serde(default)]
+    multiline: Option<bool>,
+    /// Lines to show before and after each match, at most 50.
+    #[serde(default)]
+    context: Option<u64>,
+    /// Lines to show before each match; in place of `context`, unless 0.
+    #[serde(default)]
+    before: Option<u64>,
+    /// Lines to show after each match; in place of `context`, unless 0.
+    #[serde(default)]
+    after: Option<u64>,
+    /// Globs of the files to search, such as `["*.rs"]`: without a slash for names at any depth, with one for paths below `path`. Left
+    /// out or empty, all.
+    #[serde(default, deserialize_with = "one_or_many")]
+    include: Vec<String>,
+    /// Globs of the files and directories not to search; they win over `include`.
+    #[serde(default, deserialize_with = "one_or_many")]
+    exclude: Vec<String>,
+    /// What to answer with: `content` (default) for the matching lines, `files` for the files that have a match, `counts` for the files
+    /// and how many matches each has.
+    #[serde(default, deserialize_with = "unless_empty")]
+    output: Option<GrepOutput>,
+    /// The most results (matches, or files) in this answer. Left out or 0, as many as fit.
+    #[serde(default)]
+    limit: Option<u64>,
+    /// How many results to skip, to get a later page.
+    #[serde(default)]
+    offset: Option<u64>,
+    /// The most matches of one file; 0 or left out for all.
+    #[serde(default)]
+    max_matches_per_file: Option<u64>,
+    /// Also search what `.gitignore` and `.ignore` exclude. Default false.
+    #[serde(default)]
+    include_ignored: Option<bool>,
+    /// Also search what is in `.git`. Default false.
+    #[serde(default)]
+    include_git: Option<bool>,
+}
+
+impl Tool for Grep {
+    type Arguments = Arguments;
+    type Data = GrepFound;
+
+    const NAME: &'static str = "grep";
+    const SHORT: &'static str = "grep";
+    const TITLE: &'static str = "Search file contents";
+    const DESCRIPTION: &'static str = "Searches the content of files and answers with `path:line:text`, ordered by path and line (lines of \
+        context as `path-line-text`). Hidden files are searched; `.git` and ignored files are not unless asked for. Binary and oversized \
+        files are skipped and named. A long result comes in pages; the last line says which `offset` continues.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<GrepFound>> {
+        let request = request(arguments, limits);
+        let (pattern, offset) = (request.pattern.clone(), request.offset as u64);
+        let found = workspace.grep(request).await?;
+        Ok(show(found, &pattern, offset, limits))
+    }
+}
+
+fn request(arguments: Arguments, limits: &Limits) -> GrepRequest {
+    let around = |own: Option<u64>| {
+        let lines = own.filter(|lines| *lines > 0).or(arguments.context).unwrap_or(0);
+        lines.min(MAX_CONTEXT).min(limits.lines as u64 / 4) as usize
+    };
+    GrepRequest {
+        before: around(arguments.before),
+        after: around(arguments.after),
+        pattern: arguments.pattern,
+        path: arguments.path,
+        literal: arguments.literal.unwrap_or(false),
+        ignore_case: arguments.ignore_case.unwrap_or(false),
+        whole_word: arguments.whole_word.unwrap_or(false),
+        multiline: arguments.multiline.unwrap_or(false),
+        include: arguments.include,
+        exclude: arguments.exclude,
+        max_matches_per_file: arguments.max_matches_per_file.filter(|most| *most > 0),
+        limit: limits.page(arguments.limit),
+        offset: usize::try_from(arguments.offset.unwrap_or(0)).unwrap_or(usize::MAX),
+        output: arguments.output.unwrap_or_default(),
+        include_ignored: arguments.include_ignored.unwrap_or(false),
+        include_git: arguments.include_git.unwrap_or(false),
+        ..GrepRequest::default()
+    }
+}
+
+/// The results as far as they fit; what does not is left to the next page, in the data too.
+fn show(mut found: GrepFound, pattern: &str, offset: u64, limits: &Limits) -> Output<GrepFound> {
+    found.matches.iter_mut().for_each(|found| cut(found, limits));
+    let mut page = Page::new(limits);
+    let mut fill = |blocks: Vec<String>| blocks.iter().take_while(|block| page.push(block)).count();
+    let (shown, all) = if let Some(files) = &mut found.files {
+        let shown = fill(files.iter().map(|path| printable(path).into_owned()).collect());
+        files.truncate(shown);
+        (shown, found.file_count)
+    } else if let Some(counts) = &mut found.counts {
+        let shown = fill(
+            counts
+                .iter()
+                .map(|file| format!("{}:{}", printable(&file.path), file.count))
+                .collect(),
+        );
+        counts.truncate(shown);
+        (shown, found.file_count)
+    } else {
+        let shown = fill(blocks(&found.matches));
+        found.matches.truncate(shown);
+        (shown, found.match_count)
+    };
+    let end = offset.saturating_add(shown as u64);
+    found.truncated |= end < all && shown > 0;
+    let footer = footer(&found, pattern, offset..end, all);
+    Output::new(page.finish(Some(footer)), found)
+}
+
+/// Bounds what one match brings along.
+fn cut(found: &mut GrepMatch, limits: &Limits) {
+    found.line = cut_block(&found.line, limits);
+    for line in found.before.iter_mut().chain(&mut found.after) {
+        *line = cut_line(line, limits).into_owned();
+    }
+}
+
+/// A block of lines for each match. A line that is context of two matches, or a match itself, is shown once.
+fn blocks(matches: &[GrepMatch]) -> Vec<String> {
+    let has_context = matches
+        .iter()
+        .any(|found| !found.before.is_empty() || !found.after.is_empty());
+    let mut blocks = Vec::with_capacity(matches.len());
+    let mut shown: Option<(&str, u64)> = None;
+    for (index, found) in matches.iter().enumerate() {
+        let last = shown
+            .filter(|(path, _)| *path == found.path)
+            .map_or(0, |(_, line)| line);
+        let next = matches.get(index + 1).filter(|next| next.path == found.path);
+        let (mut lines, end) = block(found, last, next.map(|next| next.line_number));
+        let first = found.line_number.saturating_sub(found.before.len() as u64);
+        if has_context && shown.is_some() && (last == 0 || first > last + 1) {
+            lines.insert(0, "--".into());
+        }
+        shown = Some((&found.path, end));
+        blocks.push(lines.join("\n"));
+    }
+    blocks
+}
+
+/// The lines of one match after line `last` and before line `next`, and the number of the last one.
+fn block(found: &GrepMatch, last: u64, next: Option<u64>) -> (Vec<String>, u64) {
+    let path = printable(&found.path);
+    let first = found.line_number.saturating_sub(found.before.len() as u64);
+    let before = (first..).zip(&found.before).filter(|(number, _)| *number > last);
+    let mut lines: Vec<_> = before.map(|(number, line)| format!("{path}-{number}-{line}")).collect();
+    let mut number = found.line_number;
+    for line in found.line.split('\n') {
+        lines.push(format!("{path}:{number}:{}", line.strip_suffix('\r').unwrap_or(line)));
+        number += 1;
+    }
+    for line in &found.after {
+        if next.is_some_and(|next| number >= next) {
+            break;
+        }
+        lines.push(format!("{path}-{number}-{line}"));
+        number += 1;
+    }
+    (lines, number - 1)
+}
+
+fn footer(found: &GrepFound, pattern: &str, shown: std::ops::Range<u64>, all: u64) -> String {
+    let skipped = skipped_note(
+        &found.skipped,
+        found.skipped_count.unwrap_or(found.skipped.len() as u64),
+    );
+    let files = count(found.file_count, "file", "files");
+    let total = format!("{} in {files}", count(found.match_count, "match", "matches"));
+    if all == 0 {
+        return format!("[no match for {}{skipped}]", quote(pattern));
+    }
+    if shown.is_empty() {
+        return format!("[nothing at offset {}: {total}{skipped}]", grouped(shown.start));
+    }
+    let part = if shown.start == 0 && shown.end >= all {
+        total
+    } else {
+        format!("results {}–{} of {total}", grouped(shown.start + 1), grouped(shown.end))
+    };
+    let more = match (shown.end < all, found.truncated) {
+        (true, _) => format!("; more: offset={}", shown.end),
+        (false, true) => "; some files have more than `max_matches_per_file`".into(),
+        (false, false) => String::new(),
+    };
+    format!("[{part}{more}{skipped}]")
+}

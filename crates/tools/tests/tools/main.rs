@@ -1,0 +1,12 @@
+//! The tools as a model meets them: through a toolbox, with JSON in and text and JSON out.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod arguments;
+mod conform;
+mod exports;
+mod files;
+mod paging;
+mod search;
+mod secrets;
+mod support;

@@ -1,0 +1,78 @@
+//! What the policy denies is in no answer.
+
+use garret_core::{FsPolicy, ToolsConfig};
+use garret_tools::Toolbox;
+use serde_json::json;
+
+use crate::support::{call, workspace};
+
+const CANARY: &str = "CANARY-7f3a";
+
+#[test]
+fn no_answer_holds_denied_content() {
+    let open = workspace(FsPolicy::default());
+    let write = |path: &str, content: &str| {
+        futures::executor::block_on(open.write(path, content.to_owned(), garret_workspace::WriteOptions::default()))
+            .unwrap();
+    };
+    write("secrets/key.txt", &format!("{CANARY}\nline\n"));
+    write("public.txt", "line\n");
+    let policy = FsPolicy {
+        deny_read: vec!["secrets/**".into()],
+        ..FsPolicy::default()
+    };
+    let options = garret_workspace::ScopeOptions {
+        policy,
+        ..Default::default()
+    };
+    let tools = Toolbox::new(open.scope("", options).unwrap(), ToolsConfig::default());
+    let path = "secrets/key.txt";
+    let calls = [
+        ("read_file", json!({"path": path})),
+        ("read_file", json!({"path": path, "encoding": "base64"})),
+        ("edit_file", json!({"path": path, "old_text": "lin", "new_text": "x"})),
+        (
+            "edit_file",
+            json!({"path": path, "old_text": "CANARY-7f3", "new_text": "x", "dry_run": true}),
+        ),
+        (
+            "apply_patch",
+            json!({"diff": format!("--- a/{path}\n+++ b/{path}\n@@ -1,2 +1,2 @@\n wrong\n-line\n+x\n")}),
+        ),
+        (
+            "apply_patch",
+            json!({"diff": format!("diff --git a/{path} b/p\nrename from {path}\nrename to p\n")}),
+        ),
+        ("stat", json!({"path": path})),
+        ("exists", json!({"path": path})),
+        ("ls", json!({"recursive": true})),
+        ("ls", json!({"path": "secrets"})),
+        ("glob", json!({"pattern": "**", "include_ignored": true})),
+        (
+            "grep",
+            json!({"pattern": "CANARY|line", "include_ignored": true, "context": 3}),
+        ),
+        ("grep", json!({"pattern": "CANARY", "path": path})),
+        ("copy", json!({"src": path, "dest": "copy.txt"})),
+        ("copy", json!({"src": "secrets", "dest": "copies"})),
+        ("move", json!({"src": path, "dest": "moved.txt"})),
+        ("rm", json!({"path": path})),
+    ];
+    for (tool, arguments) in calls {
+        let answer = call(&tools, tool, arguments.clone());
+        let json = answer.to_json().to_string();
+        assert!(!json.contains(CANARY), "{tool} {arguments}: {json}");
+        assert!(
+            !answer.ok || ["ls", "glob", "grep"].contains(&tool),
+            "{tool} {arguments}: {json}"
+        );
+        assert!(answer.images.is_empty());
+    }
+    let listing = call(&tools, "ls", json!({"recursive": true})).to_json().to_string();
+    assert!(
+        listing.contains("public.txt") && !listing.contains("key.txt"),
+        "{listing}"
+    );
+    let kept = futures::executor::block_on(open.read_bytes(path)).unwrap();
+    assert!(kept.bytes.starts_with(CANARY.as_bytes()), "nothing was changed either");
+}

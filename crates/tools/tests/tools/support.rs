@@ -1,0 +1,70 @@
+//! A workspace in memory with its tools, and calls on it.
+
+use std::sync::{Arc, OnceLock};
+
+use futures::executor::block_on;
+use garret_core::{FixedClock, FsPolicy, MemoryStorage, ToolsConfig};
+use garret_tools::{Answer, Definition, Toolbox};
+use garret_workspace::Workspace;
+use serde_json::{Value, json};
+
+use crate::conform;
+
+static SCHEMAS: OnceLock<Vec<Definition>> = OnceLock::new();
+
+/// A workspace named `box` whose clock stands still.
+pub(crate) fn workspace(policy: FsPolicy) -> Workspace {
+    let clock = Arc::new(FixedClock::at("2026-01-02T03:04:05Z".parse().unwrap()));
+    let storage = Arc::new(MemoryStorage::new(clock.clone()));
+    Workspace::builder(storage)
+        .name("box")
+        .policy(policy)
+        .clock(clock)
+        .open()
+        .unwrap()
+}
+
+/// The tools of an empty workspace.
+pub(crate) fn toolbox() -> Toolbox {
+    Toolbox::new(workspace(FsPolicy::default()), ToolsConfig::default())
+}
+
+/// The tools of an empty workspace, with answers of at most so many lines and KiB.
+pub(crate) fn bounded(max_lines: usize, max_kib: usize) -> Toolbox {
+    let config = ToolsConfig {
+        max_lines,
+        max_kib,
+        ..ToolsConfig::default()
+    };
+    Toolbox::new(workspace(FsPolicy::default()), config)
+}
+
+/// Calls a tool.
+pub(crate) fn call(toolbox: &Toolbox, tool: &str, arguments: Value) -> Answer {
+    block_on(toolbox.call(tool, arguments))
+}
+
+/// Calls a tool that must do what is asked; its data is held to its schema.
+pub(crate) fn done(toolbox: &Toolbox, tool: &str, arguments: Value) -> (String, Value) {
+    let answer = call(toolbox, tool, arguments);
+    assert!(answer.ok, "{tool}: {}", answer.text);
+    assert!(answer.error.is_none());
+    let data = answer.data.expect("a success has data");
+    let definitions = SCHEMAS.get_or_init(|| toolbox.definitions());
+    let definition = definitions.iter().find(|definition| definition.name == tool);
+    conform::check(&data, &definition.expect("it was called").output_schema, tool);
+    (answer.text, data)
+}
+
+/// Calls a tool that must refuse, and gives the text.
+pub(crate) fn refused(toolbox: &Toolbox, tool: &str, arguments: Value) -> String {
+    let answer = call(toolbox, tool, arguments);
+    assert!(!answer.ok, "{tool}: {}", answer.text);
+    assert!(answer.data.is_none() && answer.error.is_some() && answer.images.is_empty());
+    answer.text
+}
+
+/// Puts a text file into the workspace.
+pub(crate) fn put(toolbox: &Toolbox, path: &str, content: &str) {
+    done(toolbox, "write_file", json!({"path": path, "content": content}));
+}
