@@ -3,7 +3,9 @@
 mod patch;
 mod path;
 mod random;
+mod tool_args;
 
 pub use patch::patch;
 pub use path::path;
 pub use random::Random;
+pub use tool_args::tool_args;

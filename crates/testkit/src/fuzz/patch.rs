@@ -11,7 +11,6 @@ pub fn patch(data: &[u8]) {
     };
     assert!(!patch.files.is_empty(), "a patch names at least one file");
     for file in &patch.files {
-        assert!(!file.path().is_empty(), "a file has a name: {file:?}");
         for original in [None, Some(b"".as_slice()), Some(data), Some(b"a\nb\nc\na\nb\n")] {
             check_apply(original, file);
         }
@@ -53,6 +52,9 @@ fn check_own_content(file: &FilePatch) {
         return;
     }
     let (old, new) = (joined(hunk.old_lines()), joined(hunk.new_lines()));
+    if old == new {
+        return;
+    }
     let applied = apply_file(Some(&old), file).unwrap_or_else(|error| panic!("{hunk:?} on its own lines: {error}"));
     let content = applied.content.expect("the file is not deleted");
     assert_eq!(content, new, "{hunk:?}");

@@ -75,9 +75,35 @@ pub fn sequences(length: usize, with_links: bool) -> impl Strategy<Value = Seque
         6 => vec(step(with_links), 1),
         2 => vec(step(with_links), 2..5),
         1 => vec(step(with_links), 2..6).prop_map(doomed),
+        1 => teardown(with_links),
     ];
     let follow = prop_oneof![5 => Just(Follow::Inside), 1 => Just(Follow::Never)];
     vec((batch, follow), 1..=length)
+}
+
+/// A file made, and taken down with the directories above it one by one, then something else; half of these batches are doomed.
+fn teardown(with_links: bool) -> impl Strategy<Value = Vec<Step>> {
+    let write = |path: &str| Step::Write {
+        path: path.to_owned(),
+        content: Bytes::from_static(b"torn down"),
+        mode: None,
+        parents: true,
+        wanted: Wanted::Any,
+    };
+    let remove = |path: &str| Step::Remove {
+        path: path.to_owned(),
+        recursive: false,
+        wanted: Wanted::Any,
+    };
+    (path(), any::<bool>(), any::<bool>(), step(with_links)).prop_map(move |(path, makes, fails, then)| {
+        let cuts = path.match_indices('/').map(|(slash, _)| slash);
+        let mut ends: Vec<_> = cuts.chain([path.len()]).collect();
+        ends.reverse();
+        let made = makes.then(|| write(&path));
+        let steps = made.into_iter().chain(ends.iter().map(|end| remove(&path[..*end])));
+        let steps: Vec<_> = steps.chain([then]).collect();
+        if fails { doomed(steps) } else { steps }
+    })
 }
 
 /// The steps with one more that always fails, so that whatever worked must be taken back.
