@@ -34,7 +34,7 @@ impl Cat {
 
     fn request(&self, encoding: Option<Encoding>) -> ReadRequest {
         let unit = if self.bytes { Unit::Bytes } else { Unit::Lines };
-        ReadRequest { unit, offset: self.offset, limit: self.limit, encoding, max_bytes: None }
+        ReadRequest { unit, offset: self.offset, limit: self.limit, encoding, ..ReadRequest::default() }
     }
 
     async fn as_data(&self, workspace: &Workspace) -> Outcome {
