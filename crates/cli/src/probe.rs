@@ -3,12 +3,12 @@
 //! Everything is tried on the real directory, because a kernel that can and a file system that cannot are common. What is written for a
 //! try carries the prefix that the local storage reserves, so that no list shows it and a leftover is swept.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags, flock, fstat, fsync, openat, openat2,
-    renameat_with, statx, symlinkat, unlinkat,
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags, chmodat, flock, fstat, fsync,
+    openat, openat2, renameat_with, statx, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use serde::Serialize;
@@ -84,6 +84,7 @@ pub(crate) fn directory(directory: &Path) -> Result<Vec<Check>, Errno> {
             trial.durability(),
             trial.atomic_names(),
             trial.timestamps(),
+            trial.modes(),
             trial.symlinks(),
         ]),
         Err(errno) => checks.push(no_writing(errno)),
@@ -215,6 +216,26 @@ impl<'a> Trial<'a> {
                 "timestamps",
                 "whole seconds only",
                 "nothing to do: versions of files younger than that also carry a hash of their content",
+            ),
+        }
+    }
+
+    /// Modes are set by way of the handle's name under `/proc`, so that no link is followed.
+    fn modes(&self) -> Check {
+        let by_handle = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let set = chmodat(CWD, by_handle, Mode::RWXU, AtFlags::empty());
+        let kept = fstat(&self.file).is_ok_and(|stat| Mode::from_raw_mode(stat.st_mode) == Mode::RWXU);
+        match (set, kept) {
+            (Ok(()), true) => Check::works("modes", "permission bits can be set and are kept"),
+            (Err(Errno::NOENT), _) => Check::limited(
+                "modes",
+                "/proc is not there",
+                "mount /proc, by which Garret sets permission bits",
+            ),
+            _ => Check::limited(
+                "modes",
+                "the file system keeps no permission bits",
+                "nothing to do, unless files must be executable",
             ),
         }
     }

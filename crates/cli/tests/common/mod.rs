@@ -1,0 +1,150 @@
+//! The program as a user runs it: in a directory of its own, with an environment that nothing leaks into.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of this")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests look at the directory from outside, as another program would"
+)]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The program under test.
+pub const GARRET: &str = env!("CARGO_BIN_EXE_garret");
+
+/// The root of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A temporary directory in which the program runs.
+pub struct Room(tempfile::TempDir);
+
+impl Room {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Puts a file there, as another program would.
+    pub fn put(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+
+    pub fn get(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path().join(name)).unwrap()
+    }
+
+    pub fn link(&self, name: &str, target: &str) -> &Self {
+        std::os::unix::fs::symlink(target, self.path().join(name)).unwrap();
+        self
+    }
+
+    /// Runs the program here.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with(arguments, b"")
+    }
+
+    /// Runs the program here with something on its standard input.
+    pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> Ran {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A program that does not read its input may be gone before all of it is written.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        Ran(child.wait_with_output().unwrap())
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(GARRET);
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("COLUMNS", "100");
+        command
+    }
+}
+
+/// How a run ended.
+pub struct Ran(Output);
+
+impl Ran {
+    pub fn code(&self) -> i32 {
+        self.0.status.code().expect("the program ends by itself")
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.0.stdout
+    }
+
+    pub fn out(&self) -> &str {
+        std::str::from_utf8(&self.0.stdout).unwrap()
+    }
+
+    pub fn err(&self) -> &str {
+        std::str::from_utf8(&self.0.stderr).unwrap()
+    }
+
+    /// The one object that `--json` prints.
+    pub fn json(&self) -> Value {
+        assert_eq!(
+            self.out().lines().count(),
+            1,
+            "one object on one line: {}{}",
+            self.out(),
+            self.err()
+        );
+        serde_json::from_str(self.out()).unwrap()
+    }
+
+    /// Standard output of a success.
+    #[track_caller]
+    pub fn done(&self) -> &str {
+        assert_eq!(self.code(), 0, "{}{}", self.out(), self.err());
+        self.out()
+    }
+
+    /// `data` of a success with `--json`.
+    #[track_caller]
+    pub fn data(&self) -> Value {
+        let object = self.json();
+        assert_eq!((self.code(), &object["ok"]), (0, &Value::Bool(true)), "{object}");
+        object["data"].clone()
+    }
+
+    /// The kind of the error of a failure, in either form.
+    #[track_caller]
+    pub fn failed(&self) -> String {
+        assert_eq!(self.code(), 1, "{}{}", self.out(), self.err());
+        self.kind()
+    }
+
+    /// The kind of the error of wrong usage, in either form.
+    #[track_caller]
+    pub fn misused(&self) -> String {
+        assert_eq!(self.code(), 2, "{}{}", self.out(), self.err());
+        self.kind()
+    }
+
+    fn kind(&self) -> String {
+        match serde_json::from_str::<Value>(self.out()) {
+            Ok(object) => object["error"]["kind"].as_str().unwrap().to_owned(),
+            Err(_) => self.err().split(": ").nth(1).unwrap_or_default().to_owned(),
+        }
+    }
+}

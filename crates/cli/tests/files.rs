@@ -1,0 +1,216 @@
+//! The commands on files, each against the directory as another program sees it.
+
+mod common;
+
+use common::Room;
+use serde_json::json;
+
+#[test]
+fn write_and_cat_keep_every_byte() {
+    let room = Room::new();
+    let bytes: Vec<u8> = (0..=255).chain([b'\r', b'\n', 0]).collect();
+    room.run_with(&["write", "deep/er/bytes"], &bytes).done();
+    assert_eq!(room.get("deep/er/bytes"), bytes);
+    assert_eq!(room.run(&["cat", "deep/er/bytes"]).bytes(), bytes);
+    assert_eq!(
+        room.run(&["cat", "deep/er/bytes", "--bytes", "--offset", "250", "--limit", "7"])
+            .bytes(),
+        &bytes[250..257]
+    );
+}
+
+#[test]
+fn write_takes_the_argument_exactly_and_a_dash_as_standard_input() {
+    let room = Room::new();
+    room.run(&["write", "a", "-not an option\n"]).done();
+    assert_eq!(room.get("a"), b"-not an option\n");
+    room.run_with(&["write", "a", "-"], b"from a pipe").done();
+    assert_eq!(room.get("a"), b"from a pipe");
+}
+
+#[test]
+fn a_conditional_write_tells_the_current_version() {
+    let room = Room::new();
+    let version = room.run(&["write", "a", "one", "--json"]).data()["version"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    room.run(&["write", "a", "two", "--if-version", &version]).done();
+    let refused = room.run(&["write", "a", "three", "--if-version", &version, "--json"]);
+    assert_eq!(refused.failed(), "conflict");
+    assert!(refused.json()["error"]["current_version"].is_string());
+    assert_eq!(
+        room.run(&["write", "a", "three", "--if-version", "absent"]).failed(),
+        "conflict"
+    );
+    assert_eq!(room.get("a"), b"two");
+}
+
+#[test]
+fn append_makes_a_file_unless_told_not_to() {
+    let room = Room::new();
+    assert_eq!(room.run(&["append", "log", "x", "--no-create"]).failed(), "not_found");
+    room.run(&["append", "log", "one\n"]).done();
+    room.run_with(&["append", "log"], b"two\n").done();
+    assert_eq!(room.get("log"), b"one\ntwo\n");
+}
+
+#[test]
+fn edit_replaces_what_is_there_once_or_says_why_not() {
+    let room = Room::new();
+    room.put("a", "one\r\ntwo\r\none\r\n");
+    assert_eq!(room.run(&["edit", "a", "one", "1"]).failed(), "invalid");
+    room.run(&["edit", "a", "one", "1", "--replace-all"]).done();
+    assert_eq!(room.get("a"), b"1\r\ntwo\r\n1\r\n");
+    let missed = room.run(&["edit", "a", "  two", "2"]);
+    assert_eq!(missed.failed(), "invalid");
+    assert!(missed.err().contains("two"), "{}", missed.err());
+    let edits = r#"[{"old_text": "two", "new_text": "2"}, {"old_text": "2", "new_text": "3"}]"#;
+    room.run(&["edit", "a", "--edits", edits, "--dry-run"]).done();
+    assert_eq!(room.get("a"), b"1\r\ntwo\r\n1\r\n", "a trial writes nothing");
+    room.run(&["edit", "a", "--edits", edits]).done();
+    assert_eq!(room.get("a"), b"1\r\n3\r\n1\r\n");
+}
+
+#[test]
+fn patch_changes_every_file_or_none() {
+    let room = Room::new();
+    room.put("a", "one\n").put("b", "two\n");
+    let good = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-one\n+1\n--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-two\n";
+    let bad = good.replace("-two", "-other");
+    assert_eq!(room.run_with(&["patch"], bad.as_bytes()).code(), 1);
+    assert_eq!((room.get("a"), room.get("b")), (b"one\n".to_vec(), b"two\n".to_vec()));
+    let other = Room::new();
+    other.put("change.diff", good);
+    let file = other.path().join("change.diff");
+    assert_eq!(
+        room.run(&["patch", file.to_str().unwrap()]).done(),
+        "modify a (+1 -1)\ndelete b (+0 -1)\n"
+    );
+    assert_eq!(room.get("a"), b"1\n");
+    assert!(!room.path().join("b").exists());
+}
+
+#[test]
+fn cp_and_mv_refuse_to_overwrite_unless_told() {
+    let room = Room::new();
+    room.put("a/x", "1").put("a/y", "2").put("b", "3");
+    assert_eq!(room.run(&["cp", "a", "c"]).done(), "copied a -> c (2 files)\n");
+    assert_eq!(room.get("c/y"), b"2");
+    assert_eq!(room.run(&["mv", "a/x", "b"]).failed(), "already_exists");
+    room.run(&["mv", "a/x", "b", "-f"]).done();
+    assert_eq!(room.get("b"), b"1");
+    assert!(!room.path().join("a/x").exists());
+}
+
+#[test]
+fn rm_takes_a_full_directory_only_when_told() {
+    let room = Room::new();
+    room.put("a/x", "1").link("l", "a");
+    assert_eq!(room.run(&["rm", "a"]).failed(), "not_empty");
+    room.run(&["rm", "l"]).done();
+    assert_eq!(room.get("a/x"), b"1", "removing a link leaves what it leads to");
+    room.run(&["rm", "-r", "a"]).done();
+    assert!(!room.path().join("a").exists());
+    assert_eq!(room.run(&["rm", "-r", "/"]).failed(), "denied");
+}
+
+#[test]
+fn mkdir_makes_parents_when_told() {
+    let room = Room::new();
+    assert_eq!(room.run(&["mkdir", "a/b"]).failed(), "not_found");
+    assert_eq!(room.run(&["mkdir", "-p", "a/b"]).done(), "made a/b\n");
+    assert_eq!(room.run(&["mkdir", "a/b"]).failed(), "already_exists");
+}
+
+#[test]
+fn ls_marks_kinds_and_pages() {
+    let room = Room::new();
+    room.put("a/x", "1").put("b", "22").link("l", "b");
+    assert_eq!(room.run(&["ls"]).done(), "a/\nb\nl@\n");
+    assert_eq!(room.run(&["ls", "--depth", "2"]).done(), "a/\na/x\nb\nl@\n");
+    assert!(
+        room.run(&["ls", "-l"])
+            .done()
+            .lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("file               2 20"),
+        "kind, size, time"
+    );
+    let page = room.run(&["ls", "--limit", "2", "--json"]).data();
+    let rest = room
+        .run(&["ls", "--cursor", page["next_cursor"].as_str().unwrap(), "--json"])
+        .data();
+    assert_eq!(
+        (page["entries"][1]["name"].clone(), rest["entries"][0]["name"].clone()),
+        (json!("b"), json!("l"))
+    );
+    assert_eq!(rest["entries"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn tree_draws_the_directory() {
+    let room = Room::new();
+    room.put("a/b/x", "").put("z", "");
+    assert_eq!(
+        room.run(&["tree"]).done(),
+        ".\n├── a/\n│   └── b/\n│       └── x\n└── z\n"
+    );
+    assert_eq!(room.run(&["tree", "a", "-d", "1"]).done(), "a\n└── b/\n");
+}
+
+#[test]
+fn stat_describes_a_link_itself() {
+    let room = Room::new();
+    room.put("a", "123").link("l", "a");
+    let data = room.run(&["stat", "a", "--json"]).data();
+    assert_eq!((&data["type"], &data["size"]), (&json!("file"), &json!(3)));
+    assert!(data["version"].is_string() && data["modified_at"].as_str().unwrap().ends_with('Z'));
+    assert!(
+        room.run(&["stat", "l"])
+            .done()
+            .contains("type     symlink\ntarget   a\n")
+    );
+}
+
+#[test]
+fn glob_finds_paths_in_order() {
+    let room = Room::new();
+    room.put("src/b.rs", "")
+        .put("src/a.rs", "")
+        .put("src/deep/c.rs", "")
+        .put(".git/d.rs", "")
+        .put(".hidden.rs", "");
+    assert_eq!(
+        room.run(&["glob", "**/*.rs"]).done(),
+        ".hidden.rs\nsrc/a.rs\nsrc/b.rs\nsrc/deep/c.rs\n"
+    );
+    assert_eq!(room.run(&["glob", "*.rs", "src"]).done(), "src/a.rs\nsrc/b.rs\n");
+    assert_eq!(room.run(&["glob", "*.py"]).done(), "", "finding nothing is no failure");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_failure_on_standard_error() {
+    let room = Room::new();
+    let ran = room.run(&["cat", "nothing"]);
+    assert_eq!(ran.failed(), "not_found");
+    assert_eq!(ran.out(), "");
+    assert_eq!(
+        ran.err(),
+        "error: not_found: there is nothing at `nothing`\n  hint: list the directory to see what is there\n"
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let room = Room::new();
+    room.put("large", "line\n".repeat(200_000));
+    let script = format!("{} cat large | head -n 1", common::GARRET);
+    let ran = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(room.path())
+        .output()
+        .unwrap();
+    assert_eq!((&ran.stdout[..], &ran.stderr[..]), (&b"line\n"[..], &b""[..]));
+}

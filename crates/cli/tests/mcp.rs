@@ -1,0 +1,239 @@
+//! `garret mcp` with the real clients, and with a pipe where the bytes themselves matter.
+
+#![allow(clippy::disallowed_methods, reason = "a test may be told where Python is")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use common::{GARRET, Room, repository};
+use serde_json::{Value, json};
+
+/// A client that writes lines into a pipe and reads lines out of it.
+struct Pipe {
+    server: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Pipe {
+    fn open(room: &Room, arguments: &[&str]) -> Self {
+        let mut server = room
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(server.stdout.take().unwrap());
+        let mut pipe = Self { server, lines };
+        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "pipe", "version": "1"}});
+        pipe.send(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}));
+        assert_eq!(pipe.next()["result"]["serverInfo"]["name"], "garret");
+        pipe.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        pipe
+    }
+
+    fn send(&mut self, message: Value) {
+        writeln!(self.server.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("standard output carries only the protocol: {line:?}"))
+    }
+
+    fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        let answer = self.next();
+        assert_eq!(answer["id"], id);
+        answer
+    }
+
+    fn call(&mut self, id: u64, tool: &str, arguments: Value) -> Value {
+        self.ask(id, "tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone()
+    }
+
+    /// Closes the pipe; what the server wrote to standard error.
+    fn close(mut self) -> String {
+        drop(self.server.stdin.take());
+        let output = self.server.wait_with_output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+#[test]
+fn a_whole_session_over_a_pipe() {
+    let room = Room::new();
+    let mut pipe = Pipe::open(&room, &["mcp", "memory:"]);
+    assert_eq!(pipe.ask(1, "ping", json!({}))["result"], json!({}));
+    let tools = pipe.ask(2, "tools/list", json!({}))["result"]["tools"].clone();
+    assert_eq!(tools.as_array().unwrap().len(), 14);
+    let written = pipe.call(3, "write_file", json!({"path": "a", "content": "one\n"}));
+    assert_eq!(
+        (&written["isError"], &written["structuredContent"]["size"]),
+        (&json!(false), &json!(4))
+    );
+    let read = pipe.call(4, "read_file", json!({"path": "a"}));
+    assert_eq!(read["structuredContent"]["content"], "one\n");
+    let missing = pipe.call(5, "read_file", json!({"path": "b"}));
+    assert_eq!(
+        (&missing["isError"], &missing["_meta"]["garret/error"]["kind"]),
+        (&json!(true), &json!("not_found"))
+    );
+    assert!(
+        missing.get("structuredContent").is_none(),
+        "a failure has no data that a schema could refuse"
+    );
+    let unknown = pipe.ask(6, "tools/call", json!({"name": "reed_file", "arguments": {}}));
+    assert_eq!(unknown["error"]["code"], -32602);
+    assert_eq!(pipe.ask(7, "no/such/method", json!({}))["error"]["code"], -32601);
+    assert_eq!(pipe.close(), "");
+}
+
+#[test]
+fn what_is_not_listed_cannot_be_called() {
+    let room = Room::new();
+    room.put(
+        "garret.toml",
+        "[workspaces.bare]\nstorage = 'local:.'\ncapabilities = { fs = false }\n",
+    );
+    let mut pipe = Pipe::open(&room, &["mcp", "bare"]);
+    assert_eq!(pipe.ask(1, "tools/list", json!({}))["result"]["tools"], json!([]));
+    assert_eq!(
+        pipe.ask(
+            2,
+            "tools/call",
+            json!({"name": "read_file", "arguments": {"path": "garret.toml"}})
+        )["error"]["code"],
+        -32602
+    );
+    let mut named = Pipe::open(&room, &["mcp", ".", "--naming", "short"]);
+    assert_eq!(
+        named.ask(
+            1,
+            "tools/call",
+            json!({"name": "read_file", "arguments": {"path": "garret.toml"}})
+        )["error"]["code"],
+        -32602
+    );
+    assert_eq!(named.call(2, "read", json!({"path": "garret.toml"}))["isError"], false);
+}
+
+#[test]
+fn a_read_only_server_refuses_changes_by_its_rule() {
+    let room = Room::new();
+    room.put("a", "x");
+    let mut pipe = Pipe::open(&room, &["mcp", "--read-only"]);
+    let refused = pipe.call(1, "write_file", json!({"path": "a", "content": "y"}));
+    assert_eq!(refused["_meta"]["garret/error"]["rule"], "read_only = true");
+    assert_eq!(room.get("a"), b"x");
+}
+
+#[test]
+fn events_of_a_session_name_client_and_call() {
+    let room = Room::new();
+    let mut pipe = Pipe::open(&room, &["mcp", "--events", "jsonl"]);
+    pipe.call(41, "exists", json!({"path": "a"}));
+    let event: Value = serde_json::from_str(pipe.close().trim()).unwrap();
+    assert_eq!(
+        event["actor"],
+        json!({"agent": "pipe", "tool_call": "41", "door": "mcp"})
+    );
+}
+
+#[test]
+fn calls_under_way_are_answered_when_the_client_stops_writing() {
+    let room = Room::new();
+    let mut pipe = Pipe::open(&room, &["mcp"]);
+    for id in 1..=20 {
+        pipe.send(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "append_file", "arguments": {"path": "log", "content": "x"}}}));
+    }
+    drop(pipe.server.stdin.take());
+    let answers: Vec<Value> = (1..=20).map(|_| pipe.next()).collect();
+    assert!(
+        answers.iter().all(|answer| answer["result"]["isError"] == false),
+        "{answers:?}"
+    );
+    assert_eq!(room.get("log").len(), 20);
+    assert!(pipe.server.wait().unwrap().success());
+}
+
+#[test]
+fn a_workspace_given_twice_is_wrong_usage() {
+    let room = Room::new();
+    assert_eq!(room.run(&["-w", "memory:", "mcp", "memory:"]).misused(), "invalid");
+    assert_eq!(room.run(&["mcp", "nowhere"]).misused(), "invalid");
+}
+
+/// A program that scripts/setup-tests brings.
+fn client(path: &str) -> PathBuf {
+    let program = repository().join(path);
+    assert!(
+        program.exists(),
+        "{path} is missing: run scripts/setup-tests, which brings the MCP clients"
+    );
+    program
+}
+
+fn run_client(mut command: Command, room: &Room) -> String {
+    let output = command.current_dir(room.path()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+#[test]
+fn the_official_python_client_is_served() {
+    let room = Room::new();
+    let python = std::env::var_os("GARRET_TEST_PYTHON").map_or_else(|| client(".venv/bin/python"), PathBuf::from);
+    let mut command = Command::new(python);
+    command
+        .arg(client("tests/mcp-python/client.py"))
+        .arg(GARRET)
+        .arg(room.path());
+    assert!(run_client(command, &room).contains("the Python client is content"));
+}
+
+#[test]
+fn the_official_typescript_client_is_served() {
+    let room = Room::new();
+    client("tests/mcp-node/node_modules/@modelcontextprotocol/sdk");
+    let mut command = Command::new("node");
+    command
+        .arg(client("tests/mcp-node/client.js"))
+        .arg(GARRET)
+        .arg(room.path());
+    assert!(run_client(command, &room).contains("the TypeScript client is content"));
+}
+
+#[test]
+fn the_inspector_lists_and_calls() {
+    let room = Room::new();
+    room.put("a.txt", "inspected\n");
+    let inspect = |arguments: &[&str]| {
+        let mut command = Command::new(client("tests/mcp-node/node_modules/.bin/mcp-inspector"));
+        command.args(["--cli", GARRET, "mcp"]).arg(room.path()).args(arguments);
+        serde_json::from_str::<Value>(&run_client(command, &room)).unwrap()
+    };
+    assert_eq!(
+        inspect(&["--method", "tools/list"])["tools"].as_array().unwrap().len(),
+        14
+    );
+    let read = inspect(&[
+        "--method",
+        "tools/call",
+        "--tool-name",
+        "read_file",
+        "--tool-arg",
+        "path=a.txt",
+    ]);
+    assert_eq!(read["structuredContent"]["content"], "inspected\n");
+}

@@ -1,0 +1,130 @@
+//! The program itself: help, completions, the tour, the doctor.
+
+mod common;
+
+use common::Room;
+
+const COMMANDS: [&str; 21] = [
+    "ls",
+    "tree",
+    "cat",
+    "write",
+    "append",
+    "edit",
+    "patch",
+    "cp",
+    "mv",
+    "rm",
+    "mkdir",
+    "stat",
+    "glob",
+    "grep",
+    "tools",
+    "call",
+    "mcp",
+    "demo",
+    "doctor",
+    "config",
+    "completions",
+];
+
+#[test]
+fn the_help_says_what_there_is() {
+    let room = Room::new();
+    insta::assert_snapshot!("help", room.run(&["--help"]).done());
+    for command in COMMANDS {
+        insta::assert_snapshot!(format!("help_{command}"), room.run(&[command, "--help"]).done());
+    }
+    insta::assert_snapshot!("help_config_check", room.run(&["config", "check", "--help"]).done());
+}
+
+#[test]
+fn wrong_usage_ends_with_two() {
+    let room = Room::new();
+    for arguments in [
+        &[][..],
+        &["nonsense"],
+        &["ls", "--nonsense"],
+        &["cat"],
+        &["--events", "paper", "ls"],
+        &["write", "a", "b", "--mode", "9"],
+    ] {
+        assert_eq!(room.run(arguments).code(), 2, "{arguments:?}");
+    }
+}
+
+#[test]
+fn completions_know_every_command() {
+    let room = Room::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = room.run(&["completions", shell]).done().to_owned();
+        COMMANDS
+            .iter()
+            .for_each(|command| assert!(script.contains(command), "{shell} knows {command}"));
+    }
+}
+
+#[test]
+fn the_tour_shows_what_it_promises_and_leaves_nothing() {
+    let room = Room::new();
+    let temporary = Room::new();
+    let output = room
+        .command(&["demo"])
+        .env("TMPDIR", temporary.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    for shown in [
+        "created `notes/attic.md`",
+        "which differs in whitespace",
+        "edited `notes/attic.md`",
+        "patched 2 files",
+        "notes/attic.md:",
+        "conflict: `notes/todo.md` was changed meanwhile",
+        "path_escape: `link/passwd` leads outside the workspace",
+        "deny_write = secrets",
+        "refused by deny_write = secrets",
+    ] {
+        assert!(text.contains(shown), "{shown:?} in:\n{text}");
+    }
+    assert!(
+        !text.contains('\u{1b}') && !text.contains(temporary.path().to_str().unwrap()),
+        "no colour, no host path"
+    );
+    assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
+    assert_eq!(room.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn the_doctor_says_what_works_and_changes_nothing() {
+    let room = Room::new();
+    let ran = room.run(&["doctor"]);
+    assert!(ran.done().contains("containment"), "{}", ran.out());
+    assert!(!ran.out().contains(room.path().to_str().unwrap()));
+    assert_eq!(room.path().read_dir().unwrap().count(), 0);
+    let checks = room.run(&["doctor", "--json"]).data()["checks"].clone();
+    assert!(
+        checks
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|check| check["name"].is_string() && check["status"].is_string())
+    );
+    assert!(room.run(&["-w", "memory:", "doctor"]).done().contains("needs nothing"));
+}
+
+#[test]
+fn events_go_to_standard_error_and_leave_the_result_alone() {
+    let room = Room::new();
+    room.put("a", "x");
+    let ran = room.run(&["--events", "console", "cat", "a"]);
+    assert_eq!(ran.done(), "x");
+    assert!(
+        ran.err().contains(" read_file a 1 B ") && ran.err().ends_with("done\n"),
+        "{}",
+        ran.err()
+    );
+    let lines = room.run(&["cat", "../a", "--events", "jsonl"]);
+    assert!(lines.err().contains(r#""outcome":"refused""#), "{}", lines.err());
+}
