@@ -219,7 +219,7 @@ async fn promise_05_a_change_is_all_or_nothing() {
         let diff = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+A\ndiff --git a/b b/taken\nsimilarity index 100%\nrename from b\nrename to taken\n";
         assert_eq!(
             room.refused("apply_patch", json!({"diff": diff})).await,
-            "is_a_directory"
+            "already_exists"
         );
         let edits = json!({"path": "a", "edits": [{"old_text": "a", "new_text": "A"}, {"old_text": "missing", "new_text": "x"}]});
         assert_eq!(room.refused("edit_file", edits).await, "invalid");
