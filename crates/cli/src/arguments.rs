@@ -131,3 +131,15 @@ impl Command {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn no_two_options_of_a_command_share_a_name() {
+        Cli::command().debug_assert();
+    }
+}

@@ -181,12 +181,12 @@ fn client(path: &str) -> PathBuf {
 
 fn run_client(mut command: Command, room: &Room) -> String {
     let output = command.current_dir(room.path()).output().unwrap();
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        output.status.success(),
+        "{text}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(output.status.success(), "{text}");
     text
 }
 

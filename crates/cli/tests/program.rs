@@ -77,7 +77,7 @@ fn the_tour_shows_what_it_promises_and_leaves_nothing() {
     assert!(output.status.success(), "{text}");
     for shown in [
         "created `notes/attic.md`",
-        "which differs only in",
+        "which differs in whitespace",
         "edited `notes/attic.md`",
         "patched 2 files",
         "notes/attic.md:",

@@ -29,7 +29,11 @@
 //! # futures::executor::block_on(example()).expect("the example works");
 //! ```
 //!
+//! The storage `local` does its work on the threads of a Tokio runtime, so a program that uses it runs on one; `memory` needs none.
 //! A storage of one's own is a [`StorageFactory`] handed to [`Garret::register`]; `examples/custom-storage` shows one.
+
+/// What an implementation of the asynchronous traits here is marked with.
+pub use async_trait::async_trait;
 
 mod anchored;
 mod garret;

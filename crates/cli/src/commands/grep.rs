@@ -25,7 +25,7 @@ pub(crate) struct Grep {
     #[arg(short = 'S', long)]
     smart_case: bool,
     /// Match whole words only
-    #[arg(short, long)]
+    #[arg(long)]
     word_regexp: bool,
     /// Let a match span lines
     #[arg(short = 'U', long)]

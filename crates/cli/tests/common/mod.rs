@@ -1,6 +1,6 @@
 //! The program as a user runs it: in a directory of its own, with an environment that nothing leaks into.
 
-#![allow(dead_code, reason = "each test file uses a part of this")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of this")]
 #![allow(
     clippy::disallowed_methods,
     reason = "tests look at the directory from outside, as another program would"

@@ -1,0 +1,232 @@
+//! The server in one process with its client: what depends on timing is made to wait on purpose.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use garret::{
+    Applied, Batch, Directory, Garret, ListOptions, ListPage, MemoryEvents, MemoryStorage, OpenContext, Outcome,
+    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageFactory, StorageInfo, WsPath, async_trait,
+};
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// A storage whose reads wait until they are let go.
+#[derive(Debug)]
+struct Slow {
+    inner: MemoryStorage,
+    gate: Arc<Semaphore>,
+}
+
+#[async_trait]
+impl Storage for Slow {
+    fn info(&self) -> StorageInfo {
+        self.inner.info()
+    }
+
+    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
+        self.inner.resolve(path).await
+    }
+
+    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
+        self.inner.stat(path, options).await
+    }
+
+    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+        self.gate.acquire().await.expect("the gate is never closed").forget();
+        self.inner.read(path, options).await
+    }
+
+    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
+        self.inner.list(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+        self.inner.apply(batch).await
+    }
+
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+        self.inner.open_directory(path)
+    }
+}
+
+#[derive(Debug)]
+struct SlowFactory(Arc<Semaphore>);
+
+#[async_trait]
+impl StorageFactory for SlowFactory {
+    fn kind(&self) -> &'static str {
+        "slow"
+    }
+
+    fn options_of_url(&self, _rest: &str) -> Result<Map<String, Value>> {
+        Ok(Map::new())
+    }
+
+    async fn open(&self, _options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+        Ok(Arc::new(Slow {
+            inner: MemoryStorage::new(context.clock.clone()),
+            gate: self.0.clone(),
+        }))
+    }
+}
+
+/// A session with a server on slow storage.
+struct Session {
+    gate: Arc<Semaphore>,
+    events: Arc<MemoryEvents>,
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    writer: WriteHalf<DuplexStream>,
+}
+
+impl Session {
+    async fn open() -> Self {
+        let (gate, events) = (Arc::new(Semaphore::new(0)), Arc::new(MemoryEvents::default()));
+        let garret = Garret::new().register(SlowFactory(gate.clone())).events(events.clone());
+        let toolbox = garret.open_url("slow:").await.unwrap();
+        let (ours, theirs) = duplex(1 << 16);
+        let (their_reader, their_writer) = split(theirs);
+        tokio::spawn(garret_server::mcp::serve(toolbox, their_reader, their_writer));
+        let (reader, writer) = split(ours);
+        let mut session = Self {
+            gate,
+            events,
+            lines: BufReader::new(reader).lines(),
+            writer,
+        };
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+        session
+            .send(json!({"id": 0, "method": "initialize", "params": hello}))
+            .await;
+        let started = session.next().await;
+        assert!(
+            started["result"]["instructions"]
+                .as_str()
+                .unwrap()
+                .contains("workspace")
+        );
+        assert_eq!(started["result"]["capabilities"], json!({"tools": {}}));
+        session.send(json!({"method": "notifications/initialized"})).await;
+        session
+            .call(1, "write_file", json!({"path": "a", "content": "x"}))
+            .await;
+        assert_eq!(session.next().await["id"], 1);
+        session
+    }
+
+    async fn send(&mut self, mut message: Value) {
+        message["jsonrpc"] = json!("2.0");
+        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn call(&mut self, id: u64, tool: &str, arguments: Value) {
+        self.send(json!({"id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments, "_meta": {"progressToken": id}}})).await;
+    }
+
+    /// The next message that is no progress.
+    async fn next(&mut self) -> Value {
+        loop {
+            let message = self.message().await;
+            if message["method"] != "notifications/progress" {
+                return message;
+            }
+        }
+    }
+
+    async fn message(&mut self) -> Value {
+        let line = timeout(Duration::from_secs(10), self.lines.next_line())
+            .await
+            .expect("the server answers")
+            .unwrap()
+            .unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_is_dropped_and_recorded_as_cancelled() {
+    let mut session = Session::open().await;
+    session.call(2, "read_file", json!({"path": "a"})).await;
+    assert_eq!(
+        session.message().await["method"],
+        "notifications/progress",
+        "the call has begun"
+    );
+    session
+        .send(json!({"method": "notifications/cancelled", "params": {"requestId": 2, "reason": "enough"}}))
+        .await;
+    session.send(json!({"id": 3, "method": "ping"})).await;
+    assert_eq!(session.next().await["id"], 3, "the cancelled call has no answer");
+    timeout(Duration::from_secs(5), async {
+        while session.events.events().last().map(|event| event.outcome.clone()) != Some(Outcome::Cancelled) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("its event says that it was cancelled");
+}
+
+#[tokio::test]
+async fn a_slow_call_does_not_hold_up_another() {
+    let mut session = Session::open().await;
+    session.call(2, "read_file", json!({"path": "a"})).await;
+    session.call(3, "exists", json!({"path": "a"})).await;
+    assert_eq!(session.next().await["id"], 3);
+    session.gate.add_permits(10);
+    assert_eq!(session.next().await["result"]["structuredContent"]["content"], "x");
+}
+
+#[tokio::test]
+async fn progress_is_told_at_the_start_while_it_lasts_and_at_the_end() {
+    let mut session = Session::open().await;
+    session.call(7, "read_file", json!({"path": "a"})).await;
+    let mut steps = vec![
+        session.message().await,
+        session.message().await,
+        session.message().await,
+    ];
+    session.gate.add_permits(10);
+    loop {
+        let message = session.message().await;
+        if message["id"] == 7 {
+            break;
+        }
+        steps.push(message);
+    }
+    let told: Vec<f64> = steps
+        .iter()
+        .map(|step| step["params"]["progress"].as_f64().unwrap())
+        .collect();
+    assert!(told.len() >= 4 && told.is_sorted_by(|one, next| one < next), "{told:?}");
+    assert!(steps.iter().all(|step| step["params"]["progressToken"] == 7));
+    assert_eq!(steps[0]["params"]["message"], "read_file: started");
+    assert_eq!(steps.last().unwrap()["params"]["message"], "read_file: finished");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_ask_for_progress_gets_none() {
+    let mut session = Session::open().await;
+    session
+        .send(json!({"id": 2, "method": "tools/call", "params": {"name": "exists", "arguments": {"path": "a"}}}))
+        .await;
+    assert_eq!(session.message().await["id"], 2);
+}
+
+#[tokio::test]
+async fn tools_are_listed_with_titles_schemas_and_hints() {
+    let mut session = Session::open().await;
+    session.send(json!({"id": 2, "method": "tools/list"})).await;
+    let tools = session.next().await["result"]["tools"].clone();
+    for tool in tools.as_array().unwrap() {
+        assert!(tool["title"].is_string() && tool["description"].is_string(), "{tool}");
+        assert_eq!(
+            (&tool["inputSchema"]["type"], &tool["outputSchema"]["type"]),
+            (&json!("object"), &json!("object")),
+            "{tool}"
+        );
+        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+            assert!(tool["annotations"][hint].is_boolean(), "{hint}: {tool}");
+        }
+    }
+}
