@@ -51,6 +51,15 @@ impl Section {
         })
     }
 
+    /// Whether a `---` line of this name belongs here: a rename or copy is whole without one, so another name begins another file.
+    pub(super) fn moves_from(&self, old: &Name) -> bool {
+        match (self.rename.0.as_ref().or(self.copy.0.as_ref()), old) {
+            (Some(from), Name::Path { path, .. }) => path == from || path.ends_with(&format!("/{from}")),
+            (Some(_), Name::Nothing) => false,
+            (None, _) => true,
+        }
+    }
+
     fn action(&self) -> Result<Action, PatchError> {
         let is_nothing = |name: &Option<Name>| matches!(name, Some(Name::Nothing));
         match (&self.rename, &self.copy) {
