@@ -13,13 +13,12 @@ use rustix::fs::fsync;
 use rustix::io::Errno;
 
 use super::beneath::Last;
+use super::blocking::{self, MAX_INLINE_BYTES};
 use super::error::{Cause, lock_is_held, path_keeps_changing};
 use super::lock::{Locked, Locks, Patience};
 use super::undo::UndoLog;
-use super::{Durability, Shared, SharedHandle, blocking, undo};
+use super::{Durability, Shared, SharedHandle, undo};
 
-/// Up to this much content is written in place.
-const MAX_INLINE_BYTES: usize = 256 * 1024;
 const MAX_TRIES: usize = 32;
 
 /// Applies the batch, all or nothing.
@@ -48,11 +47,11 @@ fn apply_patiently(shared: &Shared, batch: &Batch) -> Result<Vec<Applied>> {
 /// Whether every mutation touches little, as far as can be told beforehand.
 fn is_quick(batch: &Batch) -> bool {
     let weight = |mutation: &Mutation| match mutation {
-        Mutation::Write { content, .. } | Mutation::Append { content, .. } => content.len(),
+        Mutation::Write { content, .. } | Mutation::Append { content, .. } => content.len() as u64,
         Mutation::Copy { .. } | Mutation::Remove { recursive: true, .. } => MAX_INLINE_BYTES + 1,
         _ => 0,
     };
-    batch.mutations.len() <= 16 && batch.mutations.iter().map(weight).sum::<usize>() <= MAX_INLINE_BYTES
+    batch.mutations.len() <= 16 && batch.mutations.iter().map(weight).sum::<u64>() <= MAX_INLINE_BYTES
 }
 
 /// Why an attempt ended.

@@ -3,6 +3,9 @@
 use garret_core::{Error, ErrorKind, Result};
 use tokio::runtime::Handle;
 
+/// Up to this many bytes, the page cache is quicker than handing the work to another thread.
+pub(super) const MAX_INLINE_BYTES: u64 = 256 * 1024;
+
 /// Runs `work` on a thread that may wait; in place where no runtime offers one.
 pub(super) async fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let Ok(runtime) = Handle::try_current() else {

@@ -6,7 +6,7 @@
 //! the look may meet another file, but it only decides whether the strict open is tried: that open refuses the link, nothing of the
 //! look reaches the caller, and the directory leaves the table.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SLOTS: usize = 64;
@@ -14,14 +14,12 @@ const SLOTS: usize = 64;
 #[derive(Debug)]
 pub(super) struct KnownDirectories {
     slots: [AtomicU64; SLOTS],
-    hasher: RandomState,
 }
 
 impl Default for KnownDirectories {
     fn default() -> Self {
         Self {
             slots: [const { AtomicU64::new(0) }; SLOTS],
-            hasher: RandomState::new(),
         }
     }
 }
@@ -42,8 +40,10 @@ impl KnownDirectories {
     }
 
     fn slot(&self, directory: &str) -> (&AtomicU64, u64) {
-        // An empty slot is 0, so no hash may be.
-        let hash = self.hasher.hash_one(directory) | 1;
+        let mut hasher = DefaultHasher::new();
+        directory.hash(&mut hasher);
+        // An empty slot is 0, so no hash may be. Two directories with one hash cost a look by path, nothing more.
+        let hash = hasher.finish() | 1;
         (&self.slots[(hash >> 32) as usize % SLOTS], hash)
     }
 }

@@ -96,11 +96,7 @@ impl Storage for LocalStorage {
     }
 
     async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        if !options.with_version {
-            return stat::stat(&self.shared, path, options);
-        }
-        let (shared, path) = (self.shared.clone(), path.clone());
-        blocking::run(move || stat::stat(&shared, &path, options)).await
+        stat::stat(&self.shared, path, options).await
     }
 
     async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {

@@ -3,14 +3,14 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use garret_core::{EntryKind, Timestamp};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Stat, openat, seek, statat};
 use rustix::io::Errno;
 
 use super::temp;
 
 const BUFFER_BYTES: usize = 32 * 1024;
 
-/// Gives each name in `directory` with its type, except `.`, `..` and temporary files. Reads from where the handle stands.
+/// Gives each name in `directory` with its type, except `.`, `..` and temporary files. Moves the position of the handle.
 pub(super) fn for_each_name(directory: impl AsFd, mut take: impl FnMut(&[u8], FileType)) -> Result<(), Errno> {
     for_each_raw_name(directory, |name, kind| {
         if !temp::is_temporary(name) {
@@ -21,6 +21,7 @@ pub(super) fn for_each_name(directory: impl AsFd, mut take: impl FnMut(&[u8], Fi
 
 /// Gives each name in `directory`, temporary files included.
 pub(super) fn for_each_raw_name(directory: impl AsFd, mut take: impl FnMut(&[u8], FileType)) -> Result<(), Errno> {
+    seek(&directory, SeekFrom::Start(0))?;
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
     let mut entries = RawDir::new(directory.as_fd(), buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {

@@ -11,14 +11,12 @@ use rustix::fs::Stat;
 use rustix::io::{Errno, pread};
 
 use super::beneath::{Last, Root, Way};
-use super::blocking;
+use super::blocking::{self, MAX_INLINE_BYTES};
 use super::error::Cause;
 use super::names::size_in;
 use super::version::{ContentHash, Snapshot};
 use super::{Shared, SharedHandle};
 
-/// Up to this size a read from the page cache costs less than handing it to another thread.
-const MAX_INLINE_BYTES: u64 = 256 * 1024;
 const MAX_TRIES: usize = 4;
 
 pub(super) async fn read(shared: &SharedHandle, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {

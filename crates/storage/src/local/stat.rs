@@ -5,13 +5,34 @@ use std::os::fd::OwnedFd;
 use garret_core::{EntryKind, Result, Stat, StatOptions, Version, WsPath};
 use rustix::fs::{AtFlags, FileType, OFlags, Statx, StatxFlags, readlinkat, statx};
 
-use super::Shared;
 use super::beneath::{Last, Way};
+use super::blocking::{self, MAX_INLINE_BYTES};
 use super::error::Cause;
 use super::names::{kind_of, time};
 use super::version::{ContentHash, Snapshot};
+use super::{Shared, SharedHandle};
 
-pub(super) fn stat(shared: &Shared, path: &WsPath, options: StatOptions) -> Result<Stat> {
+/// Describes the entry. Only the version of a large file can take long, because of its hash.
+pub(super) async fn stat(shared: &SharedHandle, path: &WsPath, options: StatOptions) -> Result<Stat> {
+    let found = look(
+        shared,
+        path,
+        StatOptions {
+            with_version: false,
+            ..options
+        },
+    )?;
+    if !options.with_version || found.kind != EntryKind::File {
+        return Ok(found);
+    }
+    if found.size <= MAX_INLINE_BYTES {
+        return look(shared, path, options);
+    }
+    let (shared, path) = (shared.clone(), path.clone());
+    blocking::run(move || look(&shared, &path, options)).await
+}
+
+fn look(shared: &Shared, path: &WsPath, options: StatOptions) -> Result<Stat> {
     let way = Way {
         last: Last::Kept,
         follow: options.follow,

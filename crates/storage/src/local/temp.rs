@@ -80,8 +80,7 @@ impl Drop for Temporary {
 pub(super) fn sweep(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut is_empty = true;
     let mut stale = Vec::new();
-    let reading = open_child(directory, b".")?;
-    for_each_raw_name(&reading, |name, _| match is_temporary(name) {
+    for_each_raw_name(directory, |name, _| match is_temporary(name) {
         true => stale.push(name.to_vec()),
         false => is_empty = false,
     })?;
@@ -92,7 +91,7 @@ pub(super) fn sweep(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
 }
 
 /// Removes a file, a link, or a directory with everything in it.
-fn remove_any(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+pub(super) fn remove_any(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     match unlinkat(parent, name, AtFlags::empty()) {
         Err(Errno::ISDIR | Errno::PERM) => remove_tree(parent, name),
         Err(Errno::NOENT) => Ok(()),
@@ -135,9 +134,7 @@ impl Removal<'_> {
             self.hoisted = 0;
         }
         let mut names = Vec::new();
-        let reading = open_child(directory, b".")?;
-        for_each_raw_name(&reading, |name, kind| names.push((name.to_vec(), kind)))?;
-        drop(reading);
+        for_each_raw_name(directory, |name, kind| names.push((name.to_vec(), kind)))?;
         names
             .iter()
             .try_for_each(|(name, kind)| self.remove(directory, name, *kind, depth))

@@ -108,19 +108,19 @@ pub(super) fn shrink(file: &OwnedFd, size: u64, added: u64) -> Result<(), Errno>
 
 fn settle(note: Note) -> Option<Doomed> {
     match note {
-        Note::Replaced { parent, kept, .. }
-        | Note::Kept {
+        Note::Replaced { parent, name, kept } => discard(&parent, &name, &kept, AtFlags::empty()),
+        Note::Kept {
             parent,
+            name,
             kept,
             what: Kept::File,
-            ..
-        } => drop(unlinkat(&parent, &kept, AtFlags::empty())),
+        } => discard(&parent, &name, &kept, AtFlags::empty()),
         Note::Kept {
             parent,
             name,
             kept,
             what: Kept::EmptyDirectory,
-        } => remove_empty(&parent, &name, &kept),
+        } => discard(&parent, &name, &kept, AtFlags::REMOVEDIR),
         Note::Kept {
             parent,
             kept,
@@ -135,9 +135,10 @@ fn settle(note: Note) -> Option<Doomed> {
     None
 }
 
-/// Removes a directory that was empty; if somebody with a handle has put something in, it must not be lost under a hidden name.
-fn remove_empty(parent: &Arc<Locked>, name: &str, kept: &str) {
-    if unlinkat(parent, kept, AtFlags::REMOVEDIR) == Err(Errno::NOTEMPTY) {
+/// Removes what was kept. What turns out to be something else, because a program without locks was at work, is put back rather
+/// than left under a hidden name.
+fn discard(parent: &Arc<Locked>, name: &str, kept: &str, flags: AtFlags) {
+    if unlinkat(parent, kept, flags).is_err() {
         let _ = rename_with((parent, kept), (parent, name), RenameFlags::NOREPLACE);
     }
 }
@@ -145,6 +146,6 @@ fn remove_empty(parent: &Arc<Locked>, name: &str, kept: &str) {
 /// Deletes removed trees. What resists stays under its hidden name until a sweep.
 pub(super) fn delete(doomed: Vec<Doomed>) {
     for Doomed { parent, name } in doomed {
-        let _ = temp::remove_tree(parent.as_fd(), name.as_bytes());
+        let _ = temp::remove_any(parent.as_fd(), name.as_bytes());
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use garret_core::path::EntryPath;
 use garret_core::{Directory, DirectoryEntry, EntryKind, Error, OpenFile, Result, WsPath};
-use rustix::fs::{FileType, OFlags, SeekFrom, seek};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use super::error::Cause;
@@ -41,7 +41,6 @@ impl LocalDirectory {
 
     fn names(&self) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
         let _turn = self.reading.lock().expect("no holder panics");
-        seek(&self.handle, SeekFrom::Start(0))?;
         let mut names = Vec::new();
         for_each_name(&self.handle, |name, kind| names.push((name.to_vec(), kind)))?;
         Ok(names)

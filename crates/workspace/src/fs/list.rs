@@ -72,7 +72,9 @@ impl Workspace {
         if request.depth == 0 || request.limit == 0 {
             return Err(Error::invalid("`depth` and `limit` must be at least 1"));
         }
-        let target = self.admit_directory(path).await?;
+        let mut target = self.admit_directory(path).await?;
+        // Entries are shown where they are, so a cursor made through a link must be read there, too.
+        target.real = self.storage().resolve(&target.real).await?;
         let mut walk = TreeWalk::begin(self, &target, request)?;
         let mut page = Listed {
             entries: Vec::new(),
@@ -150,7 +152,8 @@ impl<'a> TreeWalk<'a> {
             Error::invalid("this cursor belongs to another list")
                 .hint("pass `next_cursor` of the page before, unchanged")
         };
-        let shown = target.shown.as_str().as_bytes();
+        let shown = self.workspace.shown(&target.real);
+        let shown = shown.as_str().as_bytes();
         let rest = match last.as_bytes().strip_prefix(shown).ok_or_else(foreign)? {
             rest if shown.is_empty() => rest,
             rest => rest.strip_prefix(b"/").ok_or_else(foreign)?,

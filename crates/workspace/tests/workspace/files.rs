@@ -159,6 +159,38 @@ async fn a_page_continues_when_its_last_entry_was_removed() {
 }
 
 #[tokio::test]
+async fn a_directory_behind_a_link_is_paged_too() {
+    let storage = storage();
+    let workspace = builder_on(storage.clone()).open().unwrap();
+    fill(&storage, &[("real/a", ""), ("real/b", ""), ("real/c", "")]).await;
+    link(&storage, "alias", "real").await;
+    let first = workspace
+        .list(
+            "alias",
+            ListRequest {
+                limit: 2,
+                ..Default::default()
+            },
+        )
+        .await
+        .unwrap();
+    let request = ListRequest {
+        limit: 2,
+        cursor: first.next_cursor,
+        ..Default::default()
+    };
+    let second = workspace.list("alias", request).await.unwrap();
+    assert_eq!(
+        second
+            .entries
+            .iter()
+            .map(|entry| entry.path.as_str())
+            .collect::<Vec<_>>(),
+        ["real/c"]
+    );
+}
+
+#[tokio::test]
 async fn a_foreign_cursor_is_refused() {
     let workspace = workspace();
     put(&workspace, "a/x", "").await;
