@@ -263,6 +263,7 @@ impl Drop for Trial<'_> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the test looks at the directory from outside")]
 mod tests {
     use super::*;
 

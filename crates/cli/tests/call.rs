@@ -1,5 +1,11 @@
 //! `garret call`: the one shape, on every storage, for every file tool.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and look at the directory from outside"
+)]
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
 mod common;
 
 use common::{Ran, Room};

@@ -1,5 +1,10 @@
 //! The commands on files, each against the directory as another program sees it.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and look at the directory from outside"
+)]
+
 mod common;
 
 use common::Room;

@@ -1,5 +1,6 @@
 //! `garret mcp` with the real clients, and with a pipe where the bytes themselves matter.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "a test may be told where Python is")]
 
 mod common;

@@ -1,5 +1,10 @@
 //! The program itself: help, completions, the tour, the doctor.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and look at the directory from outside"
+)]
+
 mod common;
 
 use common::Room;

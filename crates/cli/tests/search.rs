@@ -1,5 +1,11 @@
 //! `garret grep` against `rg` on the same tree.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and look at the directory from outside"
+)]
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
 mod common;
 
 use std::collections::BTreeSet;

@@ -1,5 +1,10 @@
 //! Which workspace is meant, and what a wrong configuration is answered with.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and look at the directory from outside"
+)]
+
 mod common;
 
 use common::Room;

@@ -1,5 +1,7 @@
 //! From a configuration to a workspace: what is opened, what is refused, what is injected.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
 use std::sync::Arc;
 
 use futures::executor::block_on;

@@ -1,5 +1,7 @@
 //! The server in one process with its client: what depends on timing is made to wait on purpose.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

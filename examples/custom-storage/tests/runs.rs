@@ -1,5 +1,7 @@
 //! The example runs and shows what it says.
 
+#![allow(clippy::disallowed_methods, reason = "the test runs the example")]
+
 use std::process::Command;
 
 #[test]

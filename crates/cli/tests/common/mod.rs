@@ -1,5 +1,6 @@
 //! The program as a user runs it: in a directory of its own, with an environment that nothing leaks into.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of this")]
 #![allow(
     clippy::disallowed_methods,

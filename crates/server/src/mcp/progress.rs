@@ -8,7 +8,7 @@ use std::time::Duration;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{MissedTickBehavior, interval};
 
 const PERIOD: Duration = Duration::from_millis(500);
 
@@ -35,9 +35,10 @@ impl<'a> Progress<'a> {
             return call.await;
         }
         let mut call = std::pin::pin!(call);
-        let started = Instant::now();
-        let mut ticks = interval_at(started + PERIOD, PERIOD);
+        let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick comes at once.
+        let started = ticks.tick().await;
         self.tell("started".to_owned()).await;
         loop {
             tokio::select! {
