@@ -29,6 +29,8 @@ impl Section {
     pub(super) fn finish(self) -> Result<FilePatch, PatchError> {
         let action = self.action()?;
         let (old_path, new_path) = self.paths(action);
+        let named = |path: Option<String>| path.filter(|path| !path.is_empty());
+        let (old_path, new_path) = (named(old_path), named(new_path));
         let sides = match action {
             Action::Create => new_path.is_some(),
             Action::Delete => old_path.is_some(),
