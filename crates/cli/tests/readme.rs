@@ -1,7 +1,10 @@
 //! The pages tell the truth: what they show is run as it stands there.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
-#![allow(clippy::disallowed_methods, reason = "a test reads the pages and runs programs as a user would")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test reads the pages and runs programs as a user would"
+)]
 
 mod common;
 
@@ -25,10 +28,7 @@ fn shell(room: &Room, line: &str) -> String {
     let programs = Path::new(GARRET).parent().unwrap();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("sh");
-    command
-        .args(["-c", line])
-        .current_dir(room.path())
-        .env("PATH", path);
+    command.args(["-c", line]).current_dir(room.path()).env("PATH", path);
     let output = command.output().unwrap();
     assert!(
         output.status.success(),
