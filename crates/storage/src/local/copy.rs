@@ -3,11 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use garret_core::{Applied, EntryKind, Error, WsPath};
+use garret_core::{Applied, EntryKind, Error, Follow, WsPath};
 use rustix::fs::{Stat, copy_file_range, ioctl_ficlone};
 use rustix::io::{Errno, pread};
 
-use super::batch::{At, Attempt, Step};
+use super::batch::{At, Attempt, Failure, Step};
 use super::beneath::{Last, Way};
 use super::error::Cause;
 use super::lock::Locked;
@@ -26,8 +26,14 @@ struct Source {
 
 impl Attempt<'_> {
     pub(super) fn copy(&mut self, from: &WsPath, to: &WsPath, overwrite: bool, parents: bool) -> Step<Applied> {
-        // The target first: a path that leads outside is told before a source that is missing.
-        let target = self.place(to, Last::Kept)?;
+        // The target first: a path that leads outside is told before a source that is missing. Of two such paths the source is told.
+        let target = match self.place(to, Last::Kept) {
+            Err(Failure::Refused(error)) if self.follow == Follow::Inside => {
+                self.shared.root.resolve(from, Last::Followed)?;
+                return Err(error.into());
+            }
+            target => target?,
+        };
         let source = self.open_source(from)?;
         let mut applied = Applied {
             version: None,
