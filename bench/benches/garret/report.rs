@@ -7,7 +7,7 @@ use crate::measure::Line;
 
 /// The measurements as a Markdown table.
 pub(crate) fn table(lines: &[Line]) -> String {
-    let head = "| what | beside | beside | Garret | ratio | aim |\n|---|---|---|---|---|---|\n";
+    let head = "| what | beside | its time | Garret | ratio | aim |\n|---|---|---|---|---|---|\n";
     let rows = lines.iter().map(|line| {
         let ratio = line.floor.as_secs_f64() / line.garret.as_secs_f64();
         let (floor, garret) = (line.floor / line.operations, line.garret / line.operations);

@@ -319,7 +319,8 @@ impl EntryPath {
         token
     }
 
-    /// Reads a token of [`EntryPath::to_token`].
+    /// Reads a token of [`EntryPath::to_token`]. A token comes from a caller: one that spells a path in any but its normal form is
+    /// `invalid`, so that `..` in a cursor leads nowhere.
     pub fn from_token(token: &str) -> Result<Self> {
         let wrong = || {
             Error::invalid("this cursor was not made by Garret")
@@ -339,6 +340,10 @@ impl EntryPath {
                 .ok_or_else(wrong)?;
             bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
             rest = &rest[2..];
+        }
+        let is_odd = |name: &[u8]| matches!(name, b"" | b"." | b"..");
+        if !bytes.is_empty() && bytes.split(|byte| *byte == b'/').any(is_odd) {
+            return Err(wrong());
         }
         Ok(Self::from_bytes(bytes))
     }
@@ -446,6 +451,28 @@ mod tests {
         assert_eq!(path.shown(), "dir/caf\\xE9%.txt");
         assert!(path.is_escaped());
         assert_eq!(EntryPath::from_token(&path.to_token()).unwrap(), path);
+    }
+
+    #[test]
+    fn a_cursor_cannot_climb() {
+        for token in [
+            "..",
+            "../bob",
+            "a/../../bob",
+            "%2E%2E/bob",
+            "./a",
+            "/a",
+            "a//b",
+            "a/",
+            "%FF/..",
+        ] {
+            assert_eq!(
+                EntryPath::from_token(token).unwrap_err().kind(),
+                ErrorKind::Invalid,
+                "{token}"
+            );
+        }
+        assert_eq!(EntryPath::from_token("a/..b").unwrap().shown(), "a/..b");
     }
 
     #[test]

@@ -96,6 +96,35 @@ fn a_batch_that_succeeds_leaves_only_its_result() {
 }
 
 #[test]
+fn what_a_batch_removed_piece_by_piece_comes_back_when_it_fails() {
+    let room = furnished(Durability::Relaxed);
+    let before = seen(&room);
+    let mut steps = vec![
+        remove("tree/a/deep.txt", false),
+        remove("tree/a", false),
+        remove("tree/b.txt", false),
+        rename("empty", "tree", true),
+    ];
+    steps.push(remove("missing", false));
+    assert_eq!(kind(room.batch(steps.clone())), ErrorKind::NotFound);
+    assert_eq!(seen(&room), before);
+    steps.pop();
+    room.batch(steps).unwrap();
+    assert_eq!(room.host_names(""), ["keep.txt", "tree"]);
+    assert_eq!(room.host_names("tree"), Vec::<String>::new());
+}
+
+#[test]
+fn a_batch_may_end_with_removing_the_directory_that_it_emptied() {
+    let room = furnished(Durability::Relaxed);
+    room.batch(vec![remove("tree/a/deep.txt", false), remove("tree/a", false)])
+        .unwrap();
+    room.batch(vec![remove("tree/b.txt", false), rename("empty", "tree", true)])
+        .unwrap();
+    assert_eq!(room.host_names(""), ["keep.txt", "tree"]);
+}
+
+#[test]
 fn a_move_onto_a_hard_link_of_the_same_file_removes_the_old_name() {
     let room = Room::new();
     room.write("a.txt", "one").unwrap();

@@ -54,21 +54,26 @@ impl Attempt<'_> {
     fn remove_empty(&mut self, parent: &Arc<Locked>, place: &Place) -> Step<()> {
         self.expect_empty(parent, place)
             .map_err(|failure| with_hint(failure, "pass `recursive: true` to remove it with everything in it"))?;
-        if !self.is_last {
-            return self
-                .set_aside((parent, place.name()), Kept::EmptyDirectory)
-                .at(&place.real);
+        if self.is_last {
+            match unlinkat(parent, place.name(), AtFlags::REMOVEDIR) {
+                Ok(()) => {
+                    self.touched(parent);
+                    return Ok(());
+                }
+                // Temporary entries: a crashed writer's, or those that this very batch would put back.
+                Err(Errno::NOTEMPTY) => {}
+                Err(errno) => return Err(errno).at(&place.real),
+            }
         }
-        unlinkat(parent, place.name(), AtFlags::REMOVEDIR).at(&place.real)?;
-        self.touched(parent);
-        Ok(())
+        self.set_aside((parent, place.name()), Kept::EmptyDirectory)
+            .at(&place.real)
     }
 
-    /// Makes sure that the directory has no entries but ours, and removes those.
+    /// Makes sure that the directory has no entries but temporary ones, and locks it so that no writer adds any.
     pub(super) fn expect_empty(&mut self, parent: &Arc<Locked>, place: &Place) -> Step<()> {
         let handle = open_child(parent, place.name().as_bytes()).at(&place.real)?;
         let (directory, _) = self.lock(handle, &place.real)?;
-        match temp::sweep(directory.as_fd()).at(&place.real)? {
+        match temp::is_empty(directory.as_fd()).at(&place.real)? {
             true => Ok(()),
             false => Err(Error::not_empty(&place.real).into()),
         }

@@ -89,7 +89,11 @@ impl Attempt<'_> {
     /// Replaces what is at `to`, which is kept unless this is the last mutation.
     fn move_over(&mut self, from: Spot<'_>, to: Spot<'_>, there: EntryKind) -> Result<(), Errno> {
         if self.is_last {
-            return renameat(from.0, from.1, to.0, to.1);
+            match renameat(from.0, from.1, to.0, to.1) {
+                // The directory was found empty, so these are temporary entries; they go with it when the batch is through.
+                Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+                other => return other,
+            }
         }
         let what = match there {
             EntryKind::Directory => Kept::EmptyDirectory,

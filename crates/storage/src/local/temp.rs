@@ -2,7 +2,7 @@
 //!
 //! Their names begin with [`PREFIX`], are never listed, and cannot be named by a caller. One is made only under the lock of its
 //! directory and is gone when the lock is released, apart from a removed tree that is still being deleted. So whoever holds the lock
-//! of a directory may sweep what a crashed process left there.
+//! of a directory, and has settled their own, may remove what a crashed process left there.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_
 use rustix::io::Errno;
 
 use super::lock::Locked;
-use super::names::{for_each_raw_name, open_child, stat_entry};
+use super::names::{for_each_name, for_each_raw_name, open_child, stat_entry};
 use super::reopen::force_mode;
 
 /// How the name of every temporary entry begins.
@@ -76,18 +76,30 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes what crashed writers left in a locked directory; tells whether nothing else is in it.
-pub(super) fn sweep(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
+/// Whether nothing but temporary entries is in the directory.
+pub(super) fn is_empty(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut is_empty = true;
-    let mut stale = Vec::new();
-    for_each_raw_name(directory, |name, _| match is_temporary(name) {
-        true => stale.push(name.to_vec()),
-        false => is_empty = false,
-    })?;
-    if is_empty {
-        stale.iter().try_for_each(|name| remove_any(directory, name))?;
-    }
+    for_each_name(directory, |_, _| is_empty = false)?;
     Ok(is_empty)
+}
+
+/// Removes a directory with only temporary entries in it, which a crashed writer left. The caller holds its lock, has none of its own
+/// there any more, and gets `NOTEMPTY` where something else is in it.
+pub(super) fn remove_empty(parent: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+        Err(Errno::NOTEMPTY) => {}
+        other => return other,
+    }
+    let directory = open_child(parent, name)?;
+    if !is_empty(directory.as_fd())? {
+        return Err(Errno::NOTEMPTY);
+    }
+    let mut stale = Vec::new();
+    for_each_raw_name(&directory, |name, _| stale.push(name.to_vec()))?;
+    for entry in stale.iter().filter(|entry| is_temporary(entry)) {
+        remove_any(directory.as_fd(), entry)?;
+    }
+    unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
 
 /// Removes a file, a link, or a directory with everything in it.

@@ -108,19 +108,26 @@ pub(super) fn shrink(file: &OwnedFd, size: u64, added: u64) -> Result<(), Errno>
 
 fn settle(note: Note) -> Option<Doomed> {
     match note {
-        Note::Replaced { parent, name, kept } => discard(&parent, &name, &kept, AtFlags::empty()),
+        Note::Replaced { parent, name, kept } => {
+            put_back_unless(unlinkat(&parent, &kept, AtFlags::empty()), &parent, &name, &kept)
+        }
         Note::Kept {
             parent,
             name,
             kept,
             what: Kept::File,
-        } => discard(&parent, &name, &kept, AtFlags::empty()),
+        } => put_back_unless(unlinkat(&parent, &kept, AtFlags::empty()), &parent, &name, &kept),
         Note::Kept {
             parent,
             name,
             kept,
             what: Kept::EmptyDirectory,
-        } => discard(&parent, &name, &kept, AtFlags::REMOVEDIR),
+        } => put_back_unless(
+            temp::remove_empty(parent.as_fd(), kept.as_bytes()),
+            &parent,
+            &name,
+            &kept,
+        ),
         Note::Kept {
             parent,
             kept,
@@ -135,10 +142,10 @@ fn settle(note: Note) -> Option<Doomed> {
     None
 }
 
-/// Removes what was kept. What turns out to be something else, because a program without locks was at work, is put back rather
-/// than left under a hidden name.
-fn discard(parent: &Arc<Locked>, name: &str, kept: &str, flags: AtFlags) {
-    if unlinkat(parent, kept, flags).is_err() {
+/// What was kept and could not be removed turned out to be something else, because a program without locks was at work: it is put
+/// back rather than left under a hidden name.
+fn put_back_unless(removed: Result<(), Errno>, parent: &Arc<Locked>, name: &str, kept: &str) {
+    if removed.is_err() {
         let _ = rename_with((parent, kept), (parent, name), RenameFlags::NOREPLACE);
     }
 }

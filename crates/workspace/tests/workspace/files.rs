@@ -338,6 +338,7 @@ async fn a_patch_creates_changes_renames_copies_and_deletes_in_one_change() {
         "--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-g\n",
         "--- /dev/null\n+++ b/made\n@@ -0,0 +1 @@\n+m\n",
         "diff --git a/same b/moved\nsimilarity index 100%\nrename from same\nrename to moved\n",
+        "--- /dev/null\n+++ b/made2\n@@ -0,0 +1 @@\n+m\n",
     );
     let tried = workspace
         .apply_patch(diff, PatchOptions { dry_run: true })
@@ -357,9 +358,13 @@ async fn a_patch_creates_changes_renames_copies_and_deletes_in_one_change() {
         ("gone", "delete"),
         ("made", "create"),
         ("moved", "rename"),
+        ("made2", "create"),
     ];
     assert_eq!(actions, expected);
-    assert_eq!(shown(&workspace).await, ["change", "dir", "dir/new", "made", "moved"]);
+    assert_eq!(
+        shown(&workspace).await,
+        ["change", "dir", "dir/new", "made", "made2", "moved"]
+    );
     assert_eq!(get(&workspace, "dir/new").await, "n\n");
     assert_eq!(get(&workspace, "change").await, "1\ntwo\n");
 }

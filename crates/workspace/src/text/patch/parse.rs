@@ -128,7 +128,9 @@ impl<'a> Parser<'a> {
     fn take_names(&mut self) -> Result<(), PatchError> {
         let old = self.name_at(self.at, b"--- ")?;
         let new = self.name_at(self.at + 1, b"+++ ")?;
-        let continues = |section: &Section| section.is_git && section.old.is_none() && section.hunks.is_empty();
+        let continues = |section: &Section| {
+            section.is_git && section.old.is_none() && section.hunks.is_empty() && section.moves_from(&old)
+        };
         if !self.current.as_ref().is_some_and(continues) {
             self.open()?;
         }

@@ -29,6 +29,8 @@ impl Section {
     pub(super) fn finish(self) -> Result<FilePatch, PatchError> {
         let action = self.action()?;
         let (old_path, new_path) = self.paths(action);
+        let named = |path: Option<String>| path.filter(|path| !path.is_empty());
+        let (old_path, new_path) = (named(old_path), named(new_path));
         let sides = match action {
             Action::Create => new_path.is_some(),
             Action::Delete => old_path.is_some(),
@@ -49,6 +51,15 @@ impl Section {
             hunks: self.hunks,
             ..file
         })
+    }
+
+    /// Whether a `---` line of this name belongs here: a rename or copy is whole without one, so another name begins another file.
+    pub(super) fn moves_from(&self, old: &Name) -> bool {
+        match (self.rename.0.as_ref().or(self.copy.0.as_ref()), old) {
+            (Some(from), Name::Path { path, .. }) => path == from || path.ends_with(&format!("/{from}")),
+            (Some(_), Name::Nothing) => false,
+            (None, _) => true,
+        }
     }
 
     fn action(&self) -> Result<Action, PatchError> {

@@ -505,3 +505,9 @@ fn hostile_repetition_is_searched_in_linear_time() {
     let error = refuse(Some(&file), &of_file(&hunk));
     assert!(matches!(error, PatchError::Mismatch(_)));
 }
+
+#[test]
+fn a_name_that_is_only_a_prefix_is_no_name() {
+    let error = parse(b"--- a/\n+++ b/\n@@ -1 +1 @@\n-a\n+b\n").unwrap_err();
+    assert!(error.to_string().contains("the file has no name"), "{error}");
+}
