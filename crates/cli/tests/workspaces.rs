@@ -122,6 +122,10 @@ fn config_check_names_the_place_and_the_nearest_key() {
         "config_check_wrong_glob",
         wrong("[workspaces.a]\nstorage = 'memory:'\ncapabilities = { fs = { deny_read = ['a[b'] } }\n")
     );
+    insta::assert_snapshot!(
+        "config_check_unknown_storage_option",
+        wrong("[workspaces.a]\nstorage = { kind = 'local', dir = 'x', durabilty = 'full' }\n")
+    );
     insta::assert_snapshot!("config_check_not_toml", wrong("[workspaces.a\n"));
     insta::assert_snapshot!("config_check_no_storage", wrong("[workspaces.a]\n"));
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use garret_core::{
     Actor, Clock, EventSink, FsPolicy, Ids, MemoryFactory, NoEvents, OpenContext, RandomIds, Result, StorageConfig,
-    StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig,
+    StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
-use garret_storage::LocalFactory;
+use garret_storage::{LocalFactory, LocalOptions};
 use garret_tools::Toolbox;
 use garret_workspace::{Approver, Workspace};
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use crate::anchored::{AnchoredLocal, not_utf8};
 
@@ -137,6 +137,7 @@ impl Garret {
     /// Checks a configuration as far as it can be without opening its storage.
     pub fn check(&self, config: &WorkspaceConfig) -> Result<()> {
         self.storages.check(&config.storage)?;
+        check_options(&config.storage)?;
         garret_core::FsRules::new(config.capabilities.fs.policy().unwrap_or_default()).map(|_| ())
     }
 
@@ -170,6 +171,16 @@ impl Garret {
             config.tools.clone(),
             &config.capabilities,
         ))
+    }
+}
+
+/// Checks the options of a storage as far as they are known without opening it.
+fn check_options(storage: &StorageConfig) -> Result<()> {
+    match storage {
+        StorageConfig::Table { kind, options } if kind == LocalFactory.kind() => {
+            shape::from_value::<LocalOptions>(Value::Object(options.clone())).map(|_| ())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -39,7 +39,9 @@ mod anchored;
 mod garret;
 
 pub use garret_core::*;
-pub use garret_storage::{Durability, LocalFactory, LocalOptions, LocalStorage};
+#[cfg(target_os = "linux")]
+pub use garret_storage::LocalStorage;
+pub use garret_storage::{Durability, LocalFactory, LocalOptions};
 pub use garret_tools::{Annotations, Answer, Definition, ExportFormat, Image, Toolbox};
 pub use garret_workspace::*;
 
