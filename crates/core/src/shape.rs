@@ -224,6 +224,10 @@ fn type_name(schema: &Value, root: &Schema, depth: usize) -> String {
     };
     match schema.get("items") {
         Some(item) if kind == "array" => format!("[{}]", outline_of(item, root, depth + 1)),
+        None if kind == "object" => match open_values(schema).filter(|values| values.is_object()) {
+            Some(values) => format!("{{<name>: {}}}", outline_of(values, root, depth)),
+            None => kind.to_owned(),
+        },
         _ => kind.to_owned(),
     }
 }
@@ -283,7 +287,7 @@ mod tests {
         );
         assert_eq!(
             error.hint_text(),
-            "the right shape: {file_path: string, max_files?: integer, is_deep?: boolean, env?: object, items?: [{old_text: string}]}"
+            "the right shape: {file_path: string, max_files?: integer, is_deep?: boolean, env?: {<name>: string}, items?: [{old_text: string}]}"
         );
     }
 

@@ -2,6 +2,7 @@
 //!
 //! These tests go through the tools, as a model does. Finer ones stand beside the code they test.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
 #![allow(
     clippy::disallowed_methods,
     reason = "a test prepares and inspects the directory behind Garret's back"
