@@ -4,6 +4,7 @@
 //! ordered map from path to node. Invariant: every ancestor of a path in the map is a directory in the map, so a file and a directory
 //! never share a name. A batch that fails is taken back node by node.
 
+mod apply;
 mod tree;
 
 use std::sync::{Arc, RwLock};
@@ -87,7 +88,7 @@ impl Storage for MemoryStorage {
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
         let now = self.clock.now();
-        self.tree.write().expect("no holder panics").apply(batch, now)
+        apply::apply(&mut self.tree.write().expect("no holder panics"), batch, now)
     }
 
     fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
