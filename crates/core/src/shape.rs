@@ -23,8 +23,10 @@ pub fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
     let scored = names
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate));
+    // In a short word, two wrong letters make another word.
+    let tolerance = |length: usize| if length < 6 { 1 } else { length / 3 + 1 };
     scored
-        .filter(|(distance, candidate)| *distance <= candidate.len().max(name.len()) / 3 + 1)
+        .filter(|(distance, candidate)| *distance <= tolerance(candidate.len().max(name.len())))
         .min()
         .map(|(_, name)| name)
 }
@@ -289,6 +291,15 @@ mod tests {
             error.hint_text(),
             "the right shape: {file_path: string, max_files?: integer, is_deep?: boolean, env?: {<name>: string}, items?: [{old_text: string}]}"
         );
+    }
+
+    #[test]
+    fn the_nearest_name_is_one_that_can_be_meant() {
+        let names = ["src", "copy", "read_file"];
+        assert_eq!(nearest("source", names), Some("src"));
+        assert_eq!(nearest("read", names), None);
+        assert_eq!(nearest("readfile", names), Some("read_file"));
+        assert_eq!(nearest("nope", names), None);
     }
 
     #[test]
