@@ -48,7 +48,9 @@ fn check_own_content(file: &FilePatch) {
     let ([hunk], Action::Modify) = (file.hunks.as_slice(), file.action) else {
         return;
     };
-    if hunk.lines.iter().any(|line| line.ending != Ending::Lf) || hunk.old_lines().next().is_none() {
+    // A line that ends in a lone `\r`, cut off from its `\n`, cannot be put back together as it was.
+    let is_plain = |line: &HunkLine| line.ending == Ending::Lf && !line.text.ends_with(b"\r");
+    if !hunk.lines.iter().all(is_plain) || hunk.old_lines().next().is_none() {
         return;
     }
     let (old, new) = (joined(hunk.old_lines()), joined(hunk.new_lines()));
