@@ -140,10 +140,7 @@ impl Work<'_> {
     fn append(&mut self, path: WsPath, content: &Bytes, precondition: &Precondition, create: bool) -> Result<Applied> {
         let Some(before) = self.file_before(&path, precondition)? else {
             if !create {
-                return Err(self
-                    .tree
-                    .why_missing(&path)
-                    .hint("set `create` to make the file"));
+                return Err(self.tree.why_missing(&path).hint("set `create` to make the file"));
             }
             return self.write(path, content.clone(), precondition, None, true);
         };
