@@ -67,12 +67,15 @@ pub(crate) enum Command {
     /// Print a file, byte for byte
     Cat(commands::cat::Cat),
     /// Write a file whole, atomically
+    #[command(after_help = commands::write::EXAMPLES)]
     Write(commands::write::Write),
     /// Add to the end of a file
     Append(commands::append::Append),
     /// Replace exact text in a file
+    #[command(after_help = commands::edit::EXAMPLES)]
     Edit(commands::edit::Edit),
     /// Apply a unified diff to several files, all or nothing
+    #[command(after_help = commands::patch::EXAMPLES)]
     Patch(commands::patch::Patch),
     /// Copy a file or a directory
     Cp(commands::cp::Cp),
@@ -85,14 +88,19 @@ pub(crate) enum Command {
     /// Describe an entry, with its version
     Stat(commands::stat::Stat),
     /// Find files by pattern
+    #[command(after_help = commands::glob::EXAMPLES)]
     Glob(commands::glob::Glob),
     /// Search the content of files
+    #[command(after_help = commands::grep::EXAMPLES)]
     Grep(commands::grep::Grep),
     /// List the tools that a model may call, or export their schemas
+    #[command(after_help = commands::tools::EXAMPLES)]
     Tools(commands::tools::Tools),
     /// Call a tool as a model would
+    #[command(after_help = commands::call::EXAMPLES)]
     Call(commands::call::Call),
     /// Serve a workspace to an MCP client on standard input and output
+    #[command(after_help = commands::mcp::EXAMPLES)]
     Mcp(commands::mcp::Mcp),
     /// Take a short tour with real operations in a temporary directory
     Demo(commands::demo::Demo),

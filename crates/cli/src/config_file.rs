@@ -47,7 +47,7 @@ pub(crate) fn read(path: &Path) -> Result<ConfigFile> {
     } else {
         Config::from_toml(&text)
     };
-    let config = parsed.map_err(|error| error.map_text(|text| text.to_owned()).at_text(name))?;
+    let config = parsed.map_err(|error| error.at_text(name))?;
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())

@@ -3,6 +3,8 @@
 //! The only crate that prints, reads the environment or asks a person. Each command is one file in `commands/`; it opens a workspace by
 //! way of [`session::Session`], does one operation, and returns a [`output::Report`], which is printed here and nowhere else.
 
+#![allow(clippy::disallowed_methods, reason = "the command line reads its arguments")]
+
 mod approval;
 mod arguments;
 mod choice;
@@ -19,11 +21,18 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::arguments::Cli;
-use crate::output::Failure;
+use crate::output::{Failure, Format};
 use crate::session::Session;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() && wants_json() => {
+            return output::print(Err(wrong_usage(&error)), Format::Json);
+        }
+        // Help and version are no errors, and a person is told in the parser's own words.
+        Err(error) => error.exit(),
+    };
     let format = cli.global.format();
     let outcome = runtime().and_then(|runtime| runtime.block_on(run(cli)));
     output::print(outcome, format)
@@ -38,4 +47,18 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .enable_all()
         .build()
         .map_err(|_| Failure::unavailable("the system gives no threads to run on"))
+}
+
+/// Whether `--json` is given, for when the arguments as a whole make no sense.
+fn wants_json() -> bool {
+    let mut arguments = std::env::args_os().take_while(|argument| argument != "--");
+    arguments.any(|argument| argument == "--json")
+}
+
+/// What the parser says in its first lines; the rest repeats the help.
+fn wrong_usage(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let message = first.strip_prefix("error: ").unwrap_or(first).trim_end();
+    Failure::usage(garret::Error::invalid(message).hint("see `garret --help`, or that of the command"))
 }

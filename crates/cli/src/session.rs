@@ -115,7 +115,13 @@ impl Session {
     /// Finds what `text` names, or the current directory, without opening it.
     pub(crate) fn chosen(&self, text: Option<&str>) -> Result<Chosen, Failure> {
         let Some(text) = text else {
-            return Chosen::directory(".");
+            return match &self.global.config {
+                None => Chosen::directory("."),
+                // The current directory has no policy of that file; to take it all the same would weaken silently what was asked.
+                Some(_) => Err(Failure::usage(
+                    Error::invalid("--config is given, and no workspace of it is chosen").hint("name one with -w"),
+                )),
+            };
         };
         let file = config_file::load(self.global.config.as_deref()).map_err(Failure::usage)?;
         let config = file.as_ref().map(|file| &file.config);

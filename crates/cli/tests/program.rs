@@ -59,6 +59,21 @@ fn wrong_usage_ends_with_two() {
 }
 
 #[test]
+fn wrong_usage_is_an_object_where_one_is_asked_for() {
+    let ran = Room::new().run(&["cat", "--json"]);
+    assert_eq!(ran.code(), 2);
+    let object = ran.json();
+    assert_eq!(
+        (&object["ok"], &object["error"]["kind"]),
+        (&false.into(), &"invalid".into())
+    );
+    assert!(
+        object["error"]["message"].as_str().unwrap().contains("<PATH>"),
+        "{object}"
+    );
+}
+
+#[test]
 fn completions_know_every_command() {
     let room = Room::new();
     for shell in ["bash", "zsh", "fish"] {

@@ -12,6 +12,17 @@ use common::Room;
 const NOTES: &str = "[workspaces.notes]\nstorage = 'local:notes'\ncapabilities = { fs = { read_only = true } }\n";
 
 #[test]
+fn a_configuration_without_a_choice_from_it_is_wrong_usage() {
+    let room = Room::new();
+    let ran = room.run(&["--config", "nowhere.toml", "ls", "--json"]);
+    assert_eq!(ran.code(), 2);
+    assert_eq!(
+        ran.json()["error"]["message"],
+        "--config is given, and no workspace of it is chosen"
+    );
+}
+
+#[test]
 fn the_default_is_the_current_directory() {
     let room = Room::new();
     room.put("a", "x");

@@ -248,6 +248,15 @@ impl Error {
         error
     }
 
+    /// Something of version `current` is at `path`, which should have been free: a conflict, too.
+    pub fn not_absent(path: &WsPath, current: Option<Version>) -> Self {
+        let mut error = Self::new(ErrorKind::Conflict, format!("{} exists already", path.quoted()))
+            .at(path)
+            .hint("read it and change it on its version, or choose another name");
+        error.0.current_version = current;
+        error
+    }
+
     /// The kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -305,16 +314,24 @@ impl Error {
     }
 }
 
+/// The error as a model reads it. A message of several lines may end with a line of a file, which the hint must not seem to be part of.
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "{}: {}. Hint: {}.",
-            self.kind(),
-            self.message(),
-            self.hint_text()
-        )
+        let (kind, message) = (self.kind(), self.message().trim_end());
+        let hint = sentence(self.hint_text());
+        if message.contains('\n') {
+            return write!(formatter, "{kind}: {message}\nHint: {hint}");
+        }
+        write!(formatter, "{kind}: {} Hint: {hint}", sentence(message))
     }
+}
+
+/// The text with one full stop; an example of several lines ends as it is.
+fn sentence(text: &str) -> String {
+    if text.contains('\n') {
+        return text.trim_end().to_owned();
+    }
+    format!("{}.", text.trim_end_matches('.'))
 }
 
 impl fmt::Debug for Error {
@@ -349,5 +366,13 @@ mod tests {
         assert_eq!(json["kind"], "conflict");
         assert_eq!(json["current_version"], "v2");
         assert_eq!(json["path"], "a.txt");
+    }
+
+    #[test]
+    fn a_sentence_has_one_full_stop_and_a_hint_its_own_line_after_several() {
+        let one = Error::invalid("it is wrong.").hint("do it right.");
+        assert_eq!(one.to_string(), "invalid: it is wrong. Hint: do it right.");
+        let several = Error::invalid("it is wrong:\n  here").hint("do it right");
+        assert_eq!(several.to_string(), "invalid: it is wrong:\n  here\nHint: do it right.");
     }
 }

@@ -90,6 +90,18 @@ impl Outcome {
     }
 }
 
+impl fmt::Display for Outcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => formatter.write_str("done"),
+            Self::Refused { rule: Some(rule) } => write!(formatter, "refused by {}", printable(rule)),
+            Self::Refused { rule: None } => formatter.write_str("refused"),
+            Self::Cancelled => formatter.write_str("cancelled"),
+            Self::Failed { kind } => write!(formatter, "failed: {kind}"),
+        }
+    }
+}
+
 fn is_refusal(error: &Error) -> bool {
     error.refused_by().is_some() || matches!(error.kind(), ErrorKind::Denied | ErrorKind::PathEscape)
 }
@@ -172,20 +184,14 @@ impl<W: Write + Send> WrittenEvents<W> {
 }
 
 fn console_line(event: &Event) -> String {
-    let outcome = match &event.outcome {
-        Outcome::Done => "done".to_owned(),
-        Outcome::Refused { rule: Some(rule) } => format!("refused by {}", printable(rule)),
-        Outcome::Refused { rule: None } => "refused".to_owned(),
-        Outcome::Cancelled => "cancelled".to_owned(),
-        Outcome::Failed { kind } => format!("failed: {kind}"),
-    };
     let path = event.path.as_deref().unwrap_or("-");
     let (at, bytes, micros) = (event.at, event.bytes, event.duration.as_micros());
     format!(
-        "{at:.3} {} {} {} {bytes} B {micros} µs {outcome}",
+        "{at:.3} {} {} {} {bytes} B {micros} µs {}",
         event.workspace,
         event.operation,
-        printable(path)
+        printable(path),
+        event.outcome
     )
 }
 

@@ -59,7 +59,15 @@ impl Precondition {
         match (self, current) {
             (Self::Any, _) | (Self::Absent, None) => Ok(()),
             (Self::Version(wanted), Some(now)) if wanted == now => Ok(()),
-            _ => Err(Error::conflict(path, current.cloned())),
+            _ => Err(self.refusal(path, current.cloned())),
+        }
+    }
+
+    /// The `conflict` of a precondition that does not hold; `current` is the version at `path` now.
+    pub fn refusal(&self, path: &WsPath, current: Option<Version>) -> Error {
+        match self {
+            Self::Absent => Error::not_absent(path, current),
+            Self::Any | Self::Version(_) => Error::conflict(path, current),
         }
     }
 }

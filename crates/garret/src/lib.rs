@@ -39,9 +39,7 @@ mod anchored;
 mod garret;
 
 pub use garret_core::*;
-#[cfg(target_os = "linux")]
-pub use garret_storage::LocalStorage;
-pub use garret_storage::{Durability, LocalFactory, LocalOptions};
+pub use garret_storage::{Durability, LocalFactory, LocalOptions, LocalStorage};
 pub use garret_tools::{Annotations, Answer, Definition, ExportFormat, Image, Toolbox};
 pub use garret_workspace::*;
 

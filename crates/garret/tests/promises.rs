@@ -12,9 +12,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use garret::{
-    Declared, FsPolicy, Garret, MemoryEvents, Outcome, ScopeOptions, StorageConfig, Toolbox, WorkspaceConfig,
+    Approval, ApprovalRequest, Approver, Declared, FsPolicy, Garret, MemoryEvents, Outcome, ScopeOptions,
+    StorageConfig, Toolbox, WorkspaceConfig,
 };
 use serde_json::{Value, json};
 
@@ -504,8 +506,6 @@ async fn promise_13_every_operation_leaves_one_event() {
         room.write("f", "x").await;
         room.refused("read_file", json!({"path": "denied"})).await;
         room.refused("read_file", json!({"path": "missing"})).await;
-        let waiting = room.toolbox.workspace().read_bytes("f");
-        drop(waiting);
         let outcomes: Vec<_> = room.events.events().into_iter().map(|event| event.outcome).collect();
         assert!(
             matches!(
@@ -519,6 +519,33 @@ async fn promise_13_every_operation_leaves_one_event() {
             "{outcomes:?}"
         );
     }
+}
+
+/// Never answers, so that an operation can be given up while it runs.
+#[derive(Debug)]
+struct Silent;
+
+#[garret::async_trait]
+impl Approver for Silent {
+    async fn ask(&self, _request: ApprovalRequest) -> Approval {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn promise_13_a_cancelled_operation_leaves_one_event_too() {
+    let events = Arc::new(MemoryEvents::default());
+    let mut config = WorkspaceConfig::on(StorageConfig::Url("memory:".into()));
+    config.capabilities.fs = Declared::Options(FsPolicy {
+        require_approval: vec!["read_file".into()],
+        ..FsPolicy::default()
+    });
+    let garret = Garret::new().events(events.clone()).approver(Arc::new(Silent));
+    let toolbox = garret.open_config("room", &config).await.unwrap();
+    let call = toolbox.call("read_file", json!({"path": "f"}));
+    assert!(tokio::time::timeout(Duration::from_millis(20), call).await.is_err());
+    let outcomes: Vec<_> = events.events().into_iter().map(|event| event.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Cancelled]);
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ impl Answer {
     pub fn of_error(error: Error) -> Self {
         Self {
             ok: false,
-            text: error_text(&error),
+            text: error.to_string(),
             data: None,
             error: Some(error),
             images: Vec::new(),
@@ -58,22 +58,4 @@ impl Answer {
             "error": self.error.as_ref().map(Error::to_json),
         })
     }
-}
-
-/// The error as a model reads it. A message of several lines may end with a line of a file, which the hint must not seem to be part of.
-fn error_text(error: &Error) -> String {
-    let (kind, message) = (error.kind(), error.message().trim_end());
-    let hint = sentence(error.hint_text());
-    if message.contains('\n') {
-        return format!("{kind}: {message}\nHint: {hint}");
-    }
-    format!("{kind}: {} Hint: {hint}", sentence(message))
-}
-
-/// The text with one full stop; an example of several lines ends as it is.
-fn sentence(text: &str) -> String {
-    if text.contains('\n') {
-        return text.trim_end().to_owned();
-    }
-    format!("{}.", text.trim_end_matches('.'))
 }

@@ -1,13 +1,13 @@
 //! `append_file`: more at the end of a file.
 
-use garret_core::Result;
 use garret_core::path::quote;
+use garret_core::{Precondition, Result};
 use garret_workspace::{AppendOptions, Encoding, Workspace, Written};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::arguments::{content_bytes, precondition, unless_empty};
+use crate::arguments::{content_bytes, unless_empty};
 use crate::limits::Limits;
 use crate::text::{bytes, version_note};
 use crate::tool::{Output, Tool};
@@ -48,7 +48,7 @@ impl Tool for AppendFile {
 
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Written>> {
         let options = AppendOptions {
-            precondition: precondition(arguments.if_version.as_deref()),
+            precondition: Precondition::from_argument(arguments.if_version.as_deref()),
             create: arguments.create.unwrap_or(true),
         };
         let content = content_bytes(arguments.content, arguments.encoding)?;

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
-use garret_core::{Error, Precondition, Result};
+use garret_core::{Error, Result};
 use garret_workspace::Encoding;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -38,11 +38,6 @@ pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         value => Vec::<String>::deserialize(value).map_err(D::Error::custom)?,
     };
     Ok(many.into_iter().filter(|one| !one.is_empty()).collect())
-}
-
-/// The precondition that an `if_version` asks for.
-pub(crate) fn precondition(if_version: Option<&str>) -> Precondition {
-    Precondition::from_argument(if_version)
 }
 
 /// The bytes that `content` stands for.

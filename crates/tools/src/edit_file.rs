@@ -1,13 +1,13 @@
 //! `edit_file`: exact replacements in one file, all or none.
 
 use garret_core::path::quote;
-use garret_core::{Error, Result};
+use garret_core::{Error, Precondition, Result};
 use garret_workspace::{Edit, EditOptions, Edited, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::arguments::{precondition, unless_empty};
+use crate::arguments::unless_empty;
 use crate::limits::Limits;
 use crate::text::{bounded, bytes, count, version_note};
 use crate::tool::{Output, Tool};
@@ -77,7 +77,7 @@ impl Tool for EditFile {
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Edited>> {
         let options = EditOptions {
-            precondition: precondition(arguments.if_version.as_deref()),
+            precondition: Precondition::from_argument(arguments.if_version.as_deref()),
             dry_run: arguments.dry_run.unwrap_or(false),
         };
         let path = arguments.path.clone();

@@ -5,7 +5,8 @@
 
 use garret_core::Naming;
 
-/// What is left for the workspace's name: 64, without `workspace__`, `__` and the longest name of a tool.
+/// What is left for the workspace's name: 64, without `workspace__`, `__` and 19 for the name of a tool, so that names stay as they are
+/// when tools with longer names than today's come.
 const MAX_WORKSPACE_NAME: usize = 64 - 11 - 2 - 19;
 
 /// The name of a tool.

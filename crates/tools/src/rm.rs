@@ -1,13 +1,13 @@
 //! `rm`: a file, a link or a directory goes.
 
-use garret_core::Result;
 use garret_core::path::quote;
+use garret_core::{Precondition, Result};
 use garret_workspace::{RemoveOptions, Removed, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::arguments::{precondition, unless_empty};
+use crate::arguments::unless_empty;
 use crate::limits::Limits;
 use crate::tool::{Output, Tool};
 
@@ -43,7 +43,7 @@ impl Tool for Rm {
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Removed>> {
         let options = RemoveOptions {
             recursive: arguments.recursive.unwrap_or(false),
-            precondition: precondition(arguments.if_version.as_deref()),
+            precondition: Precondition::from_argument(arguments.if_version.as_deref()),
         };
         let removed = workspace.remove(&arguments.path, options).await?;
         Ok(Output::new(format!("removed {}", quote(&removed.path)), removed))

@@ -122,22 +122,25 @@ fn read_arguments<A: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<
     let read = match arguments {
         Value::Null => shape::from_value(Value::Object(Map::new())),
         Value::Object(_) => shape::from_value(arguments),
-        other => Err(Error::invalid(format!("the arguments must be an object, not {}", kind(&other))).hint("")),
+        other => Err(
+            Error::invalid(format!("the arguments must be an object, not {}", kind(&other)))
+                .hint(right_shape(&schemars::schema_for!(A))),
+        ),
     };
     read.map_err(|error| with_shape(error, &schemars::schema_for!(A)))
 }
 
 fn with_shape(error: Error, schema: &Schema) -> Error {
-    let right = format!("the right shape: {}", shape::outline(schema));
-    let hint = error.hint_text().to_owned();
-    match hint.as_str() {
-        "" => error.hint(right),
-        hint if hint.contains(&right) => error,
-        hint => {
-            let hint = format!("{hint}; {right}");
-            error.hint(hint)
-        }
+    let right = right_shape(schema);
+    if error.hint_text().contains(&right) {
+        return error;
     }
+    let hint = format!("{}; {right}", error.hint_text());
+    error.hint(hint)
+}
+
+fn right_shape(schema: &Schema) -> String {
+    format!("the right shape: {}", shape::outline(schema))
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -1,13 +1,13 @@
 //! `write_file`: a whole file at once.
 
-use garret_core::Result;
 use garret_core::path::quote;
+use garret_core::{Precondition, Result};
 use garret_workspace::{Encoding, Workspace, WriteOptions, Written};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
-use crate::arguments::{content_bytes, mode_bits, precondition, unless_empty};
+use crate::arguments::{content_bytes, mode_bits, unless_empty};
 use crate::limits::Limits;
 use crate::text::{bytes, version_note};
 use crate::tool::{Output, Tool};
@@ -51,7 +51,7 @@ impl Tool for WriteFile {
 
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Written>> {
         let options = WriteOptions {
-            precondition: precondition(arguments.if_version.as_deref()),
+            precondition: Precondition::from_argument(arguments.if_version.as_deref()),
             mode: mode_bits(arguments.mode.as_deref())?,
         };
         let content = content_bytes(arguments.content, arguments.encoding)?;

@@ -10,13 +10,13 @@ use crate::Workspace;
 
 /// A path that passed the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// As the caller knows it, relative to the view.
-    pub shown: WsPath,
+    pub(crate) shown: WsPath,
     /// As the storage knows it.
-    pub real: WsPath,
+    pub(crate) real: WsPath,
     /// How the storage treats links on the way.
-    pub follow: Follow,
+    pub(crate) follow: Follow,
 }
 
 /// What an operation acts on where the last name of a path is a link.

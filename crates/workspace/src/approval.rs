@@ -59,8 +59,9 @@ impl Workspace {
         {
             return Ok(());
         }
+        let refused = |why: &str| refused(operation, path, why);
         let Some(approver) = &self.shared.approver else {
-            return Err(refused(operation, "and nobody is here to give it")
+            return Err(refused("and nobody is here to give it")
                 .hint("attach an approver, or take the tool off `require_approval`"));
         };
         let request = ApprovalRequest {
@@ -76,14 +77,17 @@ impl Workspace {
                 Ok(())
             }
             Approval::Deny { reason } => {
-                Err(refused(operation, &format!("and it was refused: {reason}"))
-                    .hint("do it another way, or ask for it"))
+                Err(refused(&format!("and it was refused: {reason}")).hint("do it another way, or ask for it"))
             }
         }
     }
 }
 
-fn refused(operation: &str, why: &str) -> Error {
-    Error::new(ErrorKind::Denied, format!("`{operation}` needs approval, {why}"))
-        .rule(format!("require_approval = {operation}"))
+fn refused(operation: &str, path: Option<&str>, why: &str) -> Error {
+    let error = Error::new(ErrorKind::Denied, format!("`{operation}` needs approval, {why}"))
+        .rule(format!("require_approval = {operation}"));
+    match path {
+        Some(path) => error.at_text(path),
+        None => error,
+    }
 }

@@ -1,8 +1,8 @@
 //! The workspace: one tree of files, and what may be done there.
 //!
 //! A [`Workspace`] stands between whoever calls (a tool, a front door, an embedding program) and a storage. Each operation goes the same
-//! way: it is opened in the operations log, its paths are parsed and checked against the policy, an approver is asked where the policy
-//! says so, and a mutation passes one function ([`Workspace::commit`]), which checks sizes and quota and hands one batch to the storage.
+//! way: it is opened in the operations log, an approver is asked where the policy says so, its paths are parsed and checked against the
+//! policy, and a mutation passes one function (`commit.rs`), which checks sizes and quota and hands one batch to the storage.
 //! Everything that is not in the storage contract (windows, edits, patches, trees, globs, searches) is written here, once for all
 //! storages.
 
@@ -17,9 +17,8 @@ mod search;
 pub mod text;
 mod workspace;
 
-pub use admit::Target;
 pub use approval::{Approval, ApprovalRequest, Approver};
 pub use fs::*;
 pub use scope::ScopeOptions;
 pub use search::*;
-pub use workspace::{Builder, Workspace};
+pub use workspace::{Workspace, WorkspaceBuilder};

@@ -10,6 +10,7 @@ use garret_core::{
     Batch, EntryKind, Error, ErrorKind, FsRules, ListOptions, Mutation, Result, StatOptions, Storage, WsPath,
 };
 
+const MEBIBYTE: f64 = 1024.0 * 1024.0;
 const TRUSTED_FOR: Duration = Duration::from_secs(30);
 
 /// The limits of one policy, and what is known of the use.
@@ -115,7 +116,7 @@ impl Quota {
         }
         if let Some(limit) = over(self.max_bytes, added.bytes, after.bytes) {
             let message = format!("the workspace may hold {limit} bytes; this would make {}", after.bytes);
-            return Err(full(message).rule("max_total_mb"));
+            return Err(full(message).rule(format!("max_total_mb = {}", limit as f64 / MEBIBYTE)));
         }
         Ok(())
     }

@@ -57,8 +57,8 @@ impl Layer {
 
 impl Workspace {
     /// Starts a workspace on `storage`.
-    pub fn builder(storage: Arc<dyn Storage>) -> Builder {
-        Builder {
+    pub fn builder(storage: Arc<dyn Storage>) -> WorkspaceBuilder {
+        WorkspaceBuilder {
             name: "workspace".into(),
             storage,
             policy: FsPolicy::default(),
@@ -119,7 +119,7 @@ impl Workspace {
 
 /// Puts a [`Workspace`] together.
 #[derive(Debug)]
-pub struct Builder {
+pub struct WorkspaceBuilder {
     name: String,
     storage: Arc<dyn Storage>,
     policy: FsPolicy,
@@ -131,7 +131,7 @@ pub struct Builder {
     actor: Actor,
 }
 
-impl Builder {
+impl WorkspaceBuilder {
     /// The name that events and prefixed tools carry.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {

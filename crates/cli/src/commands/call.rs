@@ -7,6 +7,11 @@ use crate::input;
 use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret call read_file '{\"path\": \"notes/todo.md\"}' --json
+  garret -w memory: call write_file '{\"path\": \"a.txt\", \"content\": \"hi\"}'";
+
 #[derive(Debug, Args)]
 pub(crate) struct Call {
     /// The tool, by the name the workspace gives it or by its canonical one (see `garret tools`)

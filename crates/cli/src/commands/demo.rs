@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use clap::Args;
-use garret::{Declared, Event, FsPolicy, Garret, MemoryEvents, Outcome as Ending, Toolbox};
+use garret::{Declared, Event, FsPolicy, Garret, MemoryEvents, Toolbox};
 use serde_json::{Value, json};
 
 use crate::output::{Failure, Outcome, Report};
@@ -192,17 +192,11 @@ in a workspace on a temporary directory. Each call is shown with the answer the 
 }
 
 fn event_line(event: &Event) -> String {
-    let ending = match &event.outcome {
-        Ending::Done => "done".to_owned(),
-        Ending::Refused { rule: Some(rule) } => format!("refused by {rule}"),
-        Ending::Refused { rule: None } => "refused".to_owned(),
-        Ending::Cancelled => "cancelled".to_owned(),
-        Ending::Failed { kind } => format!("failed: {kind}"),
-    };
     format!(
-        "  {:12} {:18} {ending}",
+        "  {:12} {:18} {}",
         event.operation,
-        event.path.as_deref().unwrap_or("-")
+        event.path.as_deref().unwrap_or("-"),
+        event.outcome
     )
 }
 

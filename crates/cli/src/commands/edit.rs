@@ -8,6 +8,11 @@ use crate::input;
 use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret edit notes/todo.md milk bread
+  garret edit notes/todo.md --edits '[{\"old_text\": \"milk\", \"new_text\": \"bread\"}]'";
+
 #[derive(Debug, Args)]
 pub(crate) struct Edit {
     /// The file

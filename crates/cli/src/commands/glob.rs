@@ -7,6 +7,11 @@ use crate::output::{Outcome, Report};
 use crate::render;
 use crate::session::Session;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret glob '**/*.md'
+  garret glob '*.{rs,toml}' crates/core";
+
 #[derive(Debug, Args)]
 pub(crate) struct Glob {
     /// The pattern, on paths below PATH: `*` stays within a name, `**` crosses directories

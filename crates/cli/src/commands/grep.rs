@@ -8,6 +8,11 @@ use crate::output::{Outcome, Report};
 use crate::render;
 use crate::session::Session;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret grep 'fn \\w+' src
+  garret grep -F 'a.b(' -g '*.rs' -g '!*_test.rs' -C 2";
+
 #[derive(Debug, Args)]
 pub(crate) struct Grep {
     /// A regular expression in Rust's syntax

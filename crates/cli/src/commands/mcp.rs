@@ -8,6 +8,12 @@ use crate::commands::tools::NamingChoice;
 use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret mcp .
+  garret -w site mcp --read-only
+In a client's configuration: {\"command\": \"garret\", \"args\": [\"mcp\", \"path/to/project\"]}";
+
 #[derive(Debug, Args)]
 pub(crate) struct Mcp {
     /// The workspace, as for -w: a directory, a URL or a name [default: the current directory]

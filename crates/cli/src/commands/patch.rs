@@ -7,6 +7,11 @@ use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
 use crate::{input, render};
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  git diff | garret -w other patch
+  garret patch change.diff --dry-run";
+
 #[derive(Debug, Args)]
 pub(crate) struct Patch {
     /// The file with the unified diff, on this machine [default, or `-`: standard input]

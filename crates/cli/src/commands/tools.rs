@@ -7,9 +7,14 @@ use serde_json::json;
 use crate::output::{Outcome, Report};
 use crate::session::Session;
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret tools
+  garret tools --format openai > tools.json";
+
 #[derive(Debug, Args)]
 pub(crate) struct Tools {
-    /// Print the definitions as another program takes them, instead of a list for a person
+    /// Print the definitions as another program takes them, with and without --json, instead of a list for a person
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// How the tools are named [default: as the workspace is configured, or bare]

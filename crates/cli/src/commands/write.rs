@@ -7,6 +7,12 @@ use crate::output::{Outcome, Report};
 use crate::session::Session;
 use crate::{input, render};
 
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret write notes/todo.md 'buy milk'
+  date | garret write now.txt
+  garret write once.txt first --if-version absent";
+
 #[derive(Debug, Args)]
 pub(crate) struct Write {
     /// The file; directories above it are made

@@ -140,10 +140,7 @@ impl Work<'_> {
     fn append(&mut self, path: WsPath, content: &Bytes, precondition: &Precondition, create: bool) -> Result<Applied> {
         let Some(before) = self.file_before(&path, precondition)? else {
             if !create {
-                return Err(self
-                    .tree
-                    .why_missing(&path)
-                    .hint("pass `create: true` to make the file"));
+                return Err(self.tree.why_missing(&path).hint("set `create` to make the file"));
             }
             return self.write(path, content.clone(), precondition, None, true);
         };
@@ -175,7 +172,7 @@ impl Work<'_> {
         }
         let below: Vec<_> = self.tree.below(path).map(|(path, _)| path.clone()).collect();
         if !recursive && !below.is_empty() {
-            return Err(Error::not_empty(path).hint("pass `recursive: true` to remove it with everything in it"));
+            return Err(Error::not_empty(path).hint("set `recursive` to remove it with everything in it"));
         }
         below
             .into_iter()
@@ -225,7 +222,7 @@ impl Work<'_> {
             return Ok(false);
         };
         if !overwrite {
-            return Err(Error::already_exists(to).hint("pass `overwrite: true` to replace it"));
+            return Err(Error::already_exists(to).hint("set `overwrite` to replace it"));
         }
         match (kind, there) {
             (EntryKind::Directory, EntryKind::Directory) if self.tree.below(to).next().is_some() => {

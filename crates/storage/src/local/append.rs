@@ -29,7 +29,7 @@ impl Attempt<'_> {
         match place.entry {
             Some(_) => self.append_to(&place, content),
             None if create => self.put(&place, content, None, true),
-            None => Err(place.why_missing().hint("pass `create: true` to make the file").into()),
+            None => Err(place.why_missing().hint("set `create` to make the file").into()),
         }
     }
 

@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::LocalStorage;
+
 /// The options of a local storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -59,19 +61,8 @@ impl StorageFactory for LocalFactory {
 
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>> {
         let options: LocalOptions = shape::from_value(Value::Object(options))?;
-        open(&options, context)
+        Ok(Arc::new(LocalStorage::open(&options, context)?))
     }
-}
-
-#[cfg(target_os = "linux")]
-fn open(options: &LocalOptions, context: &OpenContext) -> Result<Arc<dyn Storage>> {
-    Ok(Arc::new(super::LocalStorage::open(options, context)?))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn open(_options: &LocalOptions, _context: &OpenContext) -> Result<Arc<dyn Storage>> {
-    let message = "the storage `local` needs Linux, whose kernel keeps paths below a directory";
-    Err(Error::new(garret_core::ErrorKind::Unsupported, message).hint("use `memory:`"))
 }
 
 #[cfg(test)]

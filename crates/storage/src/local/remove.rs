@@ -53,7 +53,7 @@ impl Attempt<'_> {
 
     fn remove_empty(&mut self, parent: &Arc<Locked>, place: &Place) -> Step<()> {
         self.expect_empty(parent, place)
-            .map_err(|failure| with_hint(failure, "pass `recursive: true` to remove it with everything in it"))?;
+            .map_err(|failure| with_hint(failure, "set `recursive` to remove it with everything in it"))?;
         if self.is_last {
             match unlinkat(parent, place.name(), AtFlags::REMOVEDIR) {
                 Ok(()) => {

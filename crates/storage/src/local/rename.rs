@@ -58,7 +58,7 @@ impl Attempt<'_> {
         }
         let Some(there) = to.kind() else { return Ok(None) };
         if !overwrite {
-            let error = Error::already_exists(&to.real).hint("pass `overwrite: true` to replace it");
+            let error = Error::already_exists(&to.real).hint("set `overwrite` to replace it");
             return Err(error.into());
         }
         match (kind, there) {

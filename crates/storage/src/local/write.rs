@@ -103,7 +103,7 @@ impl Attempt<'_> {
         if holds {
             return Ok(());
         }
-        Err(Error::conflict(&place.real, self.current_version(place)).into())
+        Err(precondition.refusal(&place.real, self.current_version(place)).into())
     }
 
     /// The version at the place, for telling a caller whose precondition failed.

@@ -38,12 +38,17 @@ fn write_file_refuses_a_version_that_is_gone() {
     assert_eq!(error["kind"], "conflict");
     let (_, now) = done(&tools, "stat", json!({"path": "a.txt"}));
     assert_eq!(error["current_version"], now["version"]);
+    assert!(
+        answer.text.starts_with("conflict: `a.txt` was changed meanwhile"),
+        "{}",
+        answer.text
+    );
     let text = refused(
         &tools,
         "write_file",
         json!({"path": "a.txt", "content": "", "if_version": "absent"}),
     );
-    assert!(text.starts_with("conflict: `a.txt` was changed meanwhile"), "{text}");
+    assert!(text.starts_with("conflict: `a.txt` exists already"), "{text}");
 }
 
 #[test]

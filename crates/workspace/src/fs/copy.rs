@@ -96,9 +96,7 @@ impl Workspace {
         match self.kind_of(to).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
-            Ok(_) if !options.overwrite => {
-                Err(Error::already_exists(&to.shown).hint("pass `overwrite: true` to replace it"))
-            }
+            Ok(_) if !options.overwrite => Err(Error::already_exists(&to.shown).hint("set `overwrite` to replace it")),
             Ok(EntryKind::Directory) if self.entries_below(&to.real, to.follow).await?.is_empty() => Ok(()),
             Ok(EntryKind::Directory) => Err(Error::not_empty(&to.shown).hint("remove it first, or copy to a new name")),
             Ok(_) => Err(Error::not_a_directory(&to.shown)),

@@ -9,8 +9,9 @@ use garret_core::{Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOpt
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::Workspace;
+use crate::admit::Target;
 use crate::fs::shown_time;
-use crate::{Target, Workspace};
 
 /// What to list.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Making directories.
 
-use garret_core::{Access, Mutation, Result};
+use garret_core::{Access, Error, ErrorKind, Mutation, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,7 +29,8 @@ impl Workspace {
                     }],
                     target.follow,
                 )
-                .await?;
+                .await
+                .map_err(|error| with_hint(error, parents))?;
             Ok(Made {
                 path: target.shown.to_string(),
                 created: applied[0].created,
@@ -37,4 +38,12 @@ impl Workspace {
         };
         self.operate("mkdir", Some(path), |_| 0, work).await
     }
+}
+
+/// What is missing without `parents` is a directory above.
+fn with_hint(error: Error, parents: bool) -> Error {
+    if error.kind() == ErrorKind::NotFound && !parents {
+        return error.hint("set `parents` to make the directories above, too");
+    }
+    error
 }

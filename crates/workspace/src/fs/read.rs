@@ -164,25 +164,26 @@ impl Workspace {
     }
 
     async fn binary_window(&self, target: &Target, request: &ReadRequest, image_size: Option<u64>) -> Result<Window> {
-        let largest = request.max_image_bytes.map(|largest| largest.min(self.read_limit()));
+        let largest = request
+            .max_image_bytes
+            .map(|largest| largest.min(self.read_limit().unwrap_or(u64::MAX)));
         match (image_size, largest) {
             (Some(size), Some(largest)) if request.offset == 0 && size <= largest => self.whole_window(target).await,
             _ => self.byte_window(target, request).await,
         }
     }
 
-    /// The most that the policies around let one read return.
-    fn read_limit(&self) -> u64 {
+    /// The most that the policies around let one read return; `None` where they set no limit.
+    fn read_limit(&self) -> Option<u64> {
         let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_read_bytes());
-        limits.min().unwrap_or(u64::MAX)
+        limits.min()
     }
 
     pub(crate) async fn read_whole(&self, target: &Target) -> Result<ReadResult> {
-        let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_read_bytes());
         let options = ReadOptions {
             range: None,
             follow: target.follow,
-            max_bytes: limits.min(),
+            max_bytes: self.read_limit(),
         };
         self.storage().read(&target.real, options).await
     }
@@ -200,7 +201,8 @@ impl Workspace {
     }
 
     fn page_bytes(&self, request: &ReadRequest) -> u64 {
-        self.read_limit().min(request.max_bytes.unwrap_or(u64::MAX))
+        let limits = self.read_limit().into_iter().chain(request.max_bytes);
+        limits.min().unwrap_or(u64::MAX)
     }
 
     async fn byte_window(&self, target: &Target, request: &ReadRequest) -> Result<Window> {

@@ -406,7 +406,7 @@ async fn an_append_without_create_needs_the_file() {
     let error = workspace.append("a", "x", options).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.hint_text()),
-        (ErrorKind::NotFound, "pass `create: true` to make the file")
+        (ErrorKind::NotFound, "set `create` to make the file")
     );
 }
 

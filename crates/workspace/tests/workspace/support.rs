@@ -5,7 +5,7 @@ use std::sync::Arc;
 use garret_core::{
     Batch, CountedIds, FixedClock, FsPolicy, MemoryEvents, MemoryStorage, Mutation, Storage, Timestamp, WsPath,
 };
-use garret_workspace::{Builder, ListRequest, ReadRequest, Workspace, WriteOptions};
+use garret_workspace::{ListRequest, ReadRequest, Workspace, WorkspaceBuilder, WriteOptions};
 
 /// A storage in memory whose clock stands still.
 pub(crate) fn storage() -> Arc<dyn Storage> {
@@ -13,11 +13,11 @@ pub(crate) fn storage() -> Arc<dyn Storage> {
 }
 
 /// A workspace in memory with a fixed clock and counted ids.
-pub(crate) fn builder() -> Builder {
+pub(crate) fn builder() -> WorkspaceBuilder {
     builder_on(storage())
 }
 
-pub(crate) fn builder_on(storage: Arc<dyn Storage>) -> Builder {
+pub(crate) fn builder_on(storage: Arc<dyn Storage>) -> WorkspaceBuilder {
     Workspace::builder(storage)
         .name("box")
         .clock(Arc::new(FixedClock::at(Timestamp::UNIX_EPOCH)))
