@@ -14,7 +14,8 @@ pub struct ApprovalRequest {
     pub workspace: String,
     /// The operation, by the canonical name of its tool.
     pub operation: &'static str,
-    /// The path, where one is concerned.
+    /// The path from the root of the workspace, in its normal form, where one is concerned: `tmp/../a` in the scope `s` is `s/a`. Links in
+    /// it are not followed.
     pub path: Option<String>,
     /// Who wants it.
     pub actor: Actor,
@@ -67,7 +68,7 @@ impl Workspace {
         let request = ApprovalRequest {
             workspace: self.name().to_owned(),
             operation,
-            path: path.map(str::to_owned),
+            path: path.map(|path| self.path_to_approve(path)).transpose()?,
             actor: self.actor().clone(),
         };
         match approver.ask(request).await {
@@ -80,6 +81,11 @@ impl Workspace {
                 Err(refused(&format!("and it was refused: {reason}")).hint("do it another way, or ask for it"))
             }
         }
+    }
+
+    /// What a caller wrote is hostile: an approver that looks at how a path begins must see where it leads.
+    fn path_to_approve(&self, path: &str) -> Result<String> {
+        Ok(self.parse(path)?.below(&self.view.base)?.to_string())
     }
 }
 

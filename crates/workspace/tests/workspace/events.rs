@@ -162,6 +162,26 @@ async fn an_approver_allows_once_for_the_session_or_not() {
 }
 
 #[tokio::test]
+async fn an_approver_sees_where_a_path_leads() {
+    let approver = Arc::new(Fixed(Approval::Allow, Default::default()));
+    let policy = FsPolicy {
+        require_approval: globs(&["rm"]),
+        ..FsPolicy::default()
+    };
+    let workspace = builder().policy(policy).approver(approver.clone()).open().unwrap();
+    put(&workspace, "a", "x").await;
+    let removed = workspace.remove("tmp/.././a", RemoveOptions::default()).await;
+    assert_eq!(removed.unwrap().path, "a");
+    let escaped = workspace.remove("tmp/../../a", RemoveOptions::default()).await;
+    assert_eq!(escaped.unwrap_err().kind(), ErrorKind::PathEscape);
+    assert_eq!(
+        approver.1.load(std::sync::atomic::Ordering::SeqCst),
+        1,
+        "nobody is asked for what cannot be"
+    );
+}
+
+#[tokio::test]
 async fn without_an_approver_what_needs_approval_is_refused() {
     let policy = FsPolicy {
         require_approval: globs(&["write_file"]),
