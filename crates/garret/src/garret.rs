@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use garret_core::path::quote;
 use garret_core::{
-    Actor, Clock, EventSink, FsPolicy, Ids, MemoryFactory, NoEvents, OpenContext, RandomIds, Result, StorageConfig,
-    StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
+    Actor, Clock, Error, EventSink, FsPolicy, FsRules, Ids, MemoryFactory, NoEvents, OpenContext, RandomIds, Result,
+    StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
 use garret_storage::{LocalFactory, LocalOptions};
-use garret_tools::Toolbox;
+use garret_tools::{Toolbox, tool_names};
 use garret_workspace::{Approver, Workspace};
 use serde_json::{Map, Value};
 
@@ -138,7 +139,9 @@ impl Garret {
     pub fn check(&self, config: &WorkspaceConfig) -> Result<()> {
         self.storages.check(&config.storage)?;
         check_options(&config.storage)?;
-        garret_core::FsRules::new(config.capabilities.fs.policy().unwrap_or_default()).map(|_| ())
+        let policy = config.capabilities.fs.policy().unwrap_or_default();
+        check_tools(&policy.require_approval)?;
+        FsRules::new(policy).map(|_| ())
     }
 
     /// Opens the workspace `name` as configured. This is the default stack, from the ground up:
@@ -182,6 +185,21 @@ fn check_options(storage: &StorageConfig) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses the name of a tool that does not exist: nobody would ever be asked for it.
+fn check_tools(names: &[String]) -> Result<()> {
+    let is_unknown = |name: &&String| !tool_names().any(|tool| tool == name.as_str());
+    let Some(unknown) = names.iter().find(is_unknown) else {
+        return Ok(());
+    };
+    let known: Vec<_> = tool_names().map(|tool| format!("`{tool}`")).collect();
+    let hint = match shape::nearest(unknown, tool_names()) {
+        Some(near) => format!("did you mean `{near}`? Known: {}", known.join(", ")),
+        None => format!("known: {}", known.join(", ")),
+    };
+    let message = format!("`require_approval` names {}, which is no tool", quote(unknown));
+    Err(Error::invalid(message).hint(hint))
 }
 
 /// The policy of a workspace that does not declare `fs`: nothing may be seen or changed, whoever holds the workspace.

@@ -673,6 +673,7 @@ async fn promise_17_nothing_is_ignored_silently() {
         r#"{"storage": {"kind": "memory", "durability": "full"}}"#,
         r#"{"storage": {"kind": "local", "dir": ".", "durabilty": "full"}}"#,
         r#"{"storage": {"kind": "s4"}}"#,
+        r#"{"storage": "memory:", "capabilities": {"fs": {"require_approval": ["delete"]}}}"#,
     ] {
         let config = WorkspaceConfig::from_json(text).unwrap();
         assert!(Garret::new().open_config("x", &config).await.is_err(), "{text}");

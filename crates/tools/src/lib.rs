@@ -34,4 +34,5 @@ mod write_file;
 pub use answer::{Answer, Image};
 pub use definition::{Annotations, Definition};
 pub use export::ExportFormat;
+pub use registry::tool_names;
 pub use toolbox::Toolbox;

@@ -25,6 +25,11 @@ const FS: &[&dyn AnyTool] = &[
     &r#move::Move,
 ];
 
+/// The canonical names of all tools, in the order in which they are offered.
+pub fn tool_names() -> impl Iterator<Item = &'static str> + Clone {
+    FS.iter().map(|tool| tool.name())
+}
+
 /// The tools that `capabilities` declare.
 pub(crate) fn tools(capabilities: &Capabilities) -> impl Iterator<Item = &'static dyn AnyTool> {
     let fs = if capabilities.fs.policy().is_some() { FS } else { &[] };
