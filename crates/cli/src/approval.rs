@@ -27,10 +27,11 @@ impl Approver for Terminal {
 }
 
 fn question(request: &ApprovalRequest) -> String {
-    let path = request
-        .path
-        .as_deref()
-        .map_or_else(String::new, |path| format!(" {}", printable(path)));
+    let path: String = request
+        .paths
+        .iter()
+        .map(|path| format!(" {}", printable(path)))
+        .collect();
     format!(
         "approve {}{path} in {}? [y]es, [n]o, [a]lways: ",
         request.operation,

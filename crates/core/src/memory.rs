@@ -67,6 +67,7 @@ impl Storage for MemoryStorage {
         let tree = self.tree();
         let real = tree.locate(path, Last::Followed, options.follow)?;
         let file = tree.file(&real)?;
+        options.precondition.check(path, Some(&file.version()))?;
         let size = file.content.len() as u64;
         let range = options.range.unwrap_or(0..size);
         let range = range.start.min(size)..range.end.min(size).max(range.start.min(size));

@@ -21,7 +21,8 @@ pub struct FsPolicy {
     pub read_only: bool,
     /// Globs of what may be read; empty for everything.
     pub allow_read: Vec<String>,
-    /// Globs of what may not be read; they win over `allow_read`, and what they match is invisible to lists and searches.
+    /// Globs of what may be neither read nor written; they win over the allowed ones, and what they match is invisible to lists and
+    /// searches.
     pub deny_read: Vec<String>,
     /// Globs of what may be written; empty for everything.
     pub allow_write: Vec<String>,
@@ -93,9 +94,10 @@ impl FsRules {
 
     /// Decides on `path`; a refusal is a `denied` error that names the rule and what would be allowed.
     pub fn check(&self, access: Access, path: &WsPath) -> Result<()> {
-        let (allow, deny, what) = match access {
-            Access::Read => (&self.allow_read, &self.deny_read, "read"),
-            Access::Write => (&self.allow_write, &self.deny_write, "written"),
+        // What may not be read may not be written: the answer to a write tells whether something is there, and how large it is.
+        let (allow, denies, what): (_, &[&Rules], _) = match access {
+            Access::Read => (&self.allow_read, &[&self.deny_read], "read"),
+            Access::Write => (&self.allow_write, &[&self.deny_write, &self.deny_read], "written"),
         };
         if access == Access::Write && self.policy.read_only {
             return Err(refusal(
@@ -105,13 +107,11 @@ impl FsRules {
                 "nothing in this workspace may be changed; reading is allowed",
             ));
         }
-        if let Some(rule) = deny.matching(path) {
-            return Err(refusal(
-                path,
-                what,
-                deny.shown(rule),
-                "choose a path that this rule does not match",
-            ));
+        let denied = denies
+            .iter()
+            .find_map(|deny| deny.matching(path).map(|rule| deny.shown(rule)));
+        if let Some(rule) = denied {
+            return Err(refusal(path, what, rule, "choose a path that this rule does not match"));
         }
         if allow.is_empty() || allow.matching(path).is_some() {
             return Ok(());
@@ -325,6 +325,19 @@ mod tests {
         assert_eq!(
             error.message(),
             "`src/.env` may not be read: the policy says `deny_read = **/.env`"
+        );
+    }
+
+    #[test]
+    fn what_may_not_be_read_may_not_be_written() {
+        let rules = rules(FsPolicy {
+            deny_read: globs(&["secret"]),
+            ..FsPolicy::default()
+        });
+        let error = rules.check(Access::Write, &path("secret/key")).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "`secret/key` may not be written: the policy says `deny_read = secret`"
         );
     }
 

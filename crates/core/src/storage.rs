@@ -143,6 +143,8 @@ pub struct ReadOptions {
     pub follow: Follow,
     /// More bytes than this are `too_large`, found out before they are read.
     pub max_bytes: Option<u64>,
+    /// What must hold of the file; otherwise it is a `conflict`.
+    pub precondition: Precondition,
 }
 
 /// What [`Storage::read`] gives.

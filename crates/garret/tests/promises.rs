@@ -191,6 +191,22 @@ async fn promise_03_a_conflict_is_reported_with_the_current_version() {
     }
 }
 
+/// A version taken while a file is young is still good when it is old, for a trial as for a real edit.
+#[tokio::test]
+async fn a_young_version_holds_for_an_old_file() {
+    for room in open_rooms().await {
+        let version = room.write("f", "one").await["version"].clone();
+        tokio::time::sleep(std::time::Duration::from_millis(80)).await;
+        for dry_run in [true, false] {
+            let edit =
+                json!({"path": "f", "old_text": "one", "new_text": "1", "if_version": version, "dry_run": dry_run});
+            room.call("edit_file", edit).await;
+        }
+        let stale = json!({"path": "f", "old_text": "1", "new_text": "2", "if_version": version, "dry_run": true});
+        assert_eq!(room.refused("edit_file", stale).await, "conflict", "{}", room.kind);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn promise_04_appends_all_arrive() {
     for room in open_rooms().await {
@@ -506,6 +522,20 @@ async fn promise_13_every_operation_leaves_one_event() {
         room.write("f", "x").await;
         room.refused("read_file", json!({"path": "denied"})).await;
         room.refused("read_file", json!({"path": "missing"})).await;
+        room.refused("read_file", json!({"pth": "f"})).await;
+        let broken = json!({"path": "f", "content": "%", "encoding": "base64"});
+        room.refused("write_file", broken).await;
+        room.refused("teleport", json!({})).await;
+        let names: Vec<_> = room.events.events().into_iter().map(|event| event.operation).collect();
+        let expected = [
+            "write_file",
+            "read_file",
+            "read_file",
+            "read_file",
+            "write_file",
+            "unknown_tool",
+        ];
+        assert_eq!(names, expected, "{}", room.kind);
         let outcomes: Vec<_> = room.events.events().into_iter().map(|event| event.outcome).collect();
         assert!(
             matches!(
@@ -513,6 +543,9 @@ async fn promise_13_every_operation_leaves_one_event() {
                 [
                     Outcome::Done,
                     Outcome::Refused { rule: Some(_) },
+                    Outcome::Failed { .. },
+                    Outcome::Failed { .. },
+                    Outcome::Failed { .. },
                     Outcome::Failed { .. }
                 ]
             ),

@@ -11,6 +11,9 @@ use crate::limits::Limits;
 use crate::tool::AnyTool;
 use crate::{Answer, Definition, ExportFormat, export, naming, registry, text};
 
+/// What the event of a call says whose tool does not exist.
+const UNKNOWN: &str = "unknown_tool";
+
 /// A workspace with the tools that its capabilities give it. Cheap to clone.
 #[derive(Clone)]
 pub struct Toolbox {
@@ -94,14 +97,23 @@ impl Toolbox {
         let found = self.offered.iter().find(|offered| key(offered) == name);
         let outcome = match found {
             Some(offered) => self.run(offered.tool, arguments).await,
-            None => Err(self.unknown(name, self.offered.iter().map(&key))),
+            None => Err(self.recorded(UNKNOWN, self.unknown(name, self.offered.iter().map(&key)))),
         };
         outcome.unwrap_or_else(|error| self.failure(error))
     }
 
     async fn run(&self, tool: &dyn AnyTool, arguments: Value) -> Result<Answer> {
         let outcome = tool.call(&self.workspace, arguments, &self.limits).await;
-        outcome.map_err(|error| error.during(tool.name()))
+        // What failed in the workspace left its event there; what did not get so far leaves it here.
+        outcome.map_err(|error| match error.operation() {
+            Some(_) => error,
+            None => self.recorded(tool.name(), error.during(tool.name())),
+        })
+    }
+
+    fn recorded(&self, operation: &'static str, error: Error) -> Error {
+        self.workspace.record_failure(operation, &error);
+        error
     }
 
     /// A failure as an answer; even a message is bounded.

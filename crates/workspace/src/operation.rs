@@ -17,21 +17,26 @@ pub(crate) struct Operation<'a> {
 }
 
 impl Workspace {
-    /// Runs `work` as the operation `name` on `path`: asks for approval where needed, and leaves one event whatever happens.
+    /// Runs `work` as the operation `name` on `paths`: asks for approval where needed, and leaves one event whatever happens.
     /// `bytes` tells how much content a success moved.
     pub(crate) async fn operate<T>(
         &self,
         name: &'static str,
-        path: Option<&str>,
+        paths: &[&str],
         bytes: impl FnOnce(&T) -> u64,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let operation = Operation::start(self, name, path);
-        let result = match self.approve(name, path).await {
+        let operation = Operation::start(self, name, paths.first().copied());
+        let result = match self.approve(name, paths).await {
             Ok(()) => work.await,
             Err(refusal) => Err(refusal),
         };
         operation.finish(result, bytes)
+    }
+
+    /// Leaves the event of an operation that failed before it began, because its arguments could not be read.
+    pub fn record_failure(&self, name: &'static str, error: &Error) {
+        Operation::start(self, name, None).record(Outcome::of(Some(error)), 0);
     }
 }
 

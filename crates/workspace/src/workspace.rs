@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) events: Arc<dyn EventSink>,
     pub(crate) approver: Option<Arc<dyn Approver>>,
-    pub(crate) approved: Mutex<HashSet<&'static str>>,
+    pub(crate) approved: Mutex<HashSet<(WsPath, &'static str)>>,
 }
 
 /// A subdirectory with the policies that hold there: its own and those of every view around it.

@@ -19,11 +19,11 @@ struct OnlyTemporary;
 #[async_trait]
 impl Approver for OnlyTemporary {
     async fn ask(&self, request: ApprovalRequest) -> Approval {
-        match request.path {
-            Some(path) if path.starts_with("tmp/") => Approval::Allow,
-            _ => Approval::Deny {
-                reason: "only temporary files may be removed".into(),
-            },
+        if request.paths.iter().all(|path| path.starts_with("tmp/")) {
+            return Approval::Allow;
+        }
+        Approval::Deny {
+            reason: "only temporary files may be removed".into(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
 use garret_core::memory::check_limit;
-use garret_core::{ReadOptions, ReadResult, Result, WsPath};
+use garret_core::{Precondition, ReadOptions, ReadResult, Result, WsPath};
 use rustix::buffer::spare_capacity;
 use rustix::fs::Stat;
 use rustix::io::{Errno, pread};
@@ -64,12 +64,31 @@ fn open(root: &Root, path: &WsPath, options: &ReadOptions) -> Result<Opened> {
 fn finish(shared: &Shared, path: &WsPath, options: &ReadOptions, opened: Opened) -> Result<ReadResult> {
     let mut opened = opened;
     for _ in 0..MAX_TRIES {
+        check(shared, path, options, &opened)?;
         match read_opened(shared, &opened) {
             Err(Cause::Unsteady) => opened = open(&shared.root, path, options)?,
             outcome => return outcome.map_err(|cause| cause.at(path)),
         }
     }
     Err(Cause::Unsteady.at(path))
+}
+
+/// Checks the precondition on what was opened, before anything of it is read.
+fn check(shared: &Shared, path: &WsPath, options: &ReadOptions, opened: &Opened) -> Result<()> {
+    let snapshot = Snapshot::of(&opened.stat);
+    let hash = || ContentHash::of_file(&opened.file);
+    let holds = match &options.precondition {
+        Precondition::Any => true,
+        Precondition::Absent => false,
+        Precondition::Version(wanted) => snapshot
+            .matches(wanted, hash)
+            .map_err(|errno| Cause::from(errno).at(path))?,
+    };
+    if holds {
+        return Ok(());
+    }
+    let current = snapshot.version(shared.clock.now(), hash).ok();
+    Err(options.precondition.refusal(path, current))
 }
 
 fn read_opened(shared: &Shared, opened: &Opened) -> Result<ReadResult, Cause> {

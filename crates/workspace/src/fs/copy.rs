@@ -8,7 +8,7 @@ use crate::{TransferOptions, Transferred, Workspace};
 impl Workspace {
     /// Copies a file, or a directory with everything below it, as one change. Links are copied as links.
     pub async fn copy(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
-        self.operate("copy", Some(src), |_| 0, self.copy_entry(src, dest, options))
+        self.operate("copy", &[src, dest], |_| 0, self.copy_entry(src, dest, options))
             .await
     }
 

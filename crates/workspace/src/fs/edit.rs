@@ -47,7 +47,7 @@ impl Workspace {
     /// else's write overtook is worked out again on the new content.
     pub async fn edit(&self, path: &str, edits: &[Edit], options: EditOptions) -> Result<Edited> {
         let moved = |edited: &Edited| edited.size;
-        self.operate("edit_file", Some(path), moved, self.edit_file(path, edits, &options))
+        self.operate("edit_file", &[path], moved, self.edit_file(path, edits, &options))
             .await
     }
 
@@ -63,7 +63,7 @@ impl Workspace {
     }
 
     async fn try_edit(&self, target: &Target, edits: &[Edit], options: &EditOptions) -> Result<Edited> {
-        let before = self.read_whole(target).await?;
+        let before = self.read_if(target, options.precondition.clone()).await?;
         let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_file_bytes());
         let limit = limits
             .min()
@@ -79,11 +79,11 @@ impl Workspace {
             dry_run: options.dry_run,
         };
         if options.dry_run {
-            options.precondition.check(&target.shown, Some(&before.version))?;
             return Ok(outcome);
         }
-        let mutation = rewrite(target, content, &before, &options.precondition);
-        let applied = self.commit(vec![mutation], target.follow).await?;
+        let applied = self
+            .commit(vec![rewrite(target, content, before)], target.follow)
+            .await?;
         Ok(Edited {
             version: applied[0].version.clone(),
             ..outcome
@@ -91,16 +91,12 @@ impl Workspace {
     }
 }
 
-/// Puts back what was worked out from `before`, on the caller's version, or on that of `before`.
-fn rewrite(target: &Target, content: Bytes, before: &ReadResult, wanted: &Precondition) -> Mutation {
-    let precondition = match wanted {
-        Precondition::Any => Precondition::Version(before.version.clone()),
-        wanted => wanted.clone(),
-    };
+/// Puts back what was worked out from `before`, unless somebody was faster.
+fn rewrite(target: &Target, content: Bytes, before: ReadResult) -> Mutation {
     Mutation::Write {
         path: target.real.clone(),
         content,
-        precondition,
+        precondition: Precondition::Version(before.version),
         mode: None,
         parents: false,
     }

@@ -65,8 +65,7 @@ pub struct ListedEntry {
 impl Workspace {
     /// Lists a directory. What the policy hides is left out.
     pub async fn list(&self, path: &str, request: ListRequest) -> Result<Listed> {
-        self.operate("ls", Some(path), |_| 0, self.list_page(path, &request))
-            .await
+        self.operate("ls", &[path], |_| 0, self.list_page(path, &request)).await
     }
 
     async fn list_page(&self, path: &str, request: &ListRequest) -> Result<Listed> {

@@ -36,7 +36,7 @@ impl Workspace {
                 created: applied[0].created,
             })
         };
-        self.operate("mkdir", Some(path), |_| 0, work).await
+        self.operate("mkdir", &[path], |_| 0, work).await
     }
 }
 

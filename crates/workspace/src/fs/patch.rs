@@ -59,20 +59,16 @@ struct Planned {
 impl Workspace {
     /// Applies a unified diff: every file of it, or none. What somebody else's write overtook is worked out again.
     pub async fn apply_patch(&self, diff: &str, options: PatchOptions) -> Result<Patched> {
-        self.operate(
-            "apply_patch",
-            None,
-            |_| diff.len() as u64,
-            self.patch_files(diff, options),
-        )
-        .await
+        let patch = parse(diff.as_bytes()).map_err(|error| patch_error(&error));
+        let paths = patch.as_ref().map_or_else(|_| Vec::new(), paths_of);
+        let work = async { self.patch_files(patch.as_ref().map_err(Error::clone)?, options).await };
+        self.operate("apply_patch", &paths, |_| diff.len() as u64, work).await
     }
 
-    async fn patch_files(&self, diff: &str, options: PatchOptions) -> Result<Patched> {
-        let patch = parse(diff.as_bytes()).map_err(|error| patch_error(&error))?;
+    async fn patch_files(&self, patch: &Patch, options: PatchOptions) -> Result<Patched> {
         let mut attempt = 1;
         loop {
-            match self.try_patch(&patch, options).await {
+            match self.try_patch(patch, options).await {
                 Err(error) if is_overtaken(&error, &Precondition::Any) && attempt < ATTEMPTS => attempt += 1,
                 result => return result,
             }
@@ -186,6 +182,18 @@ fn check_names(planned: &[Planned]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The names of all files that a patch touches.
+fn paths_of(patch: &Patch) -> Vec<&str> {
+    let mut paths: Vec<_> = patch
+        .files
+        .iter()
+        .flat_map(|file| file.old_path.iter().chain(&file.new_path))
+        .map(String::as_str)
+        .collect();
+    paths.dedup();
+    paths
 }
 
 fn action_name(action: Action) -> (&'static str, bool) {

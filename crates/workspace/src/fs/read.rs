@@ -5,7 +5,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use garret_core::{Access, Error, ErrorKind, ReadOptions, ReadResult, Result, Version};
+use garret_core::{Access, Error, ErrorKind, Precondition, ReadOptions, ReadResult, Result, Version};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -84,6 +84,19 @@ pub struct FileContent {
     pub line_cut: bool,
 }
 
+impl FileContent {
+    /// How many bytes of the file the content stands for.
+    fn bytes(&self) -> u64 {
+        let length = self.content.len() as u64;
+        match self.encoding {
+            Encoding::Utf8 => length,
+            Encoding::Base64 => {
+                length / 4 * 3 - self.content.bytes().rev().take_while(|byte| *byte == b'=').count() as u64
+            }
+        }
+    }
+}
+
 /// Bytes of a file before they become text.
 struct Window {
     bytes: Bytes,
@@ -106,8 +119,8 @@ enum Found {
 impl Workspace {
     /// Reads a file, whole or a part.
     pub async fn read(&self, path: &str, request: ReadRequest) -> Result<FileContent> {
-        let moved = |content: &FileContent| content.content.len() as u64;
-        self.operate("read_file", Some(path), moved, self.read_part(path, &request))
+        let moved = FileContent::bytes;
+        self.operate("read_file", &[path], moved, self.read_part(path, &request))
             .await
     }
 
@@ -118,7 +131,7 @@ impl Workspace {
             self.read_whole(&self.admit(path, Names::Content, &[Access::Read]).await?)
                 .await
         };
-        self.operate("read_file", Some(path), moved, work).await
+        self.operate("read_file", &[path], moved, work).await
     }
 
     async fn read_part(&self, path: &str, request: &ReadRequest) -> Result<FileContent> {
@@ -180,10 +193,16 @@ impl Workspace {
     }
 
     pub(crate) async fn read_whole(&self, target: &Target) -> Result<ReadResult> {
+        self.read_if(target, Precondition::Any).await
+    }
+
+    /// Reads a whole file on a condition.
+    pub(crate) async fn read_if(&self, target: &Target, precondition: Precondition) -> Result<ReadResult> {
         let options = ReadOptions {
-            range: None,
             follow: target.follow,
             max_bytes: self.read_limit(),
+            precondition,
+            ..ReadOptions::default()
         };
         self.storage().read(&target.real, options).await
     }
@@ -211,7 +230,7 @@ impl Workspace {
         let options = ReadOptions {
             range: Some(range),
             follow: target.follow,
-            max_bytes: None,
+            ..ReadOptions::default()
         };
         let read = self.storage().read(&target.real, options).await?;
         let end = request.offset + read.bytes.len() as u64;
@@ -247,7 +266,7 @@ impl Workspace {
             let options = ReadOptions {
                 range: Some(at..at + PIECE),
                 follow: target.follow,
-                max_bytes: None,
+                ..ReadOptions::default()
             };
             let piece = self.storage().read(&target.real, options).await?;
             if first.get_or_insert_with(|| piece.version.clone()) != &piece.version {

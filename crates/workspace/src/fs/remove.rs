@@ -26,7 +26,7 @@ pub struct Removed {
 impl Workspace {
     /// Removes an entry; a link itself, never what it leads to. The root is `denied`.
     pub async fn remove(&self, path: &str, options: RemoveOptions) -> Result<Removed> {
-        self.operate("rm", Some(path), |_| 0, self.remove_entry(path, options))
+        self.operate("rm", &[path], |_| 0, self.remove_entry(path, options))
             .await
     }
 

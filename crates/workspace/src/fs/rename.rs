@@ -33,7 +33,7 @@ pub struct Transferred {
 impl Workspace {
     /// Moves an entry, a whole directory too, in one step. Onto itself it changes nothing; into itself it is `invalid`.
     pub async fn rename(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
-        self.operate("move", Some(src), |_| 0, self.rename_entry(src, dest, options))
+        self.operate("move", &[src, dest], |_| 0, self.rename_entry(src, dest, options))
             .await
     }
 

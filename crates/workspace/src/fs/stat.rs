@@ -44,7 +44,7 @@ pub struct Existence {
 impl Workspace {
     /// Describes an entry.
     pub async fn stat(&self, path: &str) -> Result<FileStat> {
-        self.operate("stat", Some(path), |_| 0, self.describe(path)).await
+        self.operate("stat", &[path], |_| 0, self.describe(path)).await
     }
 
     /// Tells whether something is at `path`. A path that may not be read is `denied`, not absent.
@@ -62,7 +62,7 @@ impl Workspace {
                 Err(error) => Err(error),
             }
         };
-        self.operate("exists", Some(path), |_| 0, work).await
+        self.operate("exists", &[path], |_| 0, work).await
     }
 
     async fn describe(&self, path: &str) -> Result<FileStat> {

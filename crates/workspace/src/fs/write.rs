@@ -62,7 +62,7 @@ impl Workspace {
             mode,
             parents: true,
         });
-        self.operate("write_file", Some(path), |_| size, work).await
+        self.operate("write_file", &[path], |_| size, work).await
     }
 
     /// Puts `content` at the end of `path`. Appends that run at the same time all arrive.
@@ -76,7 +76,7 @@ impl Workspace {
             precondition,
             create,
         });
-        self.operate("append_file", Some(path), |_| size, work).await
+        self.operate("append_file", &[path], |_| size, work).await
     }
 
     async fn put(&self, path: &str, mutation: impl FnOnce(garret_core::WsPath) -> Mutation) -> Result<Written> {

@@ -71,8 +71,7 @@ impl Workspace {
     /// Finds files by a glob on their paths. Links are found and not followed. What the policy hides is left out.
     pub async fn glob(&self, request: GlobRequest) -> Result<GlobFound> {
         let path = request.path.clone();
-        self.operate("glob", Some(&path), |_| 0, self.find_by_name(request))
-            .await
+        self.operate("glob", &[&path], |_| 0, self.find_by_name(request)).await
     }
 
     async fn find_by_name(&self, request: GlobRequest) -> Result<GlobFound> {

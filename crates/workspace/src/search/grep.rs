@@ -159,7 +159,7 @@ impl Workspace {
     pub async fn grep(&self, request: GrepRequest) -> Result<GrepFound> {
         let path = request.path.clone();
         let shown = |found: &GrepFound| found.matches.iter().map(|found| found.line.len() as u64).sum();
-        self.operate("grep", Some(&path), shown, self.find_by_content(request))
+        self.operate("grep", &[&path], shown, self.find_by_content(request))
             .await
     }
 

@@ -114,7 +114,10 @@ struct Fixed(Approval, std::sync::atomic::AtomicUsize);
 #[async_trait]
 impl Approver for Fixed {
     async fn ask(&self, request: ApprovalRequest) -> Approval {
-        assert_eq!((request.operation, request.path.as_deref()), ("rm", Some("a")));
+        assert_eq!(
+            (request.operation, request.paths.as_slice()),
+            ("rm", ["a".to_owned()].as_slice())
+        );
         self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         self.0.clone()
     }
@@ -223,4 +226,41 @@ async fn a_cancelled_operation_leaves_an_event_too() {
     }
     let outcomes: Vec<_> = events.events().into_iter().map(|event| event.outcome).collect();
     assert_eq!(outcomes, [Outcome::Cancelled]);
+}
+
+/// Says yes for the session, and keeps what it was asked.
+#[derive(Debug, Default)]
+struct Listening(std::sync::Mutex<Vec<Vec<String>>>);
+
+#[async_trait]
+impl Approver for Listening {
+    async fn ask(&self, request: ApprovalRequest) -> Approval {
+        self.0.lock().unwrap().push(request.paths);
+        Approval::AllowForSession
+    }
+}
+
+#[tokio::test]
+async fn an_approver_sees_every_path_and_consent_stays_in_its_scope() {
+    let approver = Arc::new(Listening::default());
+    let policy = FsPolicy {
+        require_approval: globs(&["move", "apply_patch"]),
+        ..FsPolicy::default()
+    };
+    let workspace = builder().policy(policy).approver(approver.clone()).open().unwrap();
+    put(&workspace, "alice/a", "1\n").await;
+    put(&workspace, "bob/a", "1\n").await;
+    for scope in ["alice", "bob", "bob"] {
+        let scope = workspace.scope(scope, Default::default()).unwrap();
+        let _ = scope.rename("x/../a", "b", TransferOptions::default()).await;
+    }
+    let diff = "--- a/alice/b\n+++ b/alice/b\n@@ -1 +1 @@\n-1\n+2\n--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+n\n";
+    workspace.apply_patch(diff, PatchOptions::default()).await.unwrap();
+    let asked = approver.0.lock().unwrap().clone();
+    let expected = [
+        vec!["alice/a", "alice/b"],
+        vec!["bob/a", "bob/b"],
+        vec!["alice/b", "new"],
+    ];
+    assert_eq!(asked, expected.map(|paths| globs(&paths)));
 }

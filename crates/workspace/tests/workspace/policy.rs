@@ -39,6 +39,19 @@ async fn a_denied_path_is_invisible_to_lists_and_refused_to_reads() {
 }
 
 #[tokio::test]
+async fn a_write_does_not_tell_what_is_at_a_denied_path() {
+    let storage = storage();
+    fill(&storage, &[("secrets/key", "CANARY")]).await;
+    let workspace = with_policy(&storage, secrets_denied());
+    for path in ["secrets/key", "secrets/missing"] {
+        let written = workspace.write(path, "x", WriteOptions::default()).await;
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::Denied, "{path}");
+        let appended = workspace.append(path, "x", Default::default()).await;
+        assert_eq!(appended.unwrap_err().kind(), ErrorKind::Denied, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_link_is_no_way_around_a_rule() {
     let storage = storage();
     fill(&storage, &[("secrets/key", "CANARY"), ("open/a", "a")]).await;
