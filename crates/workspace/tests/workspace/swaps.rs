@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Directory, FsPolicy, ListOptions, ListPage, Mutation, Precondition, ReadOptions, ReadResult, Result,
-    Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Applied, Batch, Directory, FsPolicy, ListOptions, ListPage, Mutation, Precondition, ReadOptions, ReadResult,
+    Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 use garret_workspace::{TransferOptions, Workspace};
 
@@ -97,7 +97,9 @@ async fn a_copy_follows_no_link_that_came_after_the_check() {
         for resolutions in 1..6 {
             let (workspace, inner) = swapped_after(resolutions).await;
             let _ = workspace.copy(src, dest, TransferOptions::default()).await;
-            let found = inner.read(&WsPath::parse(copied).unwrap(), ReadOptions::default()).await;
+            let found = inner
+                .read(&WsPath::parse(copied).unwrap(), ReadOptions::default())
+                .await;
             let leaked = found.is_ok_and(|read| read.bytes == "CANARY");
             assert!(!leaked, "{src} after {resolutions} resolutions");
         }
