@@ -1,7 +1,9 @@
 //! The tools of one workspace, under the names it gives them.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use garret_core::path::quote;
 use garret_core::{Capabilities, Error, ErrorKind, Result, ToolsConfig, shape};
 use garret_workspace::Workspace;
@@ -100,7 +102,10 @@ impl Toolbox {
     }
 
     async fn run(&self, tool: &dyn AnyTool, arguments: Value) -> Result<Answer> {
-        let outcome = tool.call(&self.workspace, arguments, &self.limits).await;
+        let call = tool.call(&self.workspace, arguments, &self.limits);
+        // A fault of ours must not leave the caller without an answer; each call works on what it holds alone.
+        let outcome = AssertUnwindSafe(call).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| Err(broken()));
         outcome.map_err(|error| error.during(tool.name()))
     }
 
@@ -130,6 +135,11 @@ impl Toolbox {
         };
         Error::invalid(format!("there is no tool {}", quote(name))).hint(hint)
     }
+}
+
+fn broken() -> Error {
+    Error::new(ErrorKind::Internal, "the tool broke off because of a fault in Garret")
+        .hint("look at what is there before you repeat the call, and report the fault")
 }
 
 impl Offered {
