@@ -8,7 +8,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::path::{OnEscape, quote};
+use crate::path::{MOUNT_POINT, OnEscape, quote};
 use crate::{Error, ErrorKind, Result, WsPath};
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
@@ -253,7 +253,12 @@ impl Rules {
 
 impl Pattern {
     fn new(key: &str, text: &str) -> Result<Self> {
-        let glob = text.trim_start_matches("./").trim_matches('/');
+        let wrong = |why: String| {
+            Error::invalid(format!("`{key}` has a wrong glob {}: {why}", quote(text)))
+                .hint("see the glob syntax in docs/reference/globs.md")
+        };
+        let glob = from_root(text);
+        check_reach(glob).map_err(wrong)?;
         let components = glob.split('/').map(|part| {
             if part == "**" {
                 Ok(None)
@@ -261,10 +266,6 @@ impl Pattern {
                 matcher(part).map(Some)
             }
         });
-        let wrong = |error: globset::Error| {
-            Error::invalid(format!("`{key}` has a wrong glob {}: {}", quote(text), error.kind()))
-                .hint("see the glob syntax in docs/reference/globs.md")
-        };
         // A brace may hold a slash, and then the parts are no globs of their own; such a pattern may match below any directory.
         let components = components.collect::<Result<_, _>>().unwrap_or_else(|_| vec![None]);
         Ok(Self {
@@ -287,13 +288,65 @@ impl Pattern {
     }
 }
 
-/// A glob as everywhere in Garret: `*` and `?` do not cross `/`, `**` does, a backslash escapes.
-pub fn matcher(glob: &str) -> Result<GlobMatcher, globset::Error> {
-    Ok(GlobBuilder::new(glob)
+/// Longer than any path that it could match.
+const MAX_GLOB_BYTES: usize = crate::path::MAX_PATH_BYTES;
+/// Deeper braces would be more than a regular expression can nest.
+const MAX_GLOB_DEPTH: usize = 16;
+
+/// A glob as everywhere in Garret: `*` and `?` do not cross `/`, `**` does, a backslash escapes. The error says why it is none.
+pub fn matcher(glob: &str) -> Result<GlobMatcher, String> {
+    check_bounds(glob)?;
+    let built = GlobBuilder::new(glob)
         .literal_separator(true)
         .backslash_escape(true)
-        .build()?
-        .compile_matcher())
+        .build();
+    built
+        .map(|glob| glob.compile_matcher())
+        .map_err(|error| error.kind().to_string())
+}
+
+/// Refuses what could not be compiled: a glob comes from a model as often as from a configuration.
+fn check_bounds(glob: &str) -> Result<(), String> {
+    if glob.len() > MAX_GLOB_BYTES {
+        return Err(format!("it is longer than {MAX_GLOB_BYTES} bytes"));
+    }
+    let (mut depth, mut is_escaped) = (0_usize, false);
+    for c in glob.chars() {
+        match c {
+            _ if is_escaped => {}
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        is_escaped = c == '\\' && !is_escaped;
+        if depth > MAX_GLOB_DEPTH {
+            return Err(format!("its braces are nested more than {MAX_GLOB_DEPTH} deep"));
+        }
+    }
+    Ok(())
+}
+
+/// A glob without the ways to say "from the root" and without a trailing slash.
+pub fn from_root(text: &str) -> &str {
+    let inside = text.strip_prefix(MOUNT_POINT);
+    let mut glob = inside
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'))
+        .unwrap_or(text);
+    while let Some(rest) = glob.strip_prefix('/').or_else(|| glob.strip_prefix("./")) {
+        glob = rest;
+    }
+    glob.trim_end_matches('/')
+}
+
+/// Refuses a rule that no path can match: it would seem to hold and would not.
+fn check_reach(glob: &str) -> Result<(), String> {
+    let odd = |part: &&str| part.is_empty() || *part == "." || *part == "..";
+    match glob.split('/').find(odd) {
+        None => Ok(()),
+        Some(_) if glob.is_empty() || glob == "." => Err("it names no path; `**` is everything".into()),
+        Some("") => Err("no path has two slashes in a row".into()),
+        Some(part) => Err(format!("no path has a `{part}` in it")),
+    }
 }
 
 #[cfg(test)]
@@ -426,5 +479,61 @@ mod tests {
             rules.check_file_size(&path("a"), 524_289).unwrap_err().refused_by(),
             Some("max_file_size_mb = 0.5")
         );
+    }
+
+    #[test]
+    fn a_rule_that_no_path_can_match_is_refused() {
+        for glob in [
+            "",
+            "/",
+            ".",
+            "./",
+            "/workspace",
+            "a//b",
+            "a/./b",
+            "a/../b",
+            "../a",
+            "secrets/..",
+        ] {
+            let policy = FsPolicy {
+                deny_read: globs(&[glob]),
+                ..FsPolicy::default()
+            };
+            let error = FsRules::new(policy).unwrap_err();
+            assert!(error.message().starts_with("`deny_read` has a wrong glob"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_way_to_say_the_root_changes_no_rule() {
+        for glob in [
+            "secrets",
+            "/secrets",
+            "./secrets",
+            "/./secrets/",
+            "/workspace/secrets",
+            "/workspace//secrets",
+        ] {
+            let rules = rules(FsPolicy {
+                deny_read: globs(&[glob]),
+                ..FsPolicy::default()
+            });
+            assert!(rules.check(Access::Read, &path("secrets/key")).is_err(), "{glob}");
+        }
+    }
+
+    #[test]
+    fn a_glob_that_could_not_be_compiled_is_refused() {
+        let nested = "{".repeat(300) + "a" + &"}".repeat(300);
+        let wrong = ["*".repeat(100_000), nested, "a".repeat(5_000)];
+        for glob in &wrong {
+            assert!(matcher(glob).is_err(), "{}", &glob[..10]);
+        }
+        for part in ["*", "?", "**/", "{a,b}", "[!a]", "[!a-z]", "é", "\\{", "{{a,b},c}"] {
+            let longest = part.repeat(MAX_GLOB_BYTES / part.len());
+            assert!(matcher(&longest).is_ok(), "{part}");
+        }
+        let deepest = "{a,*".repeat(MAX_GLOB_DEPTH) + &"}".repeat(MAX_GLOB_DEPTH);
+        assert!(matcher(&deepest).is_ok());
     }
 }

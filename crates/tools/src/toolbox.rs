@@ -1,7 +1,9 @@
 //! The tools of one workspace, under the names it gives them.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use garret_core::path::quote;
 use garret_core::{Capabilities, Error, ErrorKind, Result, ToolsConfig, shape};
 use garret_workspace::Workspace;
@@ -103,7 +105,11 @@ impl Toolbox {
     }
 
     async fn run(&self, tool: &dyn AnyTool, arguments: Value) -> Result<Answer> {
-        let outcome = tool.call(&self.workspace, arguments, &self.limits).await;
+        let call = tool.call(&self.workspace, arguments, &self.limits);
+        // A fault of ours must not leave the caller without an answer; each call works on what it holds alone. What was under way has
+        // left its event as it was unwound.
+        let outcome = AssertUnwindSafe(call).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| Err(broken().during(tool.name())));
         // What failed in the workspace left its event there; what did not get so far leaves it here.
         outcome.map_err(|error| match error.operation() {
             Some(_) => error,
@@ -142,6 +148,11 @@ impl Toolbox {
         };
         Error::invalid(format!("there is no tool {}", quote(name))).hint(hint)
     }
+}
+
+fn broken() -> Error {
+    Error::new(ErrorKind::Internal, "the tool broke off because of a fault in Garret")
+        .hint("look at what is there before you repeat the call, and report the fault")
 }
 
 impl Offered {

@@ -74,6 +74,15 @@ impl Workspace {
         }
     }
 
+    /// Where an admitted path leads. One that was checked by its real path already is not resolved again: a link that took its
+    /// place since would lead past the check.
+    pub(crate) async fn followed(&self, target: &Target) -> Result<WsPath> {
+        match target.follow {
+            Follow::Never => Ok(target.real.clone()),
+            Follow::Inside => self.storage().resolve(&target.real).await,
+        }
+    }
+
     /// Whether names matter: a rule depends on the path, or the view is narrower than the storage.
     pub(crate) fn is_fenced(&self) -> bool {
         !self.view.base.is_root() || self.view.layers.iter().any(|layer| layer.rules.depends_on_path())

@@ -3,6 +3,7 @@
 //! What is there is counted once and then followed by what this workspace itself does. Others may write to the same storage, so a count
 //! is not trusted for long, and never for a refusal: before one, everything is counted again. While a quota is set, mutations take turns.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::lock::{Mutex, MutexGuard};
@@ -126,62 +127,106 @@ fn full(message: String) -> Error {
     Error::new(ErrorKind::QuotaExceeded, message)
 }
 
-/// What the batch adds below `base`, as far as the tree before it tells.
+/// What the batch adds below `base`.
 async fn added_by(storage: &dyn Storage, base: &WsPath, batch: &Batch) -> Result<Usage> {
+    let mut draft = Draft {
+        storage,
+        changed: HashMap::new(),
+    };
     let mut added = Usage::default();
     for mutation in &batch.mutations {
-        added = added.plus(added_by_one(storage, base, mutation).await?);
+        for (path, before, after) in draft.changes(mutation).await? {
+            if path.is_within(base) {
+                added = added.plus(after).minus(before);
+            }
+            draft.changed.insert(path, after);
+        }
     }
     Ok(added)
 }
 
-async fn added_by_one(storage: &dyn Storage, base: &WsPath, mutation: &Mutation) -> Result<Usage> {
-    let at = async |path: &WsPath| {
-        if path.is_within(base) {
-            usage_at(storage, path).await
-        } else {
-            Ok(Usage::default())
-        }
-    };
-    let file = |bytes: usize| Usage {
-        files: 1,
-        bytes: bytes as i64,
-    };
-    match mutation {
-        Mutation::Write { path, content, .. } if path.is_within(base) => Ok(file(content.len()).minus(at(path).await?)),
-        Mutation::Append { path, content, .. } if path.is_within(base) => {
-            let before = at(path).await?;
-            Ok(Usage {
-                files: 1 - before.files,
-                bytes: content.len() as i64,
-            })
-        }
-        Mutation::Remove { path, .. } => Ok(Usage::default().minus(at(path).await?)),
-        Mutation::Rename { from, to, .. } => {
-            let moved = usage_at(storage, from).await?;
-            let leaves = if from.is_within(base) { moved } else { Usage::default() };
-            let arrives = if to.is_within(base) { moved } else { Usage::default() };
-            Ok(arrives.minus(leaves).minus(at(to).await?))
-        }
-        Mutation::Copy { from, to, .. } if to.is_within(base) => {
-            Ok(usage_at(storage, from).await?.minus(at(to).await?))
-        }
-        _ => Ok(Usage::default()),
-    }
+/// The tree as a batch leaves it, as far as its earlier mutations are known: what one took away, the next must not take away again.
+struct Draft<'a> {
+    storage: &'a dyn Storage,
+    changed: HashMap<WsPath, Usage>,
 }
 
-/// The files at or below `path`; none where nothing is there.
-async fn usage_at(storage: &dyn Storage, path: &WsPath) -> Result<Usage> {
-    let path = &storage.resolve(path).await?;
-    match storage.stat(path, StatOptions::default()).await {
-        Ok(stat) if stat.kind == EntryKind::Directory => count_below(storage, path).await,
-        Ok(stat) if stat.kind == EntryKind::File => Ok(Usage {
-            files: 1,
-            bytes: stat.size as i64,
-        }),
-        Ok(_) => Ok(Usage::default()),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(Usage::default()),
-        Err(error) => Err(error),
+/// A path, what is there before a mutation, and what after.
+type Change = (WsPath, Usage, Usage);
+
+impl Draft<'_> {
+    async fn changes(&self, mutation: &Mutation) -> Result<Vec<Change>> {
+        let bytes = |content: &bytes::Bytes| i64::try_from(content.len()).unwrap_or(i64::MAX);
+        match mutation {
+            Mutation::Write { path, content, .. } => {
+                let (path, before) = self.content(path).await?;
+                let bytes = bytes(content);
+                Ok(vec![(path, before, Usage { files: 1, bytes })])
+            }
+            Mutation::Append { path, content, .. } => {
+                let (path, before) = self.content(path).await?;
+                let bytes = before.bytes + bytes(content);
+                Ok(vec![(path, before, Usage { files: 1, bytes })])
+            }
+            Mutation::Remove { path, .. } => {
+                let (path, before) = self.entry(path).await?;
+                Ok(vec![(path, before, Usage::default())])
+            }
+            Mutation::Rename { from, to, .. } => {
+                let (from, moved) = self.entry(from).await?;
+                let (to, before) = self.entry(to).await?;
+                let is_moved = from != to;
+                let changes = vec![(from, moved, Usage::default()), (to, before, moved)];
+                Ok(changes.into_iter().filter(|_| is_moved).collect())
+            }
+            Mutation::Copy { from, to, .. } => {
+                let (from, copied) = self.content(from).await?;
+                let (to, before) = self.entry(to).await?;
+                let is_copied = from != to;
+                Ok(Some((to, before, copied)).filter(|_| is_copied).into_iter().collect())
+            }
+            Mutation::MakeDir { .. } | Mutation::Symlink { .. } | Mutation::SetMode { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// What is at `path` itself: nothing, where that is a link.
+    async fn entry(&self, path: &WsPath) -> Result<(WsPath, Usage)> {
+        let real = match (path.parent(), path.name()) {
+            (Some(parent), Some(name)) => self.storage.resolve(&parent).await?.child(name)?,
+            _ => path.clone(),
+        };
+        let usage = self.usage_at(&real).await?;
+        Ok((real, usage))
+    }
+
+    /// What `path` leads to, unless the batch has put something else there.
+    async fn content(&self, path: &WsPath) -> Result<(WsPath, Usage)> {
+        let (entry, usage) = self.entry(path).await?;
+        if self.changed.contains_key(&entry) {
+            return Ok((entry, usage));
+        }
+        let real = self.storage.resolve(path).await?;
+        let usage = self.usage_at(&real).await?;
+        Ok((real, usage))
+    }
+
+    /// The files at or below the real path `path`; none where nothing is there.
+    async fn usage_at(&self, path: &WsPath) -> Result<Usage> {
+        if let Some(usage) = self.changed.get(path) {
+            return Ok(*usage);
+        }
+        match self.storage.stat(path, StatOptions::default()).await {
+            Ok(stat) if stat.kind == EntryKind::Directory => count_below(self.storage, path).await,
+            Ok(stat) if stat.kind == EntryKind::File => Ok(Usage {
+                files: 1,
+                bytes: stat.size as i64,
+            }),
+            Ok(_) => Ok(Usage::default()),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Ok(Usage::default())
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 mod arguments;
 mod conform;
 mod exports;
+mod faults;
 mod files;
 mod paging;
 mod search;

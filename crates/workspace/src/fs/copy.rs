@@ -16,7 +16,7 @@ impl Workspace {
         let from = self.admit(src, Names::Content, &[Access::Read]).await?;
         let to = self.admit(dest, Names::Entry, &[Access::Write]).await?;
         let real = Target {
-            real: self.storage().resolve(&from.real).await?,
+            real: self.followed(&from).await?,
             ..from.clone()
         };
         let (mutations, files) = match self.kind_of(&real).await? {

@@ -74,7 +74,7 @@ impl Workspace {
         }
         let mut target = self.admit_directory(path).await?;
         // Entries are shown where they are, so a cursor made through a link must be read there, too.
-        target.real = self.storage().resolve(&target.real).await?;
+        target.real = self.followed(&target).await?;
         let mut walk = TreeWalk::begin(self, &target, request)?;
         let mut page = Listed {
             entries: Vec::new(),

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use garret_core::path::{MOUNT_POINT, quote};
-use garret_core::policy::matcher;
+use garret_core::path::quote;
+use garret_core::policy::{from_root, matcher};
 use garret_core::{Error, Result};
 use globset::{GlobMatcher, GlobSet, GlobSetBuilder};
 
@@ -21,7 +21,7 @@ impl PathGlob {
     /// Reads a pattern; one that is no glob, or would lead above its directory, is `invalid`.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let pattern = tidy(text)?;
-        let wrong = |error: globset::Error| wrong_glob("pattern", text, &error);
+        let wrong = |why: String| wrong_glob("pattern", text, &why);
         let mut whole = GlobSetBuilder::new();
         whole.add(matcher(pattern).map_err(wrong)?.glob().clone());
         let component = |part: &str| match part {
@@ -32,7 +32,7 @@ impl PathGlob {
         let parts = pattern.split('/').map(component).collect::<Result<_, _>>();
         let components = parts.unwrap_or_else(|_| vec![None]);
         // A set of one, because sets have shortcuts for common shapes such as `**/*.rs`.
-        let whole = whole.build().map_err(wrong)?;
+        let whole = whole.build().map_err(|error| wrong(error.kind().to_string()))?;
         Ok(Self { whole, components })
     }
 
@@ -97,14 +97,14 @@ impl Globs {
         let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for text in patterns {
             let pattern = tidy(text)?;
-            let glob = matcher(pattern).map_err(|error| wrong_glob(key, text, &error))?;
+            let glob = matcher(pattern).map_err(|why| wrong_glob(key, text, &why))?;
             let says_where = text.trim_end_matches('/').contains('/');
             let set = if says_where { &mut paths } else { &mut names };
             set.add(glob.glob().clone());
         }
         let build = |set: GlobSetBuilder| {
             set.build()
-                .map_err(|error| wrong_glob(key, &patterns.join(", "), &error))
+                .map_err(|error| wrong_glob(key, &patterns.join(", "), &error.kind().to_string()))
         };
         Ok(Some(Self {
             names: build(names)?,
@@ -120,14 +120,7 @@ impl Globs {
 
 /// The pattern without the ways to say "from the root" and without a trailing slash.
 fn tidy(text: &str) -> Result<&str> {
-    let mut pattern = text
-        .strip_prefix(MOUNT_POINT)
-        .filter(|rest| rest.starts_with('/'))
-        .unwrap_or(text);
-    while let Some(rest) = pattern.strip_prefix('/').or_else(|| pattern.strip_prefix("./")) {
-        pattern = rest;
-    }
-    let pattern = pattern.trim_end_matches('/');
+    let pattern = from_root(text);
     if pattern.split('/').any(|part| part == "..") {
         return Err(Error::invalid(format!("the glob {} has a `..`", quote(text)))
             .hint("a glob speaks of paths below `path`; choose another `path` to search elsewhere"));
@@ -138,8 +131,8 @@ fn tidy(text: &str) -> Result<&str> {
     Ok(pattern)
 }
 
-fn wrong_glob(key: &str, text: &str, error: &globset::Error) -> Error {
-    Error::invalid(format!("`{key}`: {} is not a glob: {}", quote(text), error.kind()))
+fn wrong_glob(key: &str, text: &str, why: &str) -> Error {
+    Error::invalid(format!("`{key}`: {} is not a glob: {why}", quote(text)))
         .hint("globs have `*`, `**`, `?`, `[ab]`, `[!ab]` and `{a,b}`; a backslash makes the next character ordinary")
 }
 

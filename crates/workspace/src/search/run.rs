@@ -24,10 +24,7 @@ impl Workspace {
     /// Finds what `path` names and checks that it may be searched. A link is followed where it stays inside.
     pub(super) async fn place(&self, path: &str) -> Result<Place> {
         let target = self.admit_directory(path).await?;
-        let real = match target.follow {
-            Follow::Never => target.real,
-            Follow::Inside => self.storage().resolve(&target.real).await?,
-        };
+        let real = self.followed(&target).await?;
         let options = StatOptions {
             follow: Follow::Never,
             with_version: false,

@@ -8,3 +8,4 @@ mod policy;
 mod quota;
 mod scope;
 mod support;
+mod swaps;

@@ -1,8 +1,8 @@
 //! How much a workspace may hold.
 
-use crate::support::{builder_on, fill, put, storage, with_policy};
+use crate::support::{builder_on, fill, link, put, storage, with_policy};
 use garret_core::{ErrorKind, FsPolicy};
-use garret_workspace::{RemoveOptions, ScopeOptions, TransferOptions, Workspace, WriteOptions};
+use garret_workspace::{PatchOptions, RemoveOptions, ScopeOptions, TransferOptions, Workspace, WriteOptions};
 
 fn at_most(files: u64) -> FsPolicy {
     FsPolicy {
@@ -125,4 +125,35 @@ async fn writers_at_the_same_time_do_not_pass_the_limit_together() {
         written += usize::from(task.await.unwrap());
     }
     assert_eq!(written, 10);
+}
+
+#[tokio::test]
+async fn what_one_part_of_a_patch_takes_away_counts_once() {
+    let storage = storage();
+    let workspace = with_policy(&storage, at_most(3));
+    for path in ["a", "b", "c"] {
+        put(&workspace, path, "one\n").await;
+    }
+    let diff = "--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n\
+                diff --git a/b b/a\nrename from b\nrename to a\n--- a/b\n+++ b/a\n@@ -1 +1 @@\n-one\n+two\n";
+    workspace.apply_patch(diff, PatchOptions::default()).await.unwrap();
+    assert_eq!(write(&workspace, "d", 0).await, Ok(()), "three became two");
+    assert_eq!(write(&workspace, "e", 0).await, Err(ErrorKind::QuotaExceeded));
+}
+
+#[tokio::test]
+async fn a_link_that_goes_takes_nothing_of_its_target_along() {
+    let storage = storage();
+    fill(&storage, &[("a", ""), ("b", "")]).await;
+    link(&storage, "removed", "a").await;
+    link(&storage, "overwritten", "a").await;
+    link(&storage, "outside", "/etc").await;
+    let workspace = with_policy(&storage, at_most(2));
+    for link in ["removed", "outside"] {
+        workspace.remove(link, RemoveOptions::default()).await.unwrap();
+    }
+    assert_eq!(write(&workspace, "c", 0).await, Err(ErrorKind::QuotaExceeded), "rm");
+    let overwrite = TransferOptions { overwrite: true };
+    workspace.rename("b", "overwritten", overwrite).await.unwrap();
+    assert_eq!(write(&workspace, "c", 0).await, Err(ErrorKind::QuotaExceeded), "move");
 }
