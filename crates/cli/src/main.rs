@@ -12,7 +12,6 @@ mod commands;
 mod config_file;
 mod input;
 mod output;
-mod probe;
 mod render;
 mod session;
 

@@ -1,11 +1,10 @@
 //! `garret doctor`
 
 use clap::Args;
-use garret::{Error, ErrorKind};
+use garret::probe::{Check, Status, probe};
 use serde_json::json;
 
 use crate::output::{Outcome, Report};
-use crate::probe::{self, Check, Status};
 use crate::session::Session;
 
 /// What is tried is tried on the chosen workspace's own directory.
@@ -22,10 +21,7 @@ impl Doctor {
                 Vec::new(),
             ));
         };
-        let checks = probe::directory(&directory).map_err(|_| {
-            Error::new(ErrorKind::NotFound, "the directory of the workspace cannot be opened")
-                .hint("make it, or choose another with -w")
-        })?;
+        let checks = probe(&directory)?;
         Ok(report(
             "storage local: tried on the workspace's own directory\n".into(),
             checks,

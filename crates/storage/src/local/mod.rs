@@ -24,6 +24,7 @@ mod names;
 mod open;
 mod options;
 mod place;
+pub mod probe;
 mod publish;
 mod read;
 mod remove;

@@ -6,6 +6,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
+use garret_core::{Error, ErrorKind, Result};
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags, chmodat, flock, fstat, fsync,
     openat, openat2, renameat_with, statx, symlinkat, unlinkat,
@@ -13,12 +14,13 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde::Serialize;
 
+/// Begins with the prefix that the storage reserves.
 const PREFIX: &str = ".garret-tmp-doctor";
 
 /// How well something works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Status {
+pub enum Status {
     /// As promised.
     Works,
     /// With a restriction that `advice` explains.
@@ -29,16 +31,16 @@ pub(crate) enum Status {
 
 /// One thing that was tried.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Check {
+pub struct Check {
     /// What.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// How well it works.
-    pub(crate) status: Status,
+    pub status: Status,
     /// What was found.
-    pub(crate) detail: String,
+    pub detail: String,
     /// What to do about it, where it does not work fully.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) advice: Option<&'static str>,
+    pub advice: Option<&'static str>,
 }
 
 impl Check {
@@ -70,13 +72,13 @@ impl Check {
     }
 }
 
-/// Tries everything that a local workspace uses on `directory`.
-pub(crate) fn directory(directory: &Path) -> Result<Vec<Check>, Errno> {
-    let handle = rustix::fs::open(
-        directory,
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+/// Tries everything that a local workspace uses on `directory`, and leaves nothing behind. Fails where it cannot be opened.
+pub fn probe(directory: &Path) -> Result<Vec<Check>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let handle = rustix::fs::open(directory, flags, Mode::empty()).map_err(|_| {
+        Error::new(ErrorKind::NotFound, "the directory of the workspace cannot be opened")
+            .hint("make it, or choose another with -w")
+    })?;
     let mut checks = vec![containment(&handle), locks(&handle), birth_time(&handle)];
     match Trial::begin(&handle) {
         Ok(trial) => checks.extend([
@@ -268,9 +270,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_written_for_a_try_is_reserved() {
+        assert!(PREFIX.starts_with(crate::local::temp::PREFIX));
+    }
+
+    #[test]
     fn every_try_leaves_the_directory_as_it_was() {
         let temporary = tempfile::tempdir().unwrap();
-        let checks = directory(temporary.path()).unwrap();
+        let checks = probe(temporary.path()).unwrap();
         assert!(checks.len() > 5);
         assert_eq!(temporary.path().read_dir().unwrap().count(), 0);
     }
@@ -278,7 +285,7 @@ mod tests {
     #[test]
     fn what_does_not_work_fully_comes_with_advice() {
         let temporary = tempfile::tempdir().unwrap();
-        for check in directory(temporary.path()).unwrap() {
+        for check in probe(temporary.path()).unwrap() {
             assert_eq!(check.status == Status::Works, check.advice.is_none(), "{check:?}");
         }
     }
