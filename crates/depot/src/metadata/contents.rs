@@ -1,0 +1,88 @@
+//! Which content the depot has, and the small content itself.
+
+use garret_core::Result;
+use rusqlite::params;
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+
+use super::Session;
+use crate::content::Address;
+
+/// A piece of content.
+#[derive(Debug, Clone)]
+pub(crate) struct ContentRow {
+    /// Bytes of content.
+    pub(crate) size: u64,
+    /// The encoded bytes, where the database has them and not the blob store.
+    pub(crate) data: Option<Vec<u8>>,
+}
+
+impl Session<'_> {
+    /// The piece of content at `address`.
+    pub(crate) fn content(self, address: Address) -> Result<Option<ContentRow>> {
+        self.first("SELECT size, data FROM content WHERE hash = ?1", [address], |row| {
+            Ok(ContentRow {
+                size: row.get::<_, i64>(0)?.unsigned_abs(),
+                data: row.get(1)?,
+            })
+        })
+    }
+
+    /// When a change last referred to `address`; `None` where the depot does not have it.
+    pub(crate) fn content_touched(self, address: Address) -> Result<Option<i64>> {
+        self.first("SELECT touched FROM content WHERE hash = ?1", [address], |row| {
+            row.get(0)
+        })
+    }
+
+    /// Adds a piece of content, or re-dates it where the depot has it. `data` is `None` where the blob store has the bytes.
+    pub(crate) fn put_content(
+        self,
+        address: Address,
+        sizes: (u64, u64),
+        data: Option<&[u8]>,
+        touched: i64,
+    ) -> Result<()> {
+        self.execute(
+            "INSERT INTO content (hash, size, stored, touched, data) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (hash) DO UPDATE SET touched = max(touched, excluded.touched)",
+            params![address, sizes.0 as i64, sizes.1 as i64, touched, data],
+        )
+        .map(|_| ())
+    }
+
+    /// Lists a blob as not yet synced.
+    pub(crate) fn add_unsynced(self, address: Address) -> Result<()> {
+        self.execute("INSERT OR IGNORE INTO unsynced (hash) VALUES (?1)", [address])
+            .map(|_| ())
+    }
+
+    /// Whether a blob may not have reached the disk.
+    pub(crate) fn is_unsynced(self, address: Address) -> Result<bool> {
+        let found = self.first("SELECT 1 FROM unsynced WHERE hash = ?1", [address], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+
+    /// The blobs not yet synced.
+    pub(crate) fn unsynced(self) -> Result<Vec<Address>> {
+        self.all("SELECT hash FROM unsynced ORDER BY hash", [], |row| row.get(0))
+    }
+
+    /// Takes a blob off the list.
+    pub(crate) fn remove_unsynced(self, address: Address) -> Result<()> {
+        self.execute("DELETE FROM unsynced WHERE hash = ?1", [address])
+            .map(|_| ())
+    }
+}
+
+impl ToSql for Address {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Blob(&self.0)))
+    }
+}
+
+impl FromSql for Address {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let bytes = value.as_blob()?;
+        bytes.try_into().map(Self).map_err(|_| FromSqlError::InvalidType)
+    }
+}
