@@ -188,17 +188,27 @@ fn described(targets: &[ChangeRow], origin: Origin) -> Origin {
     }
 }
 
-/// Says that `by` holds `seq` reversed. What `seq` itself held reversed stands again.
+/// Says that `by` holds `seq` reversed. Where `seq` stood until now, what it held reversed itself is let go.
 fn hold(session: Session<'_>, workspace: i64, seq: i64, by: i64) -> Result<()> {
+    let stood = session
+        .change(workspace, seq)?
+        .is_some_and(|row| row.undone_by.is_none());
     session.set_undone_by(workspace, seq, Some(by))?;
+    if !stood {
+        return Ok(());
+    }
     let held = session.reversals(workspace, seq)?;
     held.into_iter()
         .try_for_each(|target| release(session, workspace, target))
 }
 
-/// Says that `seq` stands. What it holds reversed is reversed again.
+/// Lets `seq` go: it stands, unless another change that stands reverses it too. Where it stands, it holds again what it reverses.
 fn release(session: Session<'_>, workspace: i64, seq: i64) -> Result<()> {
-    session.set_undone_by(workspace, seq, None)?;
+    let other = session.standing_reversal(workspace, seq)?;
+    session.set_undone_by(workspace, seq, other)?;
+    if other.is_some() {
+        return Ok(());
+    }
     let held = session.reversals(workspace, seq)?;
     held.into_iter()
         .try_for_each(|target| hold(session, workspace, target, seq))

@@ -131,6 +131,13 @@ impl Session<'_> {
         self.execute(sql, [workspace, seq, target]).map(|_| ())
     }
 
+    /// The newest change that stands and reverses the change `target`.
+    pub(crate) fn standing_reversal(self, workspace: i64, target: i64) -> Result<Option<i64>> {
+        let sql = "SELECT change.seq FROM reversal JOIN change USING (workspace, seq)
+                   WHERE workspace = ?1 AND target = ?2 AND undone_by IS NULL ORDER BY change.seq DESC LIMIT 1";
+        self.first(sql, [workspace, target], |row| row.get(0))
+    }
+
     /// The changes that the change `seq` reverses, newest first.
     pub(crate) fn reversals(self, workspace: i64, seq: i64) -> Result<Vec<i64>> {
         let sql = "SELECT target FROM reversal WHERE workspace = ?1 AND seq = ?2 ORDER BY target DESC";

@@ -9,5 +9,6 @@ mod branches;
 mod contract;
 mod durability;
 mod history;
+mod random;
 mod support;
 mod undo;

@@ -1,7 +1,7 @@
 //! Undo and redo.
 
 use garret_core::{ErrorKind, Origin};
-use garret_depot::{ChangeKind, ClashReason, Reversed, Selection};
+use garret_depot::{ChangeKind, ClashReason, Point, Reversed, Selection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, make_dir, remove, remove_tree, rename, set_mode, write};
 
@@ -207,5 +207,22 @@ fn undoing_an_undo_by_its_id_is_a_redo() {
         assert_eq!(desk.probe.text("f").await, "one");
         let first = desk.room.changes(None, 10).await.unwrap().pop().unwrap();
         assert_eq!(first.undone_by, None);
+    });
+}
+
+#[test]
+fn a_change_that_two_undos_hold_stays_undone_when_one_lets_go() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("f", "same").await;
+        let change = desk.write("f", "same").await;
+        desk.undone(Selection::Change(change.id.clone())).await;
+        let redo = desk.redone().await;
+        let second = desk.undone(Selection::Change(change.id)).await;
+        // Since the change left everything as it was, its reversals can be reversed in any order.
+        let third = desk.undone(Selection::Change(redo.id)).await;
+        desk.undone(Selection::Change(third.id)).await;
+        let (change, _) = desk.room.change(&Point::Number(2)).await.unwrap();
+        assert_eq!(change.undone_by, Some(second.number));
     });
 }

@@ -57,6 +57,7 @@ CREATE TABLE reversal (
     target INTEGER NOT NULL,
     PRIMARY KEY (workspace, seq, target)
 ) WITHOUT ROWID;
+CREATE INDEX reversal_target ON reversal (workspace, target);
 
 -- The temporal tree: an entry is valid from the change `since` until the change `until`, which is the largest number while it lives.
 -- Kinds: 0 nothing (hides what the lineage would show), 1 file, 2 directory, 3 symbolic link.
