@@ -11,6 +11,7 @@
 //! is in `metadata`, all blobs in `content`, and only `writer` begins a transaction that writes.
 
 mod change;
+mod check;
 mod content;
 mod depot;
 mod error;
@@ -22,6 +23,7 @@ mod tree;
 mod workspace;
 mod writer;
 
+pub use check::Problem;
 pub use depot::{Depot, Fork, NewWorkspace, WorkspaceInfo};
 pub use history::{
     Change, ChangeActor, ChangeKind, Clash, ClashReason, Image, PathChange, PathVersion, Point, Reversed, Selection,

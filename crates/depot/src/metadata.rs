@@ -20,7 +20,7 @@ use crate::error;
 pub(crate) use changes::{ChangeRow, Standing};
 pub(crate) use connection::{Database, WriteConnection, Writing};
 pub(crate) use contents::ContentRow;
-pub(crate) use entries::{Held, Node};
+pub(crate) use entries::{EntryRow, Held, Node};
 pub(crate) use snapshots::SnapshotRow;
 pub(crate) use workspaces::{Level, WorkspaceRow};
 
@@ -32,6 +32,12 @@ pub(crate) const HEAD: i64 = i64::MAX - 1;
 pub(crate) struct Session<'c>(&'c Connection);
 
 impl<'c> Session<'c> {
+    /// What the database says of its own file: nothing, where it is sound.
+    pub(crate) fn integrity(self) -> Result<Vec<String>> {
+        let lines = self.all("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
+        Ok(lines.into_iter().filter(|line| line != "ok").collect())
+    }
+
     fn execute(self, sql: &str, params: impl Params) -> Result<usize> {
         let mut statement = self.0.prepare_cached(sql).map_err(error::database)?;
         statement.execute(params).map_err(error::database)

@@ -143,7 +143,9 @@ fn killed_round(home: &Path, round: u32) -> Vec<String> {
 
 /// Opens the home as the next process would, and looks at everything.
 async fn check(home: &Path, acknowledged: &BTreeSet<String>) {
-    let room = open(home).await.workspace("box").await.expect("it is there");
+    let depot = open(home).await;
+    assert_eq!(depot.check().await.expect("it can be looked over"), []);
+    let room = depot.workspace("box").await.expect("it is there");
     for line in acknowledged {
         let words: Vec<_> = line.split(' ').collect();
         let [what, name, turn] = words.as_slice() else {

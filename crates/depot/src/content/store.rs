@@ -245,6 +245,21 @@ impl ContentStore {
         self.clock.now().as_millisecond()
     }
 
+    /// Verifies a piece of content as it is stored; of a list, that its parts are known. Gives what is wrong.
+    pub(crate) async fn verify(&self, database: &Database, address: Address) -> Result<Option<Error>> {
+        let row = |address| database.read(|session| session.content(address));
+        match self.decoded(&row, address).await {
+            Ok(Decoded::Whole(_)) => Ok(None),
+            Ok(Decoded::List(parts)) => {
+                let is_known = |part: &Part| row(part.address).map(|row| row.is_some_and(|row| row.size == part.size));
+                let known = parts.iter().map(is_known).collect::<Result<Vec<_>>>()?;
+                Ok(known.contains(&false).then(|| damaged("a part of it is lost")))
+            }
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(error)),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Verifies a blob that may not have reached the disk, and syncs it; tells whether it is whole.
     pub(crate) async fn settle(&self, database: &Database, address: Address) -> Result<bool> {
         let Some(row) = database.read(|session| session.content(address))? else {

@@ -92,20 +92,18 @@ impl Session<'_> {
 
     /// The changes that an undo of `which` reverses, newest first.
     pub(crate) fn standing(self, workspace: i64, which: Standing<'_>) -> Result<Vec<ChangeRow>> {
-        let select = format!("SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND {IS_STANDING}");
+        let (table, condition) = match which {
+            Standing::Last(_) => ("change", "ORDER BY seq DESC LIMIT ?2"),
+            Standing::Session(_) => ("change INDEXED BY change_session", "AND session = ?2 ORDER BY seq DESC"),
+            Standing::ToolCall(_) => (
+                "change INDEXED BY change_tool_call",
+                "AND tool_call = ?2 ORDER BY seq DESC",
+            ),
+        };
+        let sql = format!("SELECT {COLUMNS} FROM {table} WHERE workspace = ?1 AND {IS_STANDING} {condition}");
         match which {
-            Standing::Last(count) => {
-                let sql = format!("{select} ORDER BY seq DESC LIMIT ?2");
-                self.all(&sql, params![workspace, count as i64], change)
-            }
-            Standing::Session(session) => {
-                let sql = format!("{select} AND session = ?2 ORDER BY seq DESC");
-                self.all(&sql, params![workspace, session], change)
-            }
-            Standing::ToolCall(call) => {
-                let sql = format!("{select} AND tool_call = ?2 ORDER BY seq DESC");
-                self.all(&sql, params![workspace, call], change)
-            }
+            Standing::Last(count) => self.all(&sql, params![workspace, count as i64], change),
+            Standing::Session(name) | Standing::ToolCall(name) => self.all(&sql, params![workspace, name], change),
         }
     }
 
@@ -113,10 +111,18 @@ impl Session<'_> {
     pub(crate) fn redoable(self, workspace: i64) -> Result<Option<ChangeRow>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND kind = 'undo' AND undone_by IS NULL
-             AND seq > coalesce((SELECT max(seq) FROM change WHERE workspace = ?1 AND kind IN ('change', 'restore')), 0)
+             AND seq > coalesce((SELECT seq FROM change WHERE workspace = ?1 AND kind IN ('change', 'restore')
+                                 ORDER BY seq DESC LIMIT 1), 0)
              ORDER BY seq DESC LIMIT 1"
         );
         self.first(&sql, [workspace], change)
+    }
+
+    /// How many changes a workspace has, and the number of the newest.
+    pub(crate) fn change_count(self, workspace: i64) -> Result<(i64, i64)> {
+        let sql = "SELECT count(*), coalesce(max(seq), 0) FROM change WHERE workspace = ?1";
+        let found = self.first(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(found.unwrap_or_default())
     }
 
     /// Says which change holds `seq` reversed.

@@ -34,6 +34,20 @@ impl Session<'_> {
         })
     }
 
+    /// How many bytes the content at `address` has; `None` where the depot does not have it.
+    pub(crate) fn content_size(self, address: Address) -> Result<Option<u64>> {
+        self.first("SELECT size FROM content WHERE hash = ?1", [address], |row| {
+            row.get::<_, i64>(0).map(i64::unsigned_abs)
+        })
+    }
+
+    /// The first `limit` addresses after `after`, in order.
+    pub(crate) fn addresses(self, after: Option<Address>, limit: usize) -> Result<Vec<Address>> {
+        let after = after.map(|address| address.0.to_vec()).unwrap_or_default();
+        let sql = "SELECT hash FROM content WHERE hash > ?1 ORDER BY hash LIMIT ?2";
+        self.all(sql, params![after, limit as i64], |row| row.get(0))
+    }
+
     /// Adds a piece of content, or re-dates it where the depot has it. `data` is `None` where the blob store has the bytes.
     pub(crate) fn put_content(
         self,

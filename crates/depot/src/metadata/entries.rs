@@ -49,6 +49,15 @@ impl Held {
     }
 }
 
+/// A row of the temporal tree.
+#[derive(Debug, Clone)]
+pub(crate) struct EntryRow {
+    pub(crate) path: Vec<u8>,
+    pub(crate) since: i64,
+    pub(crate) until: i64,
+    pub(crate) held: Held,
+}
+
 const COLUMNS: &str = "kind, mode, size, hash, target, created, modified";
 
 impl Session<'_> {
@@ -74,16 +83,16 @@ impl Session<'_> {
         end: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Vec<u8>, Held)>> {
-        // Two statements each: the partial index of what lives serves the head only, and an open end is no comparison with NULL.
-        let valid = if at == HEAD {
-            "until = 9223372036854775807 AND ?3 = ?3"
-        } else {
-            "since <= ?3 AND until > ?3"
+        // At the head the index of what lives is used, so that a list does not wade through versions that are gone. An open end has a
+        // statement of its own, since nothing is smaller than NULL.
+        let (table, valid) = match at {
+            HEAD => ("entry INDEXED BY entry_live", "until = 9223372036854775807 AND ?3 = ?3"),
+            _ => ("entry", "since <= ?3 AND until > ?3"),
         };
         let below = if end.is_some() { "path < ?4" } else { "?4 IS NULL" };
         self.all(
             &format!(
-                "SELECT path, {COLUMNS} FROM entry WHERE workspace = ?1 AND path >= ?2 AND {below} AND {valid}
+                "SELECT path, {COLUMNS} FROM {table} WHERE workspace = ?1 AND path >= ?2 AND {below} AND {valid}
                  ORDER BY path LIMIT ?5"
             ),
             params![workspace, from, at, end, limit as i64],
@@ -181,6 +190,25 @@ impl Session<'_> {
             ),
             params![workspace, path, at],
             |row| Ok((row.get(0)?, row.get(1)?, held(row, 2)?)),
+        )
+    }
+
+    /// The first `limit` rows of a level after the one of `after`, in the order of paths and then of time.
+    pub(crate) fn rows_after(self, workspace: i64, after: (&[u8], i64), limit: usize) -> Result<Vec<EntryRow>> {
+        self.all(
+            &format!(
+                "SELECT path, since, until, {COLUMNS} FROM entry WHERE workspace = ?1 AND (path, since) > (?2, ?3)
+                 ORDER BY path, since LIMIT ?4"
+            ),
+            params![workspace, after.0, after.1, limit as i64],
+            |row| {
+                Ok(EntryRow {
+                    path: row.get(0)?,
+                    since: row.get(1)?,
+                    until: row.get(2)?,
+                    held: held(row, 3)?,
+                })
+            },
         )
     }
 

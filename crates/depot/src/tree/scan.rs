@@ -7,7 +7,7 @@ use garret_core::Result;
 use crate::metadata::{Held, Level, Node, Session};
 
 /// Rows asked for at first and at most: a list of three names should not fetch a thousand, nor a million be fetched by threes.
-const FIRST_ROWS: usize = 32;
+const FIRST_ROWS: usize = 8;
 const MOST_ROWS: usize = 1024;
 
 /// The entries of a range, in order.
@@ -106,6 +106,10 @@ impl Cursor<'_> {
         }
         if self.from.as_slice() < from {
             self.from = from.to_vec();
+        }
+        if self.rows.is_empty() {
+            // Whoever jumps may jump again.
+            self.count = FIRST_ROWS;
         }
     }
 }

@@ -101,6 +101,13 @@ fn damaged_and_missing_blobs_are_corrupt_and_never_other_bytes() {
                     desk.probe.check_error(&error);
                 }
             }
+            let problems = depot.check().await.unwrap();
+            assert!(
+                problems
+                    .iter()
+                    .any(|one| one.path.is_none() && one.what.contains("damaged")),
+                "{problems:?}"
+            );
             std::fs::remove_file(&blob).unwrap();
             let results = [desk.probe.try_read("large").await, desk.probe.try_read("text").await];
             assert!(
@@ -111,6 +118,7 @@ fn damaged_and_missing_blobs_are_corrupt_and_never_other_bytes() {
             std::fs::write(&blob, whole).unwrap();
         }
         assert_eq!(desk.probe.read("large").await.bytes, noise(1, 1_000_000));
+        assert_eq!(depot.check().await.unwrap(), []);
     });
 }
 
@@ -266,5 +274,41 @@ fn a_refused_job_does_not_touch_its_neighbours_in_the_group() {
         let files = desk.probe.names_deep("").await;
         assert_eq!(desk.room.changes(None, 1_000).await.unwrap().len(), kept);
         assert!(kept >= 100 && files.len() >= kept, "{kept} kept, {} files", files.len());
+    });
+}
+
+#[test]
+fn a_check_names_what_does_not_fit() {
+    block_on(async {
+        for (harm, named) in [
+            ("DELETE FROM content", "its content is lost"),
+            ("UPDATE content SET size = 99", "its content has 99 bytes"),
+            (
+                "DELETE FROM entry WHERE path = CAST('d' AS BLOB)",
+                "it is not in a directory",
+            ),
+            ("UPDATE entry SET until = 1", "does not fit the journal"),
+            (
+                "UPDATE workspace SET head = 7",
+                "its journal has 1 changes up to 1, not 7",
+            ),
+            (
+                "UPDATE workspace SET parent = 99, fork = 1",
+                "a point that does not exist",
+            ),
+        ] {
+            let home = home();
+            let depot = on_disk(home.path()).await;
+            let desk = Desk::over(workspace(&depot, "box").await);
+            desk.probe.write("d/f", "x").await;
+            assert_eq!(depot.check().await.unwrap(), []);
+            let database = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+            database.execute_batch(harm).unwrap();
+            let problems = depot.check().await.unwrap();
+            assert!(
+                problems.iter().any(|one| one.what.contains(named)),
+                "{harm}: {problems:?}"
+            );
+        }
     });
 }

@@ -326,6 +326,7 @@ impl Run {
                 );
             }
         }
+        assert_eq!(self.depot.check().await.expect("it can be looked over"), []);
         let (first, current) = (&self.rooms[0], self.room());
         let (one, other) = (self.desk_of(first).await, self.desk_of(current).await);
         let real = one
