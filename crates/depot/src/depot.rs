@@ -177,6 +177,10 @@ impl Depot {
         };
         let add = move |session: Session<'_>| {
             check_free(session, row.name.as_deref())?;
+            if let Some(fork) = row.fork {
+                let origin = session.workspace(fork.workspace)?;
+                origin.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch off is gone"))?;
+            }
             let id = session.add_workspace(&row)?;
             Ok(WorkspaceRow { id, ..row })
         };

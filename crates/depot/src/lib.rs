@@ -15,6 +15,7 @@ mod check;
 mod content;
 mod depot;
 mod error;
+mod garbage;
 mod history;
 mod metadata;
 mod options;
@@ -25,6 +26,7 @@ mod writer;
 
 pub use check::Problem;
 pub use depot::{Depot, Fork, NewWorkspace, WorkspaceInfo};
+pub use garbage::Collected;
 pub use history::{
     Change, ChangeActor, ChangeKind, Clash, ClashReason, Image, PathChange, PathVersion, Point, Reversed, Selection,
     Snapshot,

@@ -19,7 +19,7 @@ use crate::error;
 
 pub(crate) use changes::{ChangeRow, Standing};
 pub(crate) use connection::{Database, WriteConnection, Writing};
-pub(crate) use contents::ContentRow;
+pub(crate) use contents::{ContentRow, StoredPiece};
 pub(crate) use entries::{EntryRow, Held, Node};
 pub(crate) use snapshots::SnapshotRow;
 pub(crate) use workspaces::{Level, WorkspaceRow};

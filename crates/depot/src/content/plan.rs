@@ -12,7 +12,8 @@ pub(super) struct Piece {
     pub(super) address: Address,
     pub(super) size: u64,
     plain: Bytes,
-    is_list: bool,
+    /// Whether it is the list of the parts of a larger content.
+    pub(super) is_list: bool,
 }
 
 impl Piece {

@@ -19,7 +19,7 @@ use super::Address;
 use super::encoding::{Decoded, Part, decode};
 use super::plan::{Piece, Plan, plan};
 use crate::error::{blob_not_read, blob_not_written, damaged};
-use crate::metadata::{ContentRow, Database, Session};
+use crate::metadata::{ContentRow, Database, Session, StoredPiece};
 use crate::options::Durability;
 
 /// A blob that a change referred to within this time is relied on without being written again; a sweep spares what is younger than
@@ -48,6 +48,7 @@ pub(crate) struct Prepared {
 #[derive(Debug, Clone)]
 struct PieceRow {
     address: Address,
+    is_list: bool,
     size: u64,
     stored: u64,
     place: Place,
@@ -135,13 +136,24 @@ impl ContentStore {
                 _ => None,
             };
             if row.place == Place::ReliedOn && session.content_touched(row.address)?.is_none() {
-                return Err(Error::new(ErrorKind::Unavailable, "stored content was swept meanwhile"));
+                return Err(swept());
             }
-            session.put_content(row.address, (row.size, row.stored), data, now)?;
-            match row.place {
-                Place::Written { is_synced: false } => session.add_unsynced(row.address)?,
-                Place::Written { is_synced: true } => session.remove_unsynced(row.address)?,
-                _ => {}
+            let piece = StoredPiece {
+                is_list: row.is_list,
+                size: row.size,
+                stored: row.stored,
+                data,
+            };
+            session.put_content(row.address, &piece, now)?;
+            if let Place::Written { is_synced } = row.place {
+                // A sweep removes blobs inside a transaction of its own, so what is there now stays.
+                if !block_on(self.has_blob(row.address)) {
+                    return Err(swept());
+                }
+                match is_synced {
+                    true => session.remove_unsynced(row.address)?,
+                    false => session.add_unsynced(row.address)?,
+                }
             }
         }
         Ok(())
@@ -213,9 +225,10 @@ impl ContentStore {
         is_relied_on: &I,
         durability: Durability,
     ) -> Result<PieceRow> {
-        let (address, size) = (piece.address, piece.size);
+        let (address, size, is_list) = (piece.address, piece.size, piece.is_list);
         let row = |stored: u64, place| PieceRow {
             address,
+            is_list,
             size,
             stored,
             place,
@@ -243,6 +256,42 @@ impl ContentStore {
 
     fn now(&self) -> i64 {
         self.clock.now().as_millisecond()
+    }
+
+    async fn has_blob(&self, address: Address) -> bool {
+        self.synced.head(&blob_path(address)).await.is_ok()
+    }
+
+    /// Removes the blob at `address`; gives its size. Only inside a transaction, in which no row names it.
+    pub(crate) fn remove_blob(&self, address: Address) -> Result<u64> {
+        let path = blob_path(address);
+        let Ok(found) = block_on(self.synced.head(&path)) else {
+            return Ok(0);
+        };
+        block_on(self.synced.delete(&path)).map_err(blob_not_written)?;
+        Ok(found.size)
+    }
+
+    /// The blobs written before `before`, in milliseconds.
+    pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<Address>> {
+        let mut blobs = self.synced.list(None);
+        let mut old = Vec::new();
+        while let Some(blob) = blobs.next().await {
+            let blob = blob.map_err(blob_not_read)?;
+            if blob.last_modified.timestamp_millis() < before {
+                old.extend(address_of(&blob.location));
+            }
+        }
+        Ok(old)
+    }
+
+    /// The parts of the content at `address`; none where it is one piece.
+    pub(crate) async fn parts(&self, database: &Database, address: Address) -> Result<Vec<Address>> {
+        let row = |address| database.read(|session| session.content(address));
+        match self.decoded(&row, address).await? {
+            Decoded::Whole(_) => Ok(Vec::new()),
+            Decoded::List(parts) => Ok(parts.into_iter().map(|part| part.address).collect()),
+        }
     }
 
     /// Verifies a piece of content as it is stored; of a list, that its parts are known. Gives what is wrong.
@@ -290,6 +339,16 @@ impl<F: Fn(Address) -> Result<bool>> IsReliedOn for F {}
 fn blob_path(address: Address) -> object_store::path::Path {
     let hex = address.to_hex();
     object_store::path::Path::from(format!("{}/{}", &hex[..2], &hex[2..]))
+}
+
+/// The address of the blob at `path`; `None` for a file that is no blob.
+fn address_of(path: &object_store::path::Path) -> Option<Address> {
+    let hex: String = path.as_ref().split('/').collect();
+    blake3::Hash::from_hex(hex).ok().map(|hash| Address(*hash.as_bytes()))
+}
+
+fn swept() -> Error {
+    Error::new(ErrorKind::Unavailable, "stored content was swept meanwhile").hint("nothing was changed; try again")
 }
 
 fn joined(slices: impl IntoIterator<Item = Bytes>) -> Bytes {

@@ -16,6 +16,19 @@ pub(crate) struct ContentRow {
     pub(crate) data: Option<Vec<u8>>,
 }
 
+/// A piece of content to put down.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoredPiece<'a> {
+    /// Whether it is the list of a larger content's parts.
+    pub(crate) is_list: bool,
+    /// Bytes of content.
+    pub(crate) size: u64,
+    /// Bytes as they are stored.
+    pub(crate) stored: u64,
+    /// The encoded bytes; `None` where the blob store has them.
+    pub(crate) data: Option<&'a [u8]>,
+}
+
 impl Session<'_> {
     /// The piece of content at `address`.
     pub(crate) fn content(self, address: Address) -> Result<Option<ContentRow>> {
@@ -48,20 +61,47 @@ impl Session<'_> {
         self.all(sql, params![after, limit as i64], |row| row.get(0))
     }
 
-    /// Adds a piece of content, or re-dates it where the depot has it. `data` is `None` where the blob store has the bytes.
-    pub(crate) fn put_content(
-        self,
-        address: Address,
-        sizes: (u64, u64),
-        data: Option<&[u8]>,
-        touched: i64,
-    ) -> Result<()> {
+    /// Adds a piece of content, or re-dates it where the depot has it.
+    pub(crate) fn put_content(self, address: Address, piece: &StoredPiece<'_>, touched: i64) -> Result<()> {
         self.execute(
-            "INSERT INTO content (hash, size, stored, touched, data) VALUES (?1, ?2, ?3, ?4, ?5)
+            "INSERT INTO content (hash, list, size, stored, touched, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT (hash) DO UPDATE SET touched = max(touched, excluded.touched)",
-            params![address, sizes.0 as i64, sizes.1 as i64, touched, data],
+            params![
+                address,
+                piece.is_list,
+                piece.size as i64,
+                piece.stored as i64,
+                touched,
+                piece.data
+            ],
         )
         .map(|_| ())
+    }
+
+    /// The addresses of all lists of parts.
+    pub(crate) fn lists(self) -> Result<Vec<Address>> {
+        self.all(
+            "SELECT hash FROM content INDEXED BY content_list WHERE list = 1",
+            [],
+            |row| row.get(0),
+        )
+    }
+
+    /// Every address that an entry names, in whatever workspace and at whatever point.
+    pub(crate) fn named_addresses(self) -> Result<Vec<Address>> {
+        self.all("SELECT DISTINCT hash FROM entry WHERE hash IS NOT NULL", [], |row| {
+            row.get(0)
+        })
+    }
+
+    /// Removes the content at `address` unless a change referred to it since `before`; tells whether it did.
+    pub(crate) fn remove_content(self, address: Address, before: i64) -> Result<bool> {
+        let sql = "DELETE FROM content WHERE hash = ?1 AND touched < ?2";
+        let removed = self.execute(sql, params![address, before])? > 0;
+        if removed {
+            self.remove_unsynced(address)?;
+        }
+        Ok(removed)
     }
 
     /// Lists a blob as not yet synced.

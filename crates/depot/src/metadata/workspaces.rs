@@ -107,6 +107,20 @@ impl Session<'_> {
             .map(|_| ())
     }
 
+    /// Removes a workspace with its journal, its entries and its snapshots.
+    pub(crate) fn remove_workspace(self, id: i64) -> Result<()> {
+        for table in ["entry", "change", "reversal", "move", "snapshot"] {
+            self.execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
+        }
+        self.execute("DELETE FROM workspace WHERE id = ?1", [id]).map(|_| ())
+    }
+
+    /// Whether a workspace begins at a point of this one.
+    pub(crate) fn has_branches(self, id: i64) -> Result<bool> {
+        let found = self.first("SELECT 1 FROM workspace WHERE parent = ?1 LIMIT 1", [id], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+
     /// The levels that a look at `point` goes through, nearest first.
     pub(crate) fn levels(self, point: Level) -> Result<Vec<Level>> {
         let mut levels = vec![point];

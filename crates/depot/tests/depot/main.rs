@@ -8,6 +8,7 @@
 mod branches;
 mod contract;
 mod durability;
+mod garbage;
 mod history;
 mod random;
 mod support;

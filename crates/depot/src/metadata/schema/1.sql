@@ -1,12 +1,15 @@
 -- Content by the BLAKE3 of its bytes. `data` is NULL where the blob store holds it; `touched` is the time (ms) of the newest change that
--- referred to it, so that a sweep never takes what a change under way relies on.
+-- referred to it, so that a sweep never takes what a change under way relies on. A list is the parts of a larger content.
 CREATE TABLE content (
     hash BLOB PRIMARY KEY,
+    list INTEGER NOT NULL,
     size INTEGER NOT NULL,
     stored INTEGER NOT NULL,
     touched INTEGER NOT NULL,
     data BLOB
 );
+
+CREATE INDEX content_list ON content (hash) WHERE list = 1;
 
 -- Blobs written under relaxed durability: verified and synced when the depot is next opened.
 CREATE TABLE unsynced (hash BLOB PRIMARY KEY) WITHOUT ROWID;
