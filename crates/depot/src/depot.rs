@@ -6,7 +6,7 @@
 )]
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -102,10 +102,9 @@ impl Depot {
     /// Opens the depot in the directory `home`, making both where they are missing. A home of an older Garret is brought up to date; one
     /// of a newer Garret is `unsupported` and left alone.
     pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
-        let blobs = home.join("blobs");
-        std::fs::create_dir_all(&blobs).map_err(|error| error::home(&error))?;
-        let turns = File::create(home.join("depot.lock")).map_err(|error| error::home(&error))?;
+        let (blobs, turns) = prepare_home(home).map_err(|error| error::home(&error))?;
         let (database, connection) = Database::open(&home.join("depot.db"))?;
+        sync_directory(home).map_err(|error| error::home(&error))?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
         let writer = Writer::start(connection, Some(turns))?;
         let depot = Self::assembled(database, content, writer, options, context);
@@ -240,6 +239,22 @@ impl Depot {
     fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
         DepotWorkspace::new(self.clone(), row.id, row.uid.clone(), row.kind.clone())
     }
+}
+
+/// Makes the folders of a home; gives the one for blobs, and the file that processes take turns at.
+fn prepare_home(home: &Path) -> std::io::Result<(PathBuf, File)> {
+    let blobs = home.join("blobs");
+    std::fs::create_dir_all(&blobs)?;
+    let turns = File::create(home.join("depot.lock"))?;
+    // A home that a loss of power takes away would take along what was promised to survive it.
+    home.parent()
+        .filter(|above| !above.as_os_str().is_empty())
+        .map_or(Ok(()), sync_directory)?;
+    Ok((blobs, turns))
+}
+
+fn sync_directory(directory: &Path) -> std::io::Result<()> {
+    File::open(directory)?.sync_all()
 }
 
 fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {

@@ -312,3 +312,23 @@ fn a_check_names_what_does_not_fit() {
         }
     });
 }
+
+#[test]
+fn a_home_that_cannot_be_is_refused_without_its_path() {
+    block_on(async {
+        let home = home();
+        std::fs::write(home.path().join("file"), "x").unwrap();
+        let error = Depot::open(&home.path().join("file"), options(), context())
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(!error.to_string().contains(home.path().to_str().unwrap()), "{error}");
+        std::fs::write(
+            home.path().join("depot.db"),
+            "this is no database, but long enough to be read as one".repeat(20),
+        )
+        .unwrap();
+        let error = Depot::open(home.path(), options(), context()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    });
+}
