@@ -27,7 +27,7 @@ pub use policy::{Access, FsPolicy, FsRules};
 pub use registry::{MemoryFactory, OpenContext, StorageFactory, StorageRegistry};
 pub use storage::{
     Applied, Batch, Directory, DirectoryEntry, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation, OpenFile,
-    ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
+    Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
 };
 pub use time::{Clock, CountedIds, FixedClock, Ids, RandomIds, SystemClock, Timestamp};
 pub use version::{Precondition, Version};

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
-use crate::{EntryPath, Precondition, Result, Version, WsPath};
+use crate::{Actor, EntryPath, Precondition, Result, Version, WsPath};
 
 /// A tree of files.
 ///
@@ -213,15 +213,32 @@ pub struct Batch {
     pub mutations: Vec<Mutation>,
     /// How links on the way to every path are treated.
     pub follow: Follow,
+    /// Where the batch comes from, for a storage that keeps a journal; others pass it by.
+    pub origin: Origin,
 }
 
 impl From<Mutation> for Batch {
     fn from(mutation: Mutation) -> Self {
         Self {
             mutations: vec![mutation],
-            follow: Follow::Inside,
+            ..Self::default()
         }
     }
+}
+
+/// Where a [`Batch`] comes from: what its change says in the journal.
+///
+/// Never holds content, arguments, environment values or output: a journal outlives the session that wrote it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The operation, by the canonical name of its tool; empty where the caller names none.
+    pub operation: &'static str,
+    /// What was done, in a few words; empty for words made from the mutations.
+    pub summary: String,
+    /// Who did it.
+    pub actor: Actor,
+    /// The command that did it, where one did.
+    pub command: Option<String>,
 }
 
 /// One step of a [`Batch`].

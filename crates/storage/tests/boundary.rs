@@ -152,6 +152,7 @@ fn with_links_never_followed_even_one_that_stays_inside_is_refused() {
         let batch = Batch {
             mutations: vec![Mutation::write(at(path), "x")],
             follow,
+            ..Batch::default()
         };
         assert_eq!(kind(block_on(room.storage.apply(batch))), ErrorKind::PathEscape);
     }

@@ -152,7 +152,11 @@ fn random_batches_do_what_the_reference_does() {
             } else {
                 Follow::Inside
             };
-            let batch = Batch { mutations, follow };
+            let batch = Batch {
+                mutations,
+                follow,
+                ..Batch::default()
+            };
             let outcome = |storage: &dyn Storage| {
                 let applied = block_on(storage.apply(batch.clone()));
                 applied

@@ -52,7 +52,13 @@ impl Probe {
     /// Applies mutations together.
     pub async fn try_batch(&self, mutations: Vec<Mutation>) -> Result<Vec<Applied>> {
         let follow = Follow::Inside;
-        self.storage.apply(Batch { mutations, follow }).await
+        self.storage
+            .apply(Batch {
+                mutations,
+                follow,
+                ..Batch::default()
+            })
+            .await
     }
 
     /// Applies mutations together, which must succeed.
@@ -81,7 +87,14 @@ impl Probe {
     pub async fn refuses_following(&self, follow: Follow, kind: ErrorKind, mutations: Vec<Mutation>) -> Error {
         let before = self.tree().await;
         let shown = format!("{mutations:?}");
-        let outcome = self.storage.apply(Batch { mutations, follow }).await;
+        let outcome = self
+            .storage
+            .apply(Batch {
+                mutations,
+                follow,
+                ..Batch::default()
+            })
+            .await;
         let error = self.expect_error(kind, &shown, outcome);
         assert_eq!(self.tree().await, before, "{shown} failed and still changed something");
         error

@@ -65,7 +65,15 @@ impl Sinner {
         for mutation in batch.mutations {
             let mutations = vec![mutation];
             let follow = batch.follow;
-            applied.extend(self.inner.apply(Batch { mutations, follow }).await?);
+            applied.extend(
+                self.inner
+                    .apply(Batch {
+                        mutations,
+                        follow,
+                        ..Batch::default()
+                    })
+                    .await?,
+            );
         }
         Ok(applied)
     }

@@ -8,7 +8,11 @@ impl Workspace {
     /// Applies the mutations as one atomic change. Their paths are admitted already; here sizes and quota are checked, and the storage
     /// is asked once.
     pub(crate) async fn commit(&self, mutations: Vec<Mutation>, follow: Follow) -> Result<Vec<Applied>> {
-        let batch = Batch { mutations, follow };
+        let batch = Batch {
+            mutations,
+            follow,
+            ..Batch::default()
+        };
         for mutation in &batch.mutations {
             self.check_size(mutation).await?;
         }

@@ -66,6 +66,7 @@ impl Room {
         block_on(self.storage.apply(Batch {
             mutations,
             follow: Follow::Inside,
+            ..Batch::default()
         }))
     }
 

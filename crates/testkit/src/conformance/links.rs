@@ -318,7 +318,11 @@ pub async fn never_still_handles_the_link_itself(probe: Probe) {
     ];
     probe
         .storage()
-        .apply(Batch { mutations, follow })
+        .apply(Batch {
+            mutations,
+            follow,
+            ..Batch::default()
+        })
         .await
         .expect("no link is followed");
     assert_eq!(probe.names_deep("").await, ["d", "d/f", "e", "e/g", "l2"]);

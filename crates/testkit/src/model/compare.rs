@@ -45,6 +45,7 @@ pub async fn compare(probe: &Probe, sequence: &Sequence) -> Result<(), String> {
             Batch {
                 mutations,
                 follow: *follow,
+                ..Batch::default()
             },
         )
         .await;

@@ -1,0 +1,136 @@
+//! A change being made: mutations, or the reversal of other changes, inside the writer's transaction.
+//!
+//! Each step is put down at once and seen by the next; the writer's savepoint takes all of it back where a later one is refused. A
+//! change that touched nothing leaves no trace.
+
+mod mutate;
+mod summary;
+
+use garret_core::{Actor, Error, ErrorKind, Origin, Result, WsPath};
+
+use crate::content::{ContentStore, Prepared};
+use crate::depot::Shared;
+use crate::history::ChangeKind;
+use crate::metadata::{ChangeRow, HEAD, Held, Level, Node, Session, WorkspaceRow, stored_time};
+use crate::options::Durability;
+use crate::tree::Tree;
+
+pub(crate) use mutate::Step;
+pub(crate) use summary::summary_of;
+
+/// A change under way.
+pub(crate) struct Changing<'c> {
+    pub(crate) tree: Tree<'c>,
+    content: &'c ContentStore,
+    durability: Durability,
+    workspace: WorkspaceRow,
+    seq: i64,
+    now: i64,
+    moves: i64,
+    has_touched: bool,
+}
+
+impl<'c> Changing<'c> {
+    /// Begins the next change of a workspace.
+    pub(crate) fn begin(
+        session: Session<'c>,
+        shared: &'c Shared,
+        workspace: i64,
+        durability: Durability,
+    ) -> Result<Self> {
+        let found = session.workspace(workspace)?.filter(|row| row.deleted.is_none());
+        let workspace = found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "this workspace was deleted")
+                .at(&WsPath::root())
+                .hint("recover it, or open another")
+        })?;
+        let head = Level {
+            workspace: workspace.id,
+            at: HEAD,
+        };
+        Ok(Self {
+            tree: Tree::at(session, head)?,
+            content: &shared.content,
+            durability,
+            seq: workspace.head + 1,
+            workspace,
+            now: stored_time(shared.clock.now()),
+            moves: 0,
+            has_touched: false,
+        })
+    }
+
+    /// The number that the change will have.
+    pub(crate) fn seq(&self) -> i64 {
+        self.seq
+    }
+
+    /// The workspace that is changed.
+    pub(crate) fn workspace(&self) -> i64 {
+        self.workspace.id
+    }
+
+    /// The time of the change, as it is stored.
+    pub(crate) fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// Puts `node`, or nothing, at `path`.
+    pub(crate) fn set(&mut self, path: &[u8], node: Option<Node>) -> Result<()> {
+        let held = match node {
+            Some(node) => Some(Held::Node(node)),
+            None => self.tree.inherited(path)?.map(|_| Held::Hidden),
+        };
+        self.has_touched = true;
+        let session = self.tree.session();
+        session.put_entry(self.workspace.id, path, self.seq, held.as_ref())
+    }
+
+    /// Notes that `from` is now at `to`, so that the history of a file can be followed.
+    pub(crate) fn note_move(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.moves += 1;
+        let change = (self.workspace.id, self.seq);
+        self.tree.session().add_move(change, self.moves, from, to)
+    }
+
+    /// Makes it a change even if it puts nothing anywhere.
+    pub(crate) fn touch(&mut self) {
+        self.has_touched = true;
+    }
+
+    /// Puts down the rows of content that the change refers to.
+    fn record(&self, prepared: &Prepared) -> Result<()> {
+        self.content.record(self.tree.session(), prepared)
+    }
+
+    /// Closes the change; gives its number, or `None` where it touched nothing.
+    pub(crate) fn finish(self, shared: &Shared, kind: ChangeKind, origin: Origin) -> Result<Option<i64>> {
+        if !self.has_touched {
+            return Ok(None);
+        }
+        let Actor {
+            agent,
+            session,
+            tool_call,
+            door,
+        } = origin.actor;
+        let row = ChangeRow {
+            workspace: self.workspace.id,
+            seq: self.seq,
+            id: shared.ids.next(),
+            at: self.now,
+            kind: kind.as_str().to_owned(),
+            operation: origin.operation.to_owned(),
+            summary: origin.summary,
+            agent,
+            session,
+            tool_call,
+            door: door.to_owned(),
+            command: origin.command,
+            undone_by: None,
+        };
+        self.tree.session().add_change(&row)?;
+        self.tree.session().set_head(self.workspace.id, self.seq)?;
+        Ok(Some(self.seq))
+    }
+}

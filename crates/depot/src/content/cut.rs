@@ -1,0 +1,109 @@
+//! Where large content is cut: at places that its own bytes choose, so that an insertion moves no cut but those near it.
+//!
+//! A rolling sum over the last 64 bytes decides; it starts anew at each cut. A part therefore depends on nothing before it, and
+//! appending to a file cuts only its last part again.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+/// No part but the last is shorter.
+pub(crate) const SHORTEST: usize = 64 * 1024;
+/// No part is longer.
+pub(crate) const LONGEST: usize = 1024 * 1024;
+/// A cut is found once in 128 KiB, after the shortest length.
+const MASK: u64 = ((1 << 17) - 1) << (64 - 17);
+
+/// A random-looking number for each byte, the same in every build.
+static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
+    std::array::from_fn(|byte| {
+        let hash = blake3::hash(&[byte as u8]);
+        u64::from_le_bytes(hash.as_bytes()[..8].try_into().expect("a hash has 32 bytes"))
+    })
+});
+
+/// The parts of `content`, in order, none left out.
+pub(crate) fn parts(content: &[u8]) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    while start < content.len() {
+        let end = start + first_part(&content[start..]);
+        parts.push(start..end);
+        start = end;
+    }
+    parts
+}
+
+fn first_part(content: &[u8]) -> usize {
+    if content.len() <= SHORTEST {
+        return content.len();
+    }
+    let last = content.len().min(LONGEST);
+    let mut sum: u64 = 0;
+    for (index, byte) in content[..last].iter().enumerate().skip(SHORTEST - 64) {
+        sum = (sum << 1).wrapping_add(GEAR[usize::from(*byte)]);
+        if index >= SHORTEST && sum & MASK == 0 {
+            return index + 1;
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        blake3::Hasher::new().update(b"noise").finalize_xof().fill(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn parts_cover_everything_within_their_bounds() {
+        let content = noise(5_000_000);
+        let parts = parts(&content);
+        assert_eq!(parts.iter().map(Range::len).sum::<usize>(), content.len());
+        assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
+        let (_, inner) = parts.split_last().expect("there are parts");
+        assert!(inner.iter().all(|part| (SHORTEST..=LONGEST).contains(&part.len())));
+        assert!((12..60).contains(&parts.len()), "{} parts of 5 MB", parts.len());
+    }
+
+    #[test]
+    fn an_edit_in_the_middle_keeps_the_parts_elsewhere() {
+        let before = noise(3_000_000);
+        let mut after = before.clone();
+        after.splice(1_500_000..1_500_000, *b"inserted");
+        let kept = |content: &[u8]| -> std::collections::BTreeSet<[u8; 32]> {
+            let parts = parts(content);
+            parts
+                .into_iter()
+                .map(|part| *blake3::hash(&content[part]).as_bytes())
+                .collect()
+        };
+        let (before, after) = (kept(&before), kept(&after));
+        assert!(
+            after.difference(&before).count() <= 2,
+            "an edit changes the part it is in, and perhaps the next"
+        );
+    }
+
+    #[test]
+    fn cutting_the_last_part_again_gives_the_same_cuts() {
+        let content = noise(2_000_000);
+        let whole = parts(&content);
+        let first = parts(&content[..1_200_000]);
+        let start = first.last().expect("there are parts").start;
+        let again = parts(&content[start..])
+            .into_iter()
+            .map(|part| part.start + start..part.end + start);
+        let joined: Vec<_> = first[..first.len() - 1].iter().cloned().chain(again).collect();
+        assert_eq!(joined, whole);
+    }
+
+    #[test]
+    fn content_without_variety_is_cut_at_the_longest() {
+        let lengths: Vec<_> = parts(&vec![7; 2 * LONGEST + 5]).iter().map(Range::len).collect();
+        assert_eq!(lengths, [LONGEST, LONGEST, 5]);
+    }
+}

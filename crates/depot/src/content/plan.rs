@@ -1,0 +1,128 @@
+//! Which pieces a content becomes: a pure decision, before anything is stored.
+
+use bytes::Bytes;
+
+use super::Address;
+use super::cut;
+use super::encoding::{Part, encode, encode_list, list_bytes};
+
+/// A piece to store.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    pub(super) address: Address,
+    pub(super) size: u64,
+    plain: Bytes,
+    /// Whether it is the list of the parts of a larger content.
+    pub(super) is_list: bool,
+}
+
+impl Piece {
+    fn whole(plain: Bytes) -> Self {
+        Self {
+            address: Address::of(&plain),
+            size: plain.len() as u64,
+            plain,
+            is_list: false,
+        }
+    }
+
+    /// The bytes to store.
+    pub(super) fn encoded(&self) -> Vec<u8> {
+        if self.is_list {
+            encode_list(&self.plain)
+        } else {
+            encode(&self.plain)
+        }
+    }
+
+    /// Whether the database holds it; `inline` is the most that it takes.
+    pub(super) fn is_inline(&self, inline: usize) -> bool {
+        self.plain.len() <= inline
+    }
+}
+
+/// The pieces of a file, and the address under which it is found.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) address: Address,
+    pub(super) size: u64,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// The pieces of a file that is `before` (parts that are stored already) followed by `content`; of a new file, `before` is empty.
+pub(super) fn plan(before: &[Part], content: &Bytes, inline: usize) -> Plan {
+    if before.is_empty() && content.len() <= inline {
+        return single(Piece::whole(content.clone()));
+    }
+    let pieces: Vec<_> = cut::parts(content)
+        .into_iter()
+        .map(|part| Piece::whole(content.slice(part)))
+        .collect();
+    match (before, pieces.len()) {
+        ([], 1) => single(pieces.into_iter().next().expect("there is one")),
+        _ => listed(before, pieces),
+    }
+}
+
+fn single(piece: Piece) -> Plan {
+    Plan {
+        address: piece.address,
+        size: piece.size,
+        pieces: vec![piece],
+    }
+}
+
+fn listed(before: &[Part], mut pieces: Vec<Piece>) -> Plan {
+    let new = pieces.iter().map(|piece| Part {
+        address: piece.address,
+        size: piece.size,
+    });
+    let parts: Vec<_> = before.iter().copied().chain(new).collect();
+    let size = parts.iter().map(|part| part.size).sum();
+    let list = list_bytes(&parts);
+    let address = Address::of_list(&list);
+    pieces.push(Piece {
+        address,
+        size,
+        plain: list.into(),
+        is_list: true,
+    });
+    Plan { address, size, pieces }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_up_to_the_threshold_is_one_inline_piece() {
+        for length in [0, 1, 64 * 1024] {
+            let planned = plan(&[], &vec![1; length].into(), 64 * 1024);
+            assert_eq!(planned.pieces.len(), 1);
+            assert!(planned.pieces[0].is_inline(64 * 1024));
+        }
+        let planned = plan(&[], &vec![1; 64 * 1024 + 1].into(), 64 * 1024);
+        assert!(!planned.pieces[0].is_inline(64 * 1024));
+    }
+
+    #[test]
+    fn an_appended_file_has_the_address_of_the_same_file_written_at_once() {
+        let mut content = vec![0; 3_000_000];
+        blake3::Hasher::new().update(b"x").finalize_xof().fill(&mut content);
+        let whole = plan(&[], &content.clone().into(), 64 * 1024);
+        let first = plan(&[], &Bytes::copy_from_slice(&content[..2_000_000]), 64 * 1024);
+        let (list, parts) = first.pieces.split_last().expect("it is a list");
+        assert!(list.is_list);
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|piece| Part {
+                address: piece.address,
+                size: piece.size,
+            })
+            .collect();
+        let (last, kept) = parts.split_last().expect("there are parts");
+        let rest = Bytes::copy_from_slice(&content[2_000_000 - last.size as usize..]);
+        let appended = plan(kept, &rest, 64 * 1024);
+        assert_eq!((appended.address, appended.size), (whole.address, whole.size));
+    }
+}

@@ -1,0 +1,379 @@
+//! Putting content into the database and the blob store, and getting it back.
+//!
+//! The order that a crash cannot break: a blob is in its place (and under full durability synced, with its directory) before the
+//! transaction that names it begins. What is left over when that transaction never comes is swept later.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::executor::block_on;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use garret_core::{Clock, Error, ErrorKind, Result};
+use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+
+use super::Address;
+use super::encoding::{Decoded, Part, decode};
+use super::plan::{Piece, Plan, plan};
+use crate::error::{blob_not_read, blob_not_written, damaged};
+use crate::metadata::{ContentRow, Database, Session, StoredPiece};
+use crate::options::Durability;
+
+/// A blob that a change referred to within this time is relied on without being written again; a sweep spares what is younger than
+/// twice this.
+const RELIED_ON_MS: i64 = 30 * 60 * 1000;
+/// Blobs of one file written or read at once.
+const AT_ONCE: usize = 8;
+
+/// The content of a depot.
+#[derive(Debug)]
+pub(crate) struct ContentStore {
+    synced: Arc<dyn ObjectStore>,
+    relaxed: Arc<dyn ObjectStore>,
+    inline: usize,
+    clock: Arc<dyn Clock>,
+}
+
+/// Content whose blobs are in place; its rows are still to be put down by [`ContentStore::record`].
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    pub(crate) address: Address,
+    pub(crate) size: u64,
+    rows: Vec<PieceRow>,
+}
+
+#[derive(Debug, Clone)]
+struct PieceRow {
+    address: Address,
+    is_list: bool,
+    size: u64,
+    stored: u64,
+    place: Place,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    /// The bytes go into the database.
+    Inline(Vec<u8>),
+    /// The blob was just written.
+    Written { is_synced: bool },
+    /// The blob is there already, says the database.
+    ReliedOn,
+}
+
+impl ContentStore {
+    /// Content with its blobs in the directory `blobs`, which exists.
+    pub(crate) fn in_directory(blobs: &Path, inline: usize, clock: Arc<dyn Clock>) -> Result<Self> {
+        let store = LocalFileSystem::new_with_prefix(blobs).map_err(blob_not_read)?;
+        Ok(Self {
+            synced: Arc::new(store.clone().with_fsync(true)),
+            relaxed: Arc::new(store),
+            inline,
+            clock,
+        })
+    }
+
+    /// Content in memory.
+    pub(crate) fn in_memory(inline: usize, clock: Arc<dyn Clock>) -> Self {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        Self {
+            synced: store.clone(),
+            relaxed: store,
+            inline,
+            clock,
+        }
+    }
+
+    /// Brings the blobs of `content` into place, ahead of the transaction that will refer to it.
+    pub(crate) async fn prepare(
+        &self,
+        database: &Database,
+        content: &Bytes,
+        durability: Durability,
+    ) -> Result<Prepared> {
+        let planned = plan(&[], content, self.inline);
+        let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address, durability));
+        self.place(planned, &is_relied_on, durability).await
+    }
+
+    /// The same inside the writer's transaction.
+    pub(crate) fn prepare_in(&self, session: Session<'_>, content: &Bytes, durability: Durability) -> Result<Prepared> {
+        let is_relied_on = |address| self.is_relied_on(session, address, durability);
+        block_on(self.place(plan(&[], content, self.inline), &is_relied_on, durability))
+    }
+
+    /// Content that is what is at `address` followed by `added`. Called inside the writer's transaction, since only there the content
+    /// before is known; it stores the last part of the file again and nothing else.
+    pub(crate) fn append(
+        &self,
+        session: Session<'_>,
+        address: Address,
+        added: &Bytes,
+        durability: Durability,
+    ) -> Result<Prepared> {
+        let row = |address| session.content(address);
+        let (before, last) = match block_on(self.decoded(&row, address))? {
+            Decoded::Whole(bytes) => (Vec::new(), bytes),
+            Decoded::List(mut parts) => {
+                let last = parts.pop().ok_or_else(|| damaged("its list of parts is empty"))?;
+                (parts, block_on(self.part(&row, last))?)
+            }
+        };
+        let joined = joined([last, added.clone()]);
+        let is_relied_on = |address| self.is_relied_on(session, address, durability);
+        block_on(self.place(plan(&before, &joined, self.inline), &is_relied_on, durability))
+    }
+
+    /// Puts down the rows of `prepared` in the transaction that refers to it, and re-dates what was there.
+    pub(crate) fn record(&self, session: Session<'_>, prepared: &Prepared) -> Result<()> {
+        let now = self.now();
+        for row in &prepared.rows {
+            let data = match &row.place {
+                Place::Inline(data) => Some(data.as_slice()),
+                _ => None,
+            };
+            if row.place == Place::ReliedOn && session.content_touched(row.address)?.is_none() {
+                return Err(swept());
+            }
+            let piece = StoredPiece {
+                is_list: row.is_list,
+                size: row.size,
+                stored: row.stored,
+                data,
+            };
+            session.put_content(row.address, &piece, now)?;
+            if let Place::Written { is_synced } = row.place {
+                // A sweep removes blobs inside a transaction of its own, so what is there now stays.
+                if !block_on(self.has_blob(row.address)) {
+                    return Err(swept());
+                }
+                match is_synced {
+                    true => session.remove_unsynced(row.address)?,
+                    false => session.add_unsynced(row.address)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of `range` of the content at `address`, verified. `first` is the row of that address where the caller has it.
+    pub(crate) async fn read(
+        &self,
+        database: &Database,
+        address: Address,
+        first: ContentRow,
+        range: Range<u64>,
+    ) -> Result<Bytes> {
+        let row = |address| database.read(|session| session.content(address));
+        match decode(self.encoded(address, first.data).await?, address, first.size)? {
+            Decoded::Whole(bytes) => Ok(bytes.slice(range.start as usize..range.end as usize)),
+            Decoded::List(parts) => self.read_parts(&row, parts, range).await,
+        }
+    }
+
+    async fn read_parts<R: RowOf>(&self, row: &R, parts: Vec<Part>, range: Range<u64>) -> Result<Bytes> {
+        let slices: Vec<Bytes> = stream::iter(overlapping(parts, range))
+            .map(|(part, wanted)| async move { Ok::<_, Error>(self.part(row, part).await?.slice(wanted)) })
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok(joined(slices))
+    }
+
+    async fn part<R: RowOf>(&self, row: &R, part: Part) -> Result<Bytes> {
+        match self.decoded(row, part.address).await? {
+            Decoded::Whole(bytes) if bytes.len() as u64 == part.size => Ok(bytes),
+            _ => Err(damaged("a part of it is not the one that was stored")),
+        }
+    }
+
+    async fn decoded<R: RowOf>(&self, row: &R, address: Address) -> Result<Decoded> {
+        let row = row(address)?.ok_or_else(|| damaged("the depot has lost it"))?;
+        decode(self.encoded(address, row.data).await?, address, row.size)
+    }
+
+    async fn encoded(&self, address: Address, inline: Option<Vec<u8>>) -> Result<Bytes> {
+        match inline {
+            Some(data) => Ok(data.into()),
+            None => {
+                let found = self.synced.get(&blob_path(address)).await.map_err(blob_not_read)?;
+                found.bytes().await.map_err(blob_not_read)
+            }
+        }
+    }
+
+    /// Writes the blobs of a plan that the depot lacks.
+    async fn place<I: IsReliedOn>(&self, planned: Plan, is_relied_on: &I, durability: Durability) -> Result<Prepared> {
+        let rows = stream::iter(planned.pieces)
+            .map(|piece| self.place_piece(piece, is_relied_on, durability))
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok(Prepared {
+            address: planned.address,
+            size: planned.size,
+            rows,
+        })
+    }
+
+    async fn place_piece<I: IsReliedOn>(
+        &self,
+        piece: Piece,
+        is_relied_on: &I,
+        durability: Durability,
+    ) -> Result<PieceRow> {
+        let (address, size, is_list) = (piece.address, piece.size, piece.is_list);
+        let row = |stored: u64, place| PieceRow {
+            address,
+            is_list,
+            size,
+            stored,
+            place,
+        };
+        if piece.is_inline(self.inline) {
+            let encoded = piece.encoded();
+            return Ok(row(encoded.len() as u64, Place::Inline(encoded)));
+        }
+        if is_relied_on(address)? {
+            return Ok(row(0, Place::ReliedOn));
+        }
+        let encoded = piece.encoded();
+        let (stored, is_synced) = (encoded.len() as u64, durability == Durability::Full);
+        let store = if is_synced { &self.synced } else { &self.relaxed };
+        let written = store.put(&blob_path(address), PutPayload::from(encoded)).await;
+        written.map_err(blob_not_written)?;
+        Ok(row(stored, Place::Written { is_synced }))
+    }
+
+    fn is_relied_on(&self, session: Session<'_>, address: Address, durability: Durability) -> Result<bool> {
+        let touched = session.content_touched(address)?;
+        let is_young = touched.is_some_and(|touched| self.now() - touched < RELIED_ON_MS);
+        Ok(is_young && (durability == Durability::Relaxed || !session.is_unsynced(address)?))
+    }
+
+    fn now(&self) -> i64 {
+        self.clock.now().as_millisecond()
+    }
+
+    async fn has_blob(&self, address: Address) -> bool {
+        self.synced.head(&blob_path(address)).await.is_ok()
+    }
+
+    /// Removes the blob at `address`; gives its size. Only inside a transaction, in which no row names it.
+    pub(crate) fn remove_blob(&self, address: Address) -> Result<u64> {
+        let path = blob_path(address);
+        let Ok(found) = block_on(self.synced.head(&path)) else {
+            return Ok(0);
+        };
+        block_on(self.synced.delete(&path)).map_err(blob_not_written)?;
+        Ok(found.size)
+    }
+
+    /// The blobs written before `before`, in milliseconds.
+    pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<Address>> {
+        let mut blobs = self.synced.list(None);
+        let mut old = Vec::new();
+        while let Some(blob) = blobs.next().await {
+            let blob = blob.map_err(blob_not_read)?;
+            if blob.last_modified.timestamp_millis() < before {
+                old.extend(address_of(&blob.location));
+            }
+        }
+        Ok(old)
+    }
+
+    /// The parts of the content at `address`; none where it is one piece.
+    pub(crate) async fn parts(&self, database: &Database, address: Address) -> Result<Vec<Address>> {
+        let row = |address| database.read(|session| session.content(address));
+        match self.decoded(&row, address).await? {
+            Decoded::Whole(_) => Ok(Vec::new()),
+            Decoded::List(parts) => Ok(parts.into_iter().map(|part| part.address).collect()),
+        }
+    }
+
+    /// Verifies a piece of content as it is stored; of a list, that its parts are known. Gives what is wrong.
+    pub(crate) async fn verify(&self, database: &Database, address: Address) -> Result<Option<Error>> {
+        let row = |address| database.read(|session| session.content(address));
+        match self.decoded(&row, address).await {
+            Ok(Decoded::Whole(_)) => Ok(None),
+            Ok(Decoded::List(parts)) => {
+                let is_known = |part: &Part| row(part.address).map(|row| row.is_some_and(|row| row.size == part.size));
+                let known = parts.iter().map(is_known).collect::<Result<Vec<_>>>()?;
+                Ok(known.contains(&false).then(|| damaged("a part of it is lost")))
+            }
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Verifies a blob that may not have reached the disk, and syncs it; tells whether it is whole.
+    pub(crate) async fn settle(&self, database: &Database, address: Address) -> Result<bool> {
+        let Some(row) = database.read(|session| session.content(address))? else {
+            return Ok(true);
+        };
+        let encoded = match self.encoded(address, row.data).await {
+            Ok(encoded) => encoded,
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        if decode(encoded.clone(), address, row.size).is_err() {
+            return Ok(false);
+        }
+        // Written again, since a store has no other way to sync what is there.
+        let written = self.synced.put(&blob_path(address), PutPayload::from(encoded)).await;
+        written.map(|_| true).map_err(blob_not_written)
+    }
+}
+
+/// Finds the row of an address: by a look of its own, or inside the writer's transaction.
+trait RowOf: Fn(Address) -> Result<Option<ContentRow>> {}
+impl<F: Fn(Address) -> Result<Option<ContentRow>>> RowOf for F {}
+
+/// Tells whether a blob need not be written again.
+trait IsReliedOn: Fn(Address) -> Result<bool> {}
+impl<F: Fn(Address) -> Result<bool>> IsReliedOn for F {}
+
+fn blob_path(address: Address) -> object_store::path::Path {
+    let hex = address.to_hex();
+    object_store::path::Path::from(format!("{}/{}", &hex[..2], &hex[2..]))
+}
+
+/// The address of the blob at `path`; `None` for a file that is no blob.
+fn address_of(path: &object_store::path::Path) -> Option<Address> {
+    let hex: String = path.as_ref().split('/').collect();
+    blake3::Hash::from_hex(hex).ok().map(|hash| Address(*hash.as_bytes()))
+}
+
+fn swept() -> Error {
+    Error::new(ErrorKind::Unavailable, "stored content was swept meanwhile").hint("nothing was changed; try again")
+}
+
+fn joined(slices: impl IntoIterator<Item = Bytes>) -> Bytes {
+    let mut slices = slices.into_iter();
+    let first = slices.next().unwrap_or_default();
+    let mut rest = slices.peekable();
+    if rest.peek().is_none() {
+        return first;
+    }
+    let mut whole = BytesMut::from(first);
+    rest.for_each(|slice| whole.extend_from_slice(&slice));
+    whole.freeze()
+}
+
+/// The parts that `range` touches, each with what is wanted of it.
+fn overlapping(parts: Vec<Part>, range: Range<u64>) -> Vec<(Part, Range<usize>)> {
+    let mut start = 0;
+    let mut wanted = Vec::new();
+    for part in parts {
+        let end = start + part.size;
+        let (from, to) = (range.start.max(start), range.end.min(end));
+        if from < to {
+            wanted.push((part, (from - start) as usize..(to - start) as usize));
+        }
+        start = end;
+    }
+    wanted
+}

@@ -1,0 +1,319 @@
+//! A depot: opening it, and the workspaces in it.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file owns the home: it makes its folders and its lock file"
+)]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use garret_core::path::quote;
+use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
+
+use crate::content::ContentStore;
+use crate::error;
+use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
+use crate::options::{DepotOptions, Durability};
+use crate::workspace::DepotWorkspace;
+use crate::writer::Writer;
+
+/// Many workspaces with their journals, content, snapshots and branches. Cheap to clone: clones are the same depot.
+#[derive(Debug, Clone)]
+pub struct Depot {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What every handle of one depot uses.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) database: Database,
+    pub(crate) content: ContentStore,
+    pub(crate) writer: Writer,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) options: DepotOptions,
+    pub(crate) is_flattening: AtomicBool,
+}
+
+/// A workspace to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWorkspace {
+    /// Its name, unique in the depot; `None` for one that only its id finds.
+    pub name: Option<String>,
+    /// Where its files live: `filestore`, `memory`, `local`, …
+    pub kind: String,
+    /// Its configuration, for whoever opens it.
+    pub config: serde_json::Value,
+}
+
+impl NewWorkspace {
+    /// A workspace whose files live in the depot.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            ..Self::unnamed()
+        }
+    }
+
+    /// The same without a name.
+    pub fn unnamed() -> Self {
+        Self {
+            name: None,
+            kind: "filestore".to_owned(),
+            config: serde_json::Value::Object(serde_json::Map::new()),
+        }
+    }
+}
+
+/// A workspace as the depot lists it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkspaceInfo {
+    /// Unique for ever.
+    pub id: String,
+    /// Its name, where it has one.
+    pub name: Option<String>,
+    /// Where its files live.
+    pub kind: String,
+    /// Its configuration.
+    pub config: serde_json::Value,
+    /// Where it was branched off.
+    pub fork: Option<Fork>,
+    /// The number of its newest change; 0 where there is none.
+    pub head: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was deleted; recoverable until the garbage is collected.
+    pub deleted: Option<Timestamp>,
+}
+
+/// The point at which a branch begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fork {
+    /// The id of the workspace it was branched off.
+    pub workspace: String,
+    /// The number of that workspace's change.
+    pub change: u64,
+}
+
+impl Depot {
+    /// Opens the depot in the directory `home`, making both where they are missing. A home of an older Garret is brought up to date; one
+    /// of a newer Garret is `unsupported` and left alone.
+    pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
+        let (blobs, turns) = prepare_home(home).map_err(|error| error::home(&error))?;
+        let (database, connection) = Database::open(&home.join("depot.db"))?;
+        sync_directory(home).map_err(|error| error::home(&error))?;
+        let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
+        let writer = Writer::start(connection, Some(turns))?;
+        let depot = Self::assembled(database, content, writer, options, context);
+        depot.settle_blobs().await?;
+        Ok(depot)
+    }
+
+    /// A depot that lives as long as its handles.
+    pub fn in_memory(options: DepotOptions, context: OpenContext) -> Result<Self> {
+        let (database, connection) = Database::in_memory()?;
+        let content = ContentStore::in_memory(options.inline_bytes, context.clock.clone());
+        let writer = Writer::start(connection, None)?;
+        Ok(Self::assembled(database, content, writer, options, context))
+    }
+
+    fn assembled(
+        database: Database,
+        content: ContentStore,
+        writer: Writer,
+        options: DepotOptions,
+        context: OpenContext,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                database,
+                content,
+                writer,
+                clock: context.clock,
+                ids: context.ids,
+                options,
+                is_flattening: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// Verifies and syncs what relaxed writes may have left unsynced. A damaged blob stays listed, and reading it is `corrupt`.
+    async fn settle_blobs(&self) -> Result<()> {
+        let shared = &self.shared;
+        for address in shared.database.read(|session| session.unsynced())? {
+            if shared.content.settle(&shared.database, address).await? {
+                let settled = move |session: Session<'_>| session.remove_unsynced(address);
+                shared.writer.write(Durability::Full, settled).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes an empty workspace. A name that is taken is `already_exists`.
+    pub async fn create(&self, new: NewWorkspace) -> Result<DepotWorkspace> {
+        self.add(new, None).await
+    }
+
+    /// Makes a workspace that begins at `fork`.
+    pub(crate) async fn add(&self, new: NewWorkspace, fork: Option<Level>) -> Result<DepotWorkspace> {
+        if let Some(name) = &new.name {
+            check_name(name)?;
+        }
+        let row = WorkspaceRow {
+            id: 0,
+            uid: self.shared.ids.next(),
+            name: new.name,
+            kind: new.kind,
+            config: new.config.to_string(),
+            fork,
+            is_flat: false,
+            head: 0,
+            created: stored_time(self.shared.clock.now()),
+            deleted: None,
+        };
+        let add = move |session: Session<'_>| {
+            check_free(session, row.name.as_deref())?;
+            if let Some(fork) = row.fork {
+                let origin = session.workspace(fork.workspace)?;
+                origin.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch off is gone"))?;
+            }
+            let id = session.add_workspace(&row)?;
+            Ok(WorkspaceRow { id, ..row })
+        };
+        let row = self.shared.writer.write(self.shared.options.durability, add).await?;
+        Ok(self.handle(&row))
+    }
+
+    /// The workspace called `name`, or with that id.
+    pub async fn workspace(&self, name: &str) -> Result<DepotWorkspace> {
+        let row = self.shared.database.read(|session| find(session, name))?;
+        match row.deleted {
+            None => Ok(self.handle(&row)),
+            Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until the garbage is collected")),
+        }
+    }
+
+    /// Every workspace, deleted ones included, by name.
+    pub async fn workspaces(&self) -> Result<Vec<WorkspaceInfo>> {
+        self.shared.database.read(|session| {
+            let rows = session.workspaces()?;
+            rows.into_iter().map(|row| info(session, row)).collect()
+        })
+    }
+
+    /// Gives the workspace `name` another name. A name that is taken is `already_exists`.
+    pub async fn rename(&self, name: &str, new: &str) -> Result<()> {
+        check_name(new)?;
+        let (name, new) = (name.to_owned(), new.to_owned());
+        let rename = move |session: Session<'_>| {
+            let row = find(session, &name)?;
+            check_free(session, Some(&new))?;
+            session.set_name(row.id, Some(&new))
+        };
+        self.shared.writer.write(self.shared.options.durability, rename).await
+    }
+
+    /// Deletes the workspace `name`; [`Depot::recover`] brings it back until the garbage is collected. Its branches are not disturbed.
+    pub async fn delete(&self, name: &str) -> Result<()> {
+        let now = stored_time(self.shared.clock.now());
+        self.set_deleted(name, Some(now)).await
+    }
+
+    /// Brings back a deleted workspace.
+    pub async fn recover(&self, name: &str) -> Result<()> {
+        self.set_deleted(name, None).await
+    }
+
+    async fn set_deleted(&self, name: &str, deleted: Option<i64>) -> Result<()> {
+        let name = name.to_owned();
+        let work = move |session: Session<'_>| {
+            let row = find(session, &name)?;
+            session.set_deleted(row.id, deleted)
+        };
+        self.shared.writer.write(self.shared.options.durability, work).await
+    }
+
+    fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
+        DepotWorkspace::new(self.clone(), row.id, row.uid.clone(), row.kind.clone())
+    }
+}
+
+/// Makes the folders of a home; gives the one for blobs, and the file that processes take turns at.
+fn prepare_home(home: &Path) -> std::io::Result<(PathBuf, File)> {
+    let blobs = home.join("blobs");
+    std::fs::create_dir_all(&blobs)?;
+    let turns = File::create(home.join("depot.lock"))?;
+    // A home that a loss of power takes away would take along what was promised to survive it.
+    home.parent()
+        .filter(|above| !above.as_os_str().is_empty())
+        .map_or(Ok(()), sync_directory)?;
+    Ok((blobs, turns))
+}
+
+fn sync_directory(directory: &Path) -> std::io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
+    let found = match session.workspace_by_name(name)? {
+        Some(row) => Some(row),
+        None => session.workspace_by_uid(name)?,
+    };
+    found.ok_or_else(|| missing(name))
+}
+
+fn missing(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("there is no workspace {}", quote(name)))
+        .hint("list the workspaces to see which there are")
+}
+
+fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
+    let Some(name) = name else { return Ok(()) };
+    match session.workspace_by_name(name)? {
+        None => Ok(()),
+        Some(row) => {
+            let deleted = if row.deleted.is_some() {
+                " (deleted, and still recoverable)"
+            } else {
+                ""
+            };
+            let message = format!("there is a workspace {} already{deleted}", quote(name));
+            Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another name"))
+        }
+    }
+}
+
+/// A name is what a user types after `-w`: short, printable, and without the characters that would mean something there.
+fn check_name(name: &str) -> Result<()> {
+    let is_odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '@' | '/' | ':' | '\\');
+    if name.is_empty() || name.len() > 100 || name.starts_with(['-', '.']) || name.contains(is_odd) {
+        return Err(
+            Error::invalid(format!("{} cannot be the name of a workspace", quote(name)))
+                .hint("use up to 100 letters, digits, `-`, `_` and `.`, beginning with a letter or digit"),
+        );
+    }
+    Ok(())
+}
+
+pub(crate) fn info(session: Session<'_>, row: WorkspaceRow) -> Result<WorkspaceInfo> {
+    let fork = match row.fork {
+        Some(fork) => session.workspace(fork.workspace)?.map(|parent| Fork {
+            workspace: parent.uid,
+            change: fork.at.unsigned_abs(),
+        }),
+        None => None,
+    };
+    Ok(WorkspaceInfo {
+        id: row.uid,
+        name: row.name,
+        kind: row.kind,
+        config: serde_json::from_str(&row.config).map_err(|_| error::damaged("a workspace's configuration"))?,
+        fork,
+        head: row.head.unsigned_abs(),
+        created: time_of(row.created),
+        deleted: row.deleted.map(time_of),
+    })
+}

@@ -1,0 +1,86 @@
+//! One mapping from what the layers below say to the errors of Garret. No message here shows a path of the host.
+
+use garret_core::{Error, ErrorKind};
+
+/// What the database says, by what the caller does next.
+pub(crate) fn database(error: rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, SystemIoFailure};
+    match error.sqlite_error_code() {
+        Some(DatabaseBusy | DatabaseLocked) => Error::new(ErrorKind::Unavailable, "the depot is busy"),
+        Some(DiskFull) => Error::new(ErrorKind::Unavailable, "the disk of the depot is full")
+            .hint("make room on the disk, then retry"),
+        Some(SystemIoFailure) => Error::new(ErrorKind::Unavailable, "the disk of the depot fails"),
+        Some(DatabaseCorrupt | NotADatabase) => Error::new(ErrorKind::Corrupt, "the database of the depot is damaged")
+            .hint("restore the home from another copy"),
+        Some(code) => Error::new(
+            ErrorKind::Internal,
+            format!("the database of the depot refuses: {code:?}"),
+        ),
+        None => Error::new(
+            ErrorKind::Internal,
+            format!("the depot misreads its database: {}", misread(&error)),
+        ),
+    }
+}
+
+/// The parts of an error of our own making that name columns and types, never values.
+fn misread(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::InvalidColumnType(_, column, found) => format!("the column {column} holds {found}"),
+        rusqlite::Error::FromSqlConversionFailure(column, found, _) => format!("column {column} holds {found}"),
+        rusqlite::Error::QueryReturnedNoRows => "a row is missing".to_owned(),
+        _ => "a statement does not fit".to_owned(),
+    }
+}
+
+/// What the blob store says when content cannot be put into it.
+pub(crate) fn blob_not_written(error: object_store::Error) -> Error {
+    let full = is_disk_full(&error);
+    let message = if full {
+        "the disk of the depot is full"
+    } else {
+        "the depot's blob store cannot be written"
+    };
+    Error::new(ErrorKind::Unavailable, message).hint("nothing was changed; make room on the disk, then retry")
+}
+
+/// What the blob store says when content cannot be taken from it.
+pub(crate) fn blob_not_read(error: object_store::Error) -> Error {
+    match error {
+        object_store::Error::NotFound { .. } => damaged("it is no longer in the depot"),
+        _ => Error::new(ErrorKind::Unavailable, "the depot's blob store cannot be read"),
+    }
+}
+
+/// Stored content that is not what was stored.
+pub(crate) fn damaged(how: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("stored content is damaged: {how}"))
+        .hint("restore an older version of the file, or the home from another copy")
+}
+
+/// The folder of the depot cannot be used.
+pub(crate) fn home(error: &std::io::Error) -> Error {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    match error.kind() {
+        PermissionDenied | ReadOnlyFilesystem => {
+            Error::new(ErrorKind::Denied, "the depot's home cannot be written").hint("choose a home you may write to")
+        }
+        StorageFull => Error::new(ErrorKind::Unavailable, "the disk of the depot is full"),
+        kind => Error::new(
+            ErrorKind::Unavailable,
+            format!("the depot's home cannot be opened: {kind}"),
+        )
+        .hint("check that the home is a directory on a working disk"),
+    }
+}
+
+fn is_disk_full(error: &object_store::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref::<std::io::Error>() {
+            return found.kind() == std::io::ErrorKind::StorageFull;
+        }
+        cause = error.source();
+    }
+    false
+}

@@ -1,0 +1,20 @@
+//! The history of a workspace: what was changed, by whom, what it was before; and the way back.
+//!
+//! Nothing here costs what the workspace weighs: a change knows its paths, the difference of two points is the paths of the changes
+//! between them, and an undo puts back what those paths were.
+
+mod branch;
+mod diff;
+mod journal;
+mod point;
+mod restore;
+mod snapshot;
+mod types;
+mod undo;
+mod versions;
+
+pub use point::Point;
+pub use snapshot::Snapshot;
+pub use types::{Change, ChangeActor, ChangeKind, Image, PathChange};
+pub use undo::{Clash, ClashReason, Reversed, Selection};
+pub use versions::PathVersion;

@@ -1,0 +1,101 @@
+//! The difference of two points: the paths that the changes between them touched, and what they were at each.
+
+use std::collections::BTreeSet;
+
+use garret_core::{Result, WsPath};
+
+use super::Point;
+use super::point::{level_of, lineage};
+use super::types::PathChange;
+use crate::metadata::{Level, Node, Session};
+use crate::tree::{Tree, bytes};
+use crate::workspace::DepotWorkspace;
+
+/// A path that differs, with what was at it at each point.
+pub(crate) struct Differing {
+    pub(crate) path: Vec<u8>,
+    pub(crate) before: Option<Node>,
+    pub(crate) after: Option<Node>,
+}
+
+impl DepotWorkspace {
+    /// What differs between two points at `path` and below it, in the order of paths. Times do not count as a difference.
+    pub async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
+        self.shared().database.read(|session| {
+            let from = level_of(session, self.number, from)?;
+            let to = level_of(session, self.number, to)?;
+            let differing = differing(session, from, to, path)?;
+            let shown = |one: Differing| PathChange::new(one.path, one.before.as_ref(), one.after.as_ref());
+            Ok(differing.into_iter().map(shown).collect())
+        })
+    }
+
+    /// What differs between the newest state of this workspace and that of `other`, of the same depot; quick where they are branches
+    /// of one another or of a third.
+    pub async fn diff_with(&self, other: &DepotWorkspace, path: &WsPath) -> Result<Vec<PathChange>> {
+        self.shared().database.read(|session| {
+            let from = level_of(session, self.number, &Point::Now)?;
+            let to = level_of(session, other.number, &Point::Now)?;
+            let differing = differing(session, from, to, path)?;
+            let shown = |one: Differing| PathChange::new(one.path, one.before.as_ref(), one.after.as_ref());
+            Ok(differing.into_iter().map(shown).collect())
+        })
+    }
+}
+
+/// What differs between two states, of one workspace or of two, at `within` and below.
+pub(crate) fn differing(session: Session<'_>, from: Level, to: Level, within: &WsPath) -> Result<Vec<Differing>> {
+    let (before, after) = (Tree::at(session, from)?, Tree::at(session, to)?);
+    let mut found = Vec::new();
+    for path in candidates(session, from, to)? {
+        if !is_within(&path, bytes(within)) {
+            continue;
+        }
+        let one = Differing {
+            before: before.node(&path)?,
+            after: after.node(&path)?,
+            path,
+        };
+        if !is_same(one.before.as_ref(), one.after.as_ref()) {
+            found.push(one);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the two are the same to a user.
+pub(crate) fn is_same(one: Option<&Node>, other: Option<&Node>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.is_same(other),
+        _ => false,
+    }
+}
+
+fn is_within(path: &[u8], directory: &[u8]) -> bool {
+    let rest = path.strip_prefix(directory);
+    directory.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+/// The paths that may differ: those touched since the two lineages parted, or every path where they never met.
+fn candidates(session: Session<'_>, from: Level, to: Level) -> Result<BTreeSet<Vec<u8>>> {
+    let (ours, theirs) = (lineage(session, from)?, lineage(session, to)?);
+    let meeting = ours.iter().enumerate().find_map(|(index, level)| {
+        let other = theirs.iter().position(|other| other.workspace == level.workspace)?;
+        Some((index, other))
+    });
+    let mut paths = BTreeSet::new();
+    let Some((our_index, their_index)) = meeting else {
+        for level in [from, to] {
+            let all = Tree::at(session, level)?.below(b"").collect()?;
+            paths.extend(all.into_iter().map(|(path, _)| path));
+        }
+        return Ok(paths);
+    };
+    for level in ours[..our_index].iter().chain(&theirs[..their_index]) {
+        paths.extend(session.touched(level.workspace, 0, level.at)?);
+    }
+    let (our, their) = (ours[our_index], theirs[their_index]);
+    paths.extend(session.touched(our.workspace, our.at.min(their.at), our.at.max(their.at))?);
+    Ok(paths)
+}

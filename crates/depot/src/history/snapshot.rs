@@ -1,0 +1,87 @@
+//! Snapshots: a label on a point, in constant time.
+
+use garret_core::path::quote;
+use garret_core::{Error, ErrorKind, Result, Timestamp};
+
+use super::Point;
+use super::point::level_of;
+use crate::metadata::{Session, SnapshotRow, stored_time, time_of};
+use crate::workspace::DepotWorkspace;
+
+/// A named point. It never moves, and retention never takes what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its label, unique in the workspace.
+    pub label: String,
+    /// The id of the workspace whose change it names: this one, or one that this was branched off.
+    pub workspace: String,
+    /// The number of the change after which it was taken.
+    pub change: u64,
+    /// When it was taken.
+    pub at: Timestamp,
+}
+
+impl DepotWorkspace {
+    /// Names a point. A label that is taken is `already_exists`.
+    pub async fn snapshot(&self, label: &str, point: Point) -> Result<Snapshot> {
+        check_label(label)?;
+        let (number, label) = (self.number, label.to_owned());
+        let at = stored_time(self.shared().clock.now());
+        let add = move |session: Session<'_>| {
+            if session.snapshot(number, &label)?.is_some() {
+                let message = format!("there is a snapshot {} already", quote(&label));
+                return Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another label"));
+            }
+            let point = level_of(session, number, &point)?;
+            let row = SnapshotRow { label, point, at };
+            session.add_snapshot(number, &row)?;
+            Snapshot::of(session, row)
+        };
+        self.shared().writer.write(self.durability, add).await
+    }
+
+    /// Its snapshots, oldest first.
+    pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        self.shared().database.read(|session| {
+            let rows = session.snapshots(self.number)?;
+            rows.into_iter().map(|row| Snapshot::of(session, row)).collect()
+        })
+    }
+
+    /// Forgets the label; the changes stay as long as retention keeps them.
+    pub async fn delete_snapshot(&self, label: &str) -> Result<()> {
+        let (number, label) = (self.number, label.to_owned());
+        let remove = move |session: Session<'_>| match session.remove_snapshot(number, &label)? {
+            true => Ok(()),
+            false => Err(
+                Error::new(ErrorKind::NotFound, format!("there is no snapshot {}", quote(&label)))
+                    .hint("list the snapshots to see which there are"),
+            ),
+        };
+        self.shared().writer.write(self.durability, remove).await
+    }
+}
+
+impl Snapshot {
+    fn of(session: Session<'_>, row: SnapshotRow) -> Result<Self> {
+        let workspace = session.workspace(row.point.workspace)?;
+        Ok(Self {
+            label: row.label,
+            workspace: workspace.map(|row| row.uid).unwrap_or_default(),
+            change: row.point.at.unsigned_abs(),
+            at: time_of(row.at),
+        })
+    }
+}
+
+/// A label must not be mistaken for another way to name a point.
+fn check_label(label: &str) -> Result<()> {
+    let is_number = label.bytes().all(|byte| byte.is_ascii_digit());
+    if label.is_empty() || label.len() > 200 || is_number || label.contains(|c: char| c.is_control()) {
+        return Err(
+            Error::invalid(format!("{} cannot be the label of a snapshot", quote(label)))
+                .hint("use up to 200 printable characters, not all of them digits"),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Undo and redo: the reversal of changes, as a change of its own.
+//!
+//! A change is reversed path by path: where a path is still what the change left, it becomes what it was before. Where it is not, the
+//! path clashes, and then nothing is touched at all. Several changes are reversed newest first, each seeing what the ones before gave
+//! back, so that the last five can be undone together although they touch the same file.
+
+mod plan;
+
+use garret_core::path::quote;
+use garret_core::{EntryPath, Error, ErrorKind, Origin, Result};
+
+use super::types::{Change, ChangeKind, Image};
+use crate::change::Changing;
+use crate::depot::Shared;
+use crate::error::damaged;
+use crate::metadata::{ChangeRow, Session, Standing};
+use crate::workspace::DepotWorkspace;
+use plan::{Plan, plan};
+
+/// Which changes to reverse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// The newest so many that are neither undos or redos nor already undone.
+    Last(usize),
+    /// The change with this id, wherever it stands; later changes to other paths stay.
+    Change(String),
+    /// Everything that one session did and that is not already undone.
+    Session(String),
+    /// Everything that one tool call did and that is not already undone.
+    ToolCall(String),
+}
+
+/// What became of an undo or redo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reversed {
+    /// It was done, by this change.
+    Done(Box<Change>),
+    /// Some paths are no longer what the changes left; nothing was touched.
+    Clashed(Vec<Clash>),
+}
+
+/// A path that keeps changes from being reversed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clash {
+    /// The path.
+    pub path: EntryPath,
+    /// Why.
+    pub reason: ClashReason,
+    /// What the change left there.
+    pub left: Option<Image>,
+    /// What is there now.
+    pub found: Option<Image>,
+}
+
+/// Why a path clashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClashReason {
+    /// It was changed since.
+    Changed,
+    /// It came to be in a directory that would go.
+    WouldLoseItsDirectory,
+    /// The directory above it is gone.
+    DirectoryIsGone,
+}
+
+impl DepotWorkspace {
+    /// Reverses the selected changes as one change. Nothing to reverse is `not_found`.
+    pub async fn undo(&self, selection: Selection, origin: Origin) -> Result<Reversed> {
+        self.reverse(origin, move |session, workspace| {
+            selected(session, workspace, &selection)
+        })
+        .await
+    }
+
+    /// Reverses the newest undo, unless new work was done since. Nothing to reverse is `not_found`.
+    pub async fn redo(&self, origin: Origin) -> Result<Reversed> {
+        self.reverse(origin, |session, workspace| {
+            Ok(session.redoable(workspace)?.into_iter().collect())
+        })
+        .await
+    }
+
+    async fn reverse(
+        &self,
+        origin: Origin,
+        select: impl FnOnce(Session<'_>, i64) -> Result<Vec<ChangeRow>> + Send + 'static,
+    ) -> Result<Reversed> {
+        let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
+        let work = move |session: Session<'_>| {
+            let targets = select(session, number)?;
+            if targets.is_empty() {
+                let error = Error::new(ErrorKind::NotFound, "there is nothing to reverse");
+                return Err(error.hint("look at the history to see which changes there are"));
+            }
+            let changing = Changing::begin(session, &shared, number, durability)?;
+            reverse(session, &shared, changing, &targets, origin)
+        };
+        self.shared().writer.write(self.durability, work).await
+    }
+}
+
+fn selected(session: Session<'_>, workspace: i64, selection: &Selection) -> Result<Vec<ChangeRow>> {
+    match selection {
+        Selection::Last(count) => session.standing(workspace, Standing::Last(*count)),
+        Selection::Session(name) => session.standing(workspace, Standing::Session(name)),
+        Selection::ToolCall(call) => session.standing(workspace, Standing::ToolCall(call)),
+        Selection::Change(id) => {
+            let found = session.change_by_id(id)?.filter(|row| row.workspace == workspace);
+            let row = found.ok_or_else(|| {
+                Error::new(
+                    ErrorKind::NotFound,
+                    format!("this workspace has made no change {}", quote(id)),
+                )
+                .hint("look at the history for the ids of its changes")
+            })?;
+            match row.undone_by {
+                None => Ok(vec![row]),
+                Some(_) => {
+                    Err(Error::invalid(format!("the change {} is undone already", quote(id)))
+                        .hint("redo brings it back"))
+                }
+            }
+        }
+    }
+}
+
+/// Reverses `targets`, newest first.
+fn reverse(
+    session: Session<'_>,
+    shared: &Shared,
+    mut changing: Changing<'_>,
+    targets: &[ChangeRow],
+    origin: Origin,
+) -> Result<Reversed> {
+    let workspace = changing.workspace();
+    let entries = match plan(session, &changing, targets)? {
+        Plan::Clashes(clashes) => return Ok(Reversed::Clashed(clashes)),
+        Plan::Entries(entries) => entries,
+    };
+    for (path, node) in entries {
+        changing.set(&path, node)?;
+    }
+    for target in targets {
+        for (source, place) in session.moves(workspace, target.seq)?.into_iter().rev() {
+            changing.note_move(&place, &source)?;
+        }
+    }
+    let seq = changing.seq();
+    // It is kept even where no path differs: what is undone must be seen to be undone.
+    changing.touch();
+    changing.finish(shared, kind_of(targets), described(targets, origin))?;
+    for target in targets {
+        session.add_reversal(workspace, seq, target.seq)?;
+        hold(session, workspace, target.seq, seq)?;
+    }
+    let row = session
+        .change(workspace, seq)?
+        .ok_or_else(|| damaged("the journal has lost a change"))?;
+    Ok(Reversed::Done(Box::new(Change::of(session, row)?)))
+}
+
+/// The reversal of an undo is a redo; that of anything else, a redo included, is an undo.
+fn kind_of(targets: &[ChangeRow]) -> ChangeKind {
+    let is_undo = |row: &ChangeRow| row.kind == ChangeKind::Undo.as_str();
+    if targets.iter().all(is_undo) {
+        ChangeKind::Redo
+    } else {
+        ChangeKind::Undo
+    }
+}
+
+fn described(targets: &[ChangeRow], origin: Origin) -> Origin {
+    let verb = kind_of(targets).as_str();
+    let summary = match targets {
+        _ if !origin.summary.is_empty() => origin.summary,
+        [one] => format!("{verb}: {}", one.summary),
+        many => format!("{verb} {} changes", many.len()),
+    };
+    let operation = if origin.operation.is_empty() {
+        verb
+    } else {
+        origin.operation
+    };
+    Origin {
+        summary,
+        operation,
+        ..origin
+    }
+}
+
+/// Says that `by` holds `seq` reversed. Where `seq` stood until now, what it held reversed itself is let go.
+fn hold(session: Session<'_>, workspace: i64, seq: i64, by: i64) -> Result<()> {
+    let stood = session
+        .change(workspace, seq)?
+        .is_some_and(|row| row.undone_by.is_none());
+    session.set_undone_by(workspace, seq, Some(by))?;
+    if !stood {
+        return Ok(());
+    }
+    let held = session.reversals(workspace, seq)?;
+    held.into_iter()
+        .try_for_each(|target| release(session, workspace, target))
+}
+
+/// Lets `seq` go: it stands, unless another change that stands reverses it too. Where it stands, it holds again what it reverses.
+fn release(session: Session<'_>, workspace: i64, seq: i64) -> Result<()> {
+    let other = session.standing_reversal(workspace, seq)?;
+    session.set_undone_by(workspace, seq, other)?;
+    if other.is_some() {
+        return Ok(());
+    }
+    let held = session.reversals(workspace, seq)?;
+    held.into_iter()
+        .try_for_each(|target| hold(session, workspace, target, seq))
+}

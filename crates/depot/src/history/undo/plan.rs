@@ -1,0 +1,149 @@
+//! What a reversal would put where, and what keeps it from that: decided before anything is touched.
+
+use std::collections::BTreeMap;
+
+use garret_core::{EntryKind, EntryPath, Result};
+
+use super::{Clash, ClashReason};
+use crate::change::Changing;
+use crate::history::diff::is_same;
+use crate::history::types::Image;
+use crate::metadata::{ChangeRow, Level, Node, Session};
+use crate::tree::Tree;
+
+type Entries = BTreeMap<Vec<u8>, Option<Node>>;
+
+/// What a reversal comes to.
+pub(super) enum Plan {
+    /// The paths that change, and what becomes of each.
+    Entries(Entries),
+    /// The paths that keep it from being done.
+    Clashes(Vec<Clash>),
+}
+
+/// Plans the reversal of `targets`, newest first.
+pub(super) fn plan(session: Session<'_>, changing: &Changing<'_>, targets: &[ChangeRow]) -> Result<Plan> {
+    let mut entries = Entries::new();
+    let mut clashes = Vec::new();
+    for target in targets {
+        reverse_one(session, changing, target, &mut entries, &mut clashes)?;
+    }
+    if clashes.is_empty() {
+        check_tree(changing, &entries, &mut clashes)?;
+    }
+    if !clashes.is_empty() {
+        return Ok(Plan::Clashes(clashes));
+    }
+    dated(changing, entries).map(Plan::Entries)
+}
+
+fn reverse_one(
+    session: Session<'_>,
+    changing: &Changing<'_>,
+    target: &ChangeRow,
+    entries: &mut Entries,
+    clashes: &mut Vec<Clash>,
+) -> Result<()> {
+    let at = |at| Level {
+        workspace: target.workspace,
+        at,
+    };
+    let (earlier, later) = (
+        Tree::at(session, at(target.seq - 1))?,
+        Tree::at(session, at(target.seq))?,
+    );
+    for path in session.touched(target.workspace, target.seq - 1, target.seq)? {
+        let (before, left) = (earlier.node(&path)?, later.node(&path)?);
+        if is_same(before.as_ref(), left.as_ref()) {
+            continue;
+        }
+        let found = match entries.get(&path) {
+            Some(planned) => planned.clone(),
+            None => changing.tree.node(&path)?,
+        };
+        if is_same(found.as_ref(), left.as_ref()) {
+            entries.insert(path, before);
+        } else {
+            clashes.push(clash(&path, ClashReason::Changed, left.as_ref(), found.as_ref()));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that every entry would still have its directory.
+fn check_tree(changing: &Changing<'_>, entries: &Entries, clashes: &mut Vec<Clash>) -> Result<()> {
+    for (path, planned) in entries {
+        if let Some(node) = planned {
+            check_above(changing, entries, path, node, clashes)?;
+        }
+        if planned.as_ref().is_none_or(|node| node.kind != EntryKind::Directory) {
+            check_below(changing, entries, path, clashes)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_above(
+    changing: &Changing<'_>,
+    entries: &Entries,
+    path: &[u8],
+    node: &Node,
+    clashes: &mut Vec<Clash>,
+) -> Result<()> {
+    let Some(slash) = path.iter().rposition(|byte| *byte == b'/') else {
+        return Ok(());
+    };
+    let above = match entries.get(&path[..slash]) {
+        Some(planned) => planned.clone(),
+        None => changing.tree.node(&path[..slash])?,
+    };
+    if above.is_none_or(|above| above.kind != EntryKind::Directory) {
+        clashes.push(clash(path, ClashReason::DirectoryIsGone, None, Some(node)));
+    }
+    Ok(())
+}
+
+fn check_below(changing: &Changing<'_>, entries: &Entries, path: &[u8], clashes: &mut Vec<Clash>) -> Result<()> {
+    let was_directory = changing
+        .tree
+        .node(path)?
+        .is_some_and(|node| node.kind == EntryKind::Directory);
+    if !was_directory {
+        return Ok(());
+    }
+    let mut below = changing.tree.below(path);
+    while let Some((path, node)) = below.next()? {
+        if !matches!(entries.get(&path), Some(None)) {
+            clashes.push(clash(&path, ClashReason::WouldLoseItsDirectory, None, Some(&node)));
+        }
+    }
+    Ok(())
+}
+
+/// Leaves out what stays as it is; a file whose content changes is dated now.
+fn dated(changing: &Changing<'_>, entries: Entries) -> Result<Entries> {
+    let mut dated = Entries::new();
+    for (path, planned) in entries {
+        let found = changing.tree.node(&path)?;
+        if is_same(found.as_ref(), planned.as_ref()) {
+            continue;
+        }
+        let content = |node: &Node| (node.kind, node.content);
+        let is_other = found.as_ref().map(content) != planned.as_ref().map(content);
+        let modified = |node: Node| Node {
+            modified: if is_other { changing.now() } else { node.modified },
+            ..node
+        };
+        dated.insert(path, planned.map(modified));
+    }
+    Ok(dated)
+}
+
+fn clash(path: &[u8], reason: ClashReason, left: Option<&Node>, found: Option<&Node>) -> Clash {
+    Clash {
+        path: EntryPath::from_bytes(path.to_vec()),
+        reason,
+        left: left.map(Image::of),
+        found: found.map(Image::of),
+    }
+}

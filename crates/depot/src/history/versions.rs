@@ -1,0 +1,119 @@
+//! The versions of one path, followed back across renames and forks.
+
+use garret_core::{EntryPath, Result, WsPath};
+
+use super::point::{lineage, now};
+use super::types::{Change, Image};
+use crate::metadata::{ChangeRow, Held, Level, Node, Session};
+use crate::tree::bytes;
+use crate::workspace::DepotWorkspace;
+
+/// What a file was after a change that touched it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathVersion {
+    /// The change that made it so.
+    pub change: Change,
+    /// What the path was called then.
+    pub path: EntryPath,
+    /// What was there.
+    pub image: Image,
+}
+
+/// A version as the metadata has it.
+pub(super) struct Found {
+    pub(super) row: ChangeRow,
+    path: Vec<u8>,
+    pub(super) node: Node,
+}
+
+impl DepotWorkspace {
+    /// What was at `path` over time, newest first, at most `limit`: across renames, and from before the fork of a branch. A path that
+    /// is gone still has its versions.
+    pub async fn versions(&self, path: &WsPath, limit: usize) -> Result<Vec<PathVersion>> {
+        self.shared().database.read(|session| {
+            let found = history(session, self.number, bytes(path), limit)?;
+            let version = |found: Found| {
+                Ok(PathVersion {
+                    change: Change::of(session, found.row)?,
+                    path: EntryPath::from_bytes(found.path),
+                    image: Image::of(&found.node),
+                })
+            };
+            found.into_iter().map(version).collect()
+        })
+    }
+}
+
+/// The versions of `path`, newest first.
+pub(super) fn history(session: Session<'_>, workspace: i64, path: &[u8], limit: usize) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    let mut path = path.to_vec();
+    for level in lineage(session, now(session, workspace)?)? {
+        path = level_history(session, level, path, limit, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// Adds the versions that one level has; gives what the path was called before its first change.
+fn level_history(
+    session: Session<'_>,
+    level: Level,
+    mut path: Vec<u8>,
+    limit: usize,
+    found: &mut Vec<Found>,
+) -> Result<Vec<u8>> {
+    let mut upto = level.at;
+    'renamed: loop {
+        for (since, _, held) in session.entry_history(level.workspace, &path, upto)? {
+            // What begins at 0 is a copy of what the lineage has, and is found there.
+            if found.len() >= limit || since == 0 {
+                return Ok(path);
+            }
+            let Held::Node(node) = held else { continue };
+            if let Some(row) = session.change(level.workspace, since)? {
+                let path = path.clone();
+                found.push(Found { row, path, node });
+            }
+            let earlier = name_before(&session.moves(level.workspace, since)?, &path);
+            if earlier != path {
+                (path, upto) = (earlier, since - 1);
+                continue 'renamed;
+            }
+        }
+        return Ok(path);
+    }
+}
+
+/// What the entry at `path` was called before `moves`, which are in the order in which they were made.
+fn name_before(moves: &[(Vec<u8>, Vec<u8>)], path: &[u8]) -> Vec<u8> {
+    let mut name = path.to_vec();
+    for (source, place) in moves.iter().rev() {
+        if let Some(rest) = name.strip_prefix(place.as_slice())
+            && (rest.is_empty() || rest[0] == b'/')
+        {
+            name = [source.as_slice(), rest].concat();
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moves(pairs: &[(&str, &str)]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        pairs
+            .iter()
+            .map(|(from, to)| (from.as_bytes().to_vec(), to.as_bytes().to_vec()))
+            .collect()
+    }
+
+    #[test]
+    fn a_name_is_followed_back_through_directories_and_swaps() {
+        assert_eq!(name_before(&moves(&[("old", "new")]), b"new/a/b"), b"old/a/b");
+        assert_eq!(name_before(&moves(&[("old", "new")]), b"newer/a"), b"newer/a");
+        let swap = moves(&[("a", "t"), ("b", "a"), ("t", "b")]);
+        assert_eq!(name_before(&swap, b"a"), b"b");
+        assert_eq!(name_before(&swap, b"b"), b"a");
+    }
+}

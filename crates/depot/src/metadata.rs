@@ -1,0 +1,68 @@
+//! Everything the depot knows except bulk content: workspaces, changes, entries, snapshots, small content.
+//!
+//! The one interface to it is [`Session`]: what one transaction may look up and put down, in the words of the depot and without a word
+//! of SQL outside this module. The embedded form is SQLite; another database would be another set of these methods. A session for
+//! reading comes from [`Database::read`] and sees one state from its first look to its last; the session for writing is the writer's.
+
+mod changes;
+mod connection;
+mod contents;
+mod entries;
+mod schema;
+mod snapshots;
+mod workspaces;
+
+use garret_core::{Result, Timestamp};
+use rusqlite::{Connection, Params, Row};
+
+use crate::error;
+
+pub(crate) use changes::{ChangeRow, Standing};
+pub(crate) use connection::{Database, WriteConnection, Writing};
+pub(crate) use contents::{ContentRow, StoredPiece};
+pub(crate) use entries::{EntryRow, Held, Node};
+pub(crate) use snapshots::SnapshotRow;
+pub(crate) use workspaces::{Level, WorkspaceRow};
+
+/// The point after every change there is: what has no end.
+pub(crate) const HEAD: i64 = i64::MAX - 1;
+
+/// One transaction's access to the metadata.
+#[derive(Clone, Copy)]
+pub(crate) struct Session<'c>(&'c Connection);
+
+impl<'c> Session<'c> {
+    /// What the database says of its own file: nothing, where it is sound.
+    pub(crate) fn integrity(self) -> Result<Vec<String>> {
+        let lines = self.all("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
+        Ok(lines.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    fn execute(self, sql: &str, params: impl Params) -> Result<usize> {
+        let mut statement = self.0.prepare_cached(sql).map_err(error::database)?;
+        statement.execute(params).map_err(error::database)
+    }
+
+    fn first<T>(self, sql: &str, params: impl Params, map: fn(&Row<'_>) -> rusqlite::Result<T>) -> Result<Option<T>> {
+        let mut statement = self.0.prepare_cached(sql).map_err(error::database)?;
+        let mut rows = statement.query(params).map_err(error::database)?;
+        let row = rows.next().map_err(error::database)?;
+        row.map(map).transpose().map_err(error::database)
+    }
+
+    fn all<T>(self, sql: &str, params: impl Params, map: fn(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>> {
+        let mut statement = self.0.prepare_cached(sql).map_err(error::database)?;
+        let rows = statement.query_map(params, map).map_err(error::database)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(error::database)
+    }
+}
+
+/// A time as the database keeps it: microseconds since 1970.
+pub(crate) fn stored_time(time: Timestamp) -> i64 {
+    time.as_microsecond()
+}
+
+/// A time from the database.
+pub(crate) fn time_of(stored: i64) -> Timestamp {
+    Timestamp::from_microsecond(stored).unwrap_or(Timestamp::UNIX_EPOCH)
+}

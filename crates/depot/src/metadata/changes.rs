@@ -1,0 +1,170 @@
+//! The journal: what each change was, and which changes stand.
+
+use garret_core::Result;
+use rusqlite::{Row, params};
+
+use super::Session;
+
+/// A change without its paths, which the entries tell.
+#[derive(Debug, Clone)]
+pub(crate) struct ChangeRow {
+    pub(crate) workspace: i64,
+    pub(crate) seq: i64,
+    pub(crate) id: String,
+    pub(crate) at: i64,
+    /// `change`, `undo`, `redo` or `restore`.
+    pub(crate) kind: String,
+    pub(crate) operation: String,
+    pub(crate) summary: String,
+    pub(crate) agent: Option<String>,
+    pub(crate) session: Option<String>,
+    pub(crate) tool_call: Option<String>,
+    pub(crate) door: String,
+    pub(crate) command: Option<String>,
+    /// The change that holds this one reversed.
+    pub(crate) undone_by: Option<i64>,
+}
+
+/// Which of the changes that stand to look for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Standing<'a> {
+    /// The newest so many.
+    Last(usize),
+    /// All of one session.
+    Session(&'a str),
+    /// All of one tool call.
+    ToolCall(&'a str),
+}
+
+const COLUMNS: &str =
+    "workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command, undone_by";
+
+/// What an undo may pick: neither an undo nor a redo, and not already undone.
+const IS_STANDING: &str = "kind IN ('change', 'restore') AND undone_by IS NULL";
+
+impl Session<'_> {
+    /// Adds a change.
+    pub(crate) fn add_change(self, row: &ChangeRow) -> Result<()> {
+        self.execute(
+            "INSERT INTO change
+             (workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            params![
+                row.workspace,
+                row.seq,
+                row.id,
+                row.at,
+                row.kind,
+                row.operation,
+                row.summary,
+                row.agent,
+                row.session,
+                row.tool_call,
+                row.door,
+                row.command
+            ],
+        )
+        .map(|_| ())
+    }
+
+    /// The change `seq` of a workspace.
+    pub(crate) fn change(self, workspace: i64, seq: i64) -> Result<Option<ChangeRow>> {
+        let sql = format!("SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq = ?2");
+        self.first(&sql, [workspace, seq], change)
+    }
+
+    /// The change with the id `id`, in whatever workspace.
+    pub(crate) fn change_by_id(self, id: &str) -> Result<Option<ChangeRow>> {
+        self.first(&format!("SELECT {COLUMNS} FROM change WHERE id = ?1"), [id], change)
+    }
+
+    /// The newest `limit` changes before `before`, newest first.
+    pub(crate) fn changes_before(self, workspace: i64, before: i64, limit: usize) -> Result<Vec<ChangeRow>> {
+        let sql = format!("SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3");
+        self.all(&sql, params![workspace, before, limit as i64], change)
+    }
+
+    /// The newest change made at or before the time `at`.
+    pub(crate) fn change_at(self, workspace: i64, upto: i64, at: i64) -> Result<Option<i64>> {
+        let sql = "SELECT seq FROM change WHERE workspace = ?1 AND seq <= ?2 AND at <= ?3 ORDER BY seq DESC LIMIT 1";
+        self.first(sql, [workspace, upto, at], |row| row.get(0))
+    }
+
+    /// The changes that an undo of `which` reverses, newest first.
+    pub(crate) fn standing(self, workspace: i64, which: Standing<'_>) -> Result<Vec<ChangeRow>> {
+        let (table, condition) = match which {
+            Standing::Last(_) => ("change", "ORDER BY seq DESC LIMIT ?2"),
+            Standing::Session(_) => ("change INDEXED BY change_session", "AND session = ?2 ORDER BY seq DESC"),
+            Standing::ToolCall(_) => (
+                "change INDEXED BY change_tool_call",
+                "AND tool_call = ?2 ORDER BY seq DESC",
+            ),
+        };
+        let sql = format!("SELECT {COLUMNS} FROM {table} WHERE workspace = ?1 AND {IS_STANDING} {condition}");
+        match which {
+            Standing::Last(count) => self.all(&sql, params![workspace, count as i64], change),
+            Standing::Session(name) | Standing::ToolCall(name) => self.all(&sql, params![workspace, name], change),
+        }
+    }
+
+    /// The newest undo that stands and has no change after it other than undos and redos.
+    pub(crate) fn redoable(self, workspace: i64) -> Result<Option<ChangeRow>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND kind = 'undo' AND undone_by IS NULL
+             AND seq > coalesce((SELECT seq FROM change WHERE workspace = ?1 AND kind IN ('change', 'restore')
+                                 ORDER BY seq DESC LIMIT 1), 0)
+             ORDER BY seq DESC LIMIT 1"
+        );
+        self.first(&sql, [workspace], change)
+    }
+
+    /// How many changes a workspace has, and the number of the newest.
+    pub(crate) fn change_count(self, workspace: i64) -> Result<(i64, i64)> {
+        let sql = "SELECT count(*), coalesce(max(seq), 0) FROM change WHERE workspace = ?1";
+        let found = self.first(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Says which change holds `seq` reversed.
+    pub(crate) fn set_undone_by(self, workspace: i64, seq: i64, by: Option<i64>) -> Result<()> {
+        let sql = "UPDATE change SET undone_by = ?3 WHERE workspace = ?1 AND seq = ?2";
+        self.execute(sql, params![workspace, seq, by]).map(|_| ())
+    }
+
+    /// Notes that the change `seq` reverses the change `target`.
+    pub(crate) fn add_reversal(self, workspace: i64, seq: i64, target: i64) -> Result<()> {
+        let sql = "INSERT INTO reversal (workspace, seq, target) VALUES (?1, ?2, ?3)";
+        self.execute(sql, [workspace, seq, target]).map(|_| ())
+    }
+
+    /// The newest change that stands and reverses the change `target`.
+    pub(crate) fn standing_reversal(self, workspace: i64, target: i64) -> Result<Option<i64>> {
+        let sql = "SELECT change.seq FROM reversal JOIN change USING (workspace, seq)
+                   WHERE workspace = ?1 AND target = ?2 AND undone_by IS NULL ORDER BY change.seq DESC LIMIT 1";
+        self.first(sql, [workspace, target], |row| row.get(0))
+    }
+
+    /// The changes that the change `seq` reverses, newest first.
+    pub(crate) fn reversals(self, workspace: i64, seq: i64) -> Result<Vec<i64>> {
+        let sql = "SELECT target FROM reversal WHERE workspace = ?1 AND seq = ?2 ORDER BY target DESC";
+        self.all(sql, [workspace, seq], |row| row.get(0))
+    }
+}
+
+fn change(row: &Row<'_>) -> rusqlite::Result<ChangeRow> {
+    Ok(ChangeRow {
+        workspace: row.get(0)?,
+        seq: row.get(1)?,
+        id: row.get(2)?,
+        at: row.get(3)?,
+        kind: row.get(4)?,
+        operation: row.get(5)?,
+        summary: row.get(6)?,
+        agent: row.get(7)?,
+        session: row.get(8)?,
+        tool_call: row.get(9)?,
+        door: row.get(10)?,
+        command: row.get(11)?,
+        undone_by: row.get(12)?,
+    })
+}

@@ -1,0 +1,168 @@
+//! The connections: one that writes, and for reading a pool that never waits for it.
+//!
+//! In memory there is one connection behind a lock, since SQLite gives a private memory database no second one; a reader then waits
+//! for a group commit, which without a disk is short.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use garret_core::Result;
+use rusqlite::Connection;
+
+use super::{Session, schema};
+use crate::error;
+
+/// Statements that a connection keeps prepared.
+const STATEMENTS: usize = 64;
+/// Readers kept open when nobody reads.
+const IDLE_READERS: usize = 16;
+
+/// Where the metadata is.
+#[derive(Debug)]
+pub(crate) enum Database {
+    File {
+        path: PathBuf,
+        idle: Mutex<Vec<Connection>>,
+    },
+    Memory(Arc<Mutex<Connection>>),
+}
+
+/// The connection that the writer owns.
+pub(crate) enum WriteConnection {
+    Own(Connection),
+    Shared(Arc<Mutex<Connection>>),
+}
+
+impl Database {
+    /// Opens the database in the file `path`, making or migrating it.
+    pub(crate) fn open(path: &Path) -> Result<(Self, WriteConnection)> {
+        let connection = connect(path)?;
+        connection
+            .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
+            .map_err(error::database)?;
+        schema::migrate(&connection)?;
+        // The writer waits by itself, with pauses that differ from process to process.
+        connection.busy_timeout(Duration::ZERO).map_err(error::database)?;
+        let path = path.to_owned();
+        let idle = Mutex::new(Vec::new());
+        Ok((Self::File { path, idle }, WriteConnection::Own(connection)))
+    }
+
+    /// An empty database that lives as long as this value.
+    pub(crate) fn in_memory() -> Result<(Self, WriteConnection)> {
+        let connection = prepared(Connection::open_in_memory().map_err(error::database)?)?;
+        schema::migrate(&connection)?;
+        let shared = Arc::new(Mutex::new(connection));
+        Ok((Self::Memory(shared.clone()), WriteConnection::Shared(shared)))
+    }
+
+    /// Whether the metadata outlives the process.
+    pub(crate) fn is_durable(&self) -> bool {
+        matches!(self, Self::File { .. })
+    }
+
+    /// Runs `look` on one unchanging state of the metadata.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<T> {
+        match self {
+            Self::Memory(shared) => look(Session(&shared.lock().expect("no holder panics"))),
+            Self::File { path, idle } => {
+                let kept = idle.lock().expect("no holder panics").pop();
+                let connection = kept.map_or_else(|| connect(path), Ok)?;
+                let outcome = in_transaction(&connection, look)?;
+                let mut idle = idle.lock().expect("no holder panics");
+                if idle.len() < IDLE_READERS {
+                    idle.push(connection);
+                }
+                outcome
+            }
+        }
+    }
+}
+
+impl WriteConnection {
+    /// Runs `work` with the connection; in memory, readers wait meanwhile.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(Writing<'_>) -> T) -> T {
+        match self {
+            Self::Own(connection) => work(Writing(connection)),
+            Self::Shared(shared) => work(Writing(&shared.lock().expect("no holder panics"))),
+        }
+    }
+}
+
+/// The steps of a transaction that writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Writing<'c>(&'c Connection);
+
+impl<'c> Writing<'c> {
+    /// Chooses, between transactions, whether the next commit is synced.
+    pub(crate) fn set_durable(self, is_durable: bool) -> Result<()> {
+        let level = if is_durable {
+            "PRAGMA synchronous = FULL"
+        } else {
+            "PRAGMA synchronous = NORMAL"
+        };
+        self.run(level)
+    }
+
+    /// Begins, as the only one who writes; `unavailable` while another does.
+    pub(crate) fn begin(self) -> Result<()> {
+        self.run("BEGIN IMMEDIATE")
+    }
+
+    /// Begins a part that can be taken back alone.
+    pub(crate) fn begin_job(self) -> Result<()> {
+        self.run("SAVEPOINT job")
+    }
+
+    /// Keeps the part, or takes it back.
+    pub(crate) fn end_job(self, is_kept: bool) -> Result<()> {
+        if !is_kept {
+            self.run("ROLLBACK TO job")?;
+        }
+        self.run("RELEASE job")
+    }
+
+    /// Ends the transaction; where it cannot be kept, nothing of it stays.
+    pub(crate) fn commit(self) -> Result<()> {
+        let committed = self.run("COMMIT");
+        if committed.is_err() && !self.0.is_autocommit() {
+            self.run("ROLLBACK")?;
+        }
+        committed
+    }
+
+    /// What the open transaction may look up and put down.
+    pub(crate) fn session(self) -> Session<'c> {
+        Session(self.0)
+    }
+
+    fn run(self, sql: &str) -> Result<()> {
+        let mut statement = self.0.prepare_cached(sql).map_err(error::database)?;
+        statement.execute([]).map(|_| ()).map_err(error::database)
+    }
+}
+
+/// The outer error is the connection's, which is then not used again.
+fn in_transaction<T>(connection: &Connection, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<Result<T>> {
+    let session = Session(connection);
+    session.execute("BEGIN", [])?;
+    let outcome = look(session);
+    session.execute("COMMIT", [])?;
+    Ok(outcome)
+}
+
+fn connect(path: &Path) -> Result<Connection> {
+    prepared(Connection::open(path).map_err(error::database)?)
+}
+
+fn prepared(connection: Connection) -> Result<Connection> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection
+        .busy_timeout(Duration::from_secs(5))
+        .map_err(error::database)?;
+    for (pragma, value) in [("synchronous", "FULL"), ("temp_store", "MEMORY")] {
+        connection.pragma_update(None, pragma, value).map_err(error::database)?;
+    }
+    Ok(connection)
+}

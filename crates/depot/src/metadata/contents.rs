@@ -1,0 +1,142 @@
+//! Which content the depot has, and the small content itself.
+
+use garret_core::Result;
+use rusqlite::params;
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+
+use super::Session;
+use crate::content::Address;
+
+/// A piece of content.
+#[derive(Debug, Clone)]
+pub(crate) struct ContentRow {
+    /// Bytes of content.
+    pub(crate) size: u64,
+    /// The encoded bytes, where the database has them and not the blob store.
+    pub(crate) data: Option<Vec<u8>>,
+}
+
+/// A piece of content to put down.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoredPiece<'a> {
+    /// Whether it is the list of a larger content's parts.
+    pub(crate) is_list: bool,
+    /// Bytes of content.
+    pub(crate) size: u64,
+    /// Bytes as they are stored.
+    pub(crate) stored: u64,
+    /// The encoded bytes; `None` where the blob store has them.
+    pub(crate) data: Option<&'a [u8]>,
+}
+
+impl Session<'_> {
+    /// The piece of content at `address`.
+    pub(crate) fn content(self, address: Address) -> Result<Option<ContentRow>> {
+        self.first("SELECT size, data FROM content WHERE hash = ?1", [address], |row| {
+            Ok(ContentRow {
+                size: row.get::<_, i64>(0)?.unsigned_abs(),
+                data: row.get(1)?,
+            })
+        })
+    }
+
+    /// When a change last referred to `address`; `None` where the depot does not have it.
+    pub(crate) fn content_touched(self, address: Address) -> Result<Option<i64>> {
+        self.first("SELECT touched FROM content WHERE hash = ?1", [address], |row| {
+            row.get(0)
+        })
+    }
+
+    /// How many bytes the content at `address` has; `None` where the depot does not have it.
+    pub(crate) fn content_size(self, address: Address) -> Result<Option<u64>> {
+        self.first("SELECT size FROM content WHERE hash = ?1", [address], |row| {
+            row.get::<_, i64>(0).map(i64::unsigned_abs)
+        })
+    }
+
+    /// The first `limit` addresses after `after`, in order.
+    pub(crate) fn addresses(self, after: Option<Address>, limit: usize) -> Result<Vec<Address>> {
+        let after = after.map(|address| address.0.to_vec()).unwrap_or_default();
+        let sql = "SELECT hash FROM content WHERE hash > ?1 ORDER BY hash LIMIT ?2";
+        self.all(sql, params![after, limit as i64], |row| row.get(0))
+    }
+
+    /// Adds a piece of content, or re-dates it where the depot has it.
+    pub(crate) fn put_content(self, address: Address, piece: &StoredPiece<'_>, touched: i64) -> Result<()> {
+        self.execute(
+            "INSERT INTO content (hash, list, size, stored, touched, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (hash) DO UPDATE SET touched = max(touched, excluded.touched)",
+            params![
+                address,
+                piece.is_list,
+                piece.size as i64,
+                piece.stored as i64,
+                touched,
+                piece.data
+            ],
+        )
+        .map(|_| ())
+    }
+
+    /// The addresses of all lists of parts.
+    pub(crate) fn lists(self) -> Result<Vec<Address>> {
+        self.all(
+            "SELECT hash FROM content INDEXED BY content_list WHERE list = 1",
+            [],
+            |row| row.get(0),
+        )
+    }
+
+    /// Every address that an entry names, in whatever workspace and at whatever point.
+    pub(crate) fn named_addresses(self) -> Result<Vec<Address>> {
+        self.all("SELECT DISTINCT hash FROM entry WHERE hash IS NOT NULL", [], |row| {
+            row.get(0)
+        })
+    }
+
+    /// Removes the content at `address` unless a change referred to it since `before`; tells whether it did.
+    pub(crate) fn remove_content(self, address: Address, before: i64) -> Result<bool> {
+        let sql = "DELETE FROM content WHERE hash = ?1 AND touched < ?2";
+        let removed = self.execute(sql, params![address, before])? > 0;
+        if removed {
+            self.remove_unsynced(address)?;
+        }
+        Ok(removed)
+    }
+
+    /// Lists a blob as not yet synced.
+    pub(crate) fn add_unsynced(self, address: Address) -> Result<()> {
+        self.execute("INSERT OR IGNORE INTO unsynced (hash) VALUES (?1)", [address])
+            .map(|_| ())
+    }
+
+    /// Whether a blob may not have reached the disk.
+    pub(crate) fn is_unsynced(self, address: Address) -> Result<bool> {
+        let found = self.first("SELECT 1 FROM unsynced WHERE hash = ?1", [address], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+
+    /// The blobs not yet synced.
+    pub(crate) fn unsynced(self) -> Result<Vec<Address>> {
+        self.all("SELECT hash FROM unsynced ORDER BY hash", [], |row| row.get(0))
+    }
+
+    /// Takes a blob off the list.
+    pub(crate) fn remove_unsynced(self, address: Address) -> Result<()> {
+        self.execute("DELETE FROM unsynced WHERE hash = ?1", [address])
+            .map(|_| ())
+    }
+}
+
+impl ToSql for Address {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Blob(&self.0)))
+    }
+}
+
+impl FromSql for Address {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let bytes = value.as_blob()?;
+        bytes.try_into().map(Self).map_err(|_| FromSqlError::InvalidType)
+    }
+}

@@ -1,0 +1,102 @@
+-- Content by the BLAKE3 of its bytes. `data` is NULL where the blob store holds it; `touched` is the time (ms) of the newest change that
+-- referred to it, so that a sweep never takes what a change under way relies on. A list is the parts of a larger content.
+CREATE TABLE content (
+    hash BLOB PRIMARY KEY,
+    list INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    stored INTEGER NOT NULL,
+    touched INTEGER NOT NULL,
+    data BLOB
+);
+
+CREATE INDEX content_list ON content (hash) WHERE list = 1;
+
+-- Blobs written under relaxed durability: verified and synced when the depot is next opened.
+CREATE TABLE unsynced (hash BLOB PRIMARY KEY) WITHOUT ROWID;
+
+-- `parent` and `fork` are the lineage: the point of another workspace at which this one begins. A flat workspace has its own copy of
+-- every entry of its lineage and no longer looks there.
+CREATE TABLE workspace (
+    id INTEGER PRIMARY KEY,
+    uid TEXT NOT NULL UNIQUE,
+    name TEXT UNIQUE,
+    kind TEXT NOT NULL,
+    config TEXT NOT NULL,
+    parent INTEGER,
+    fork INTEGER,
+    flat INTEGER NOT NULL DEFAULT 0,
+    head INTEGER NOT NULL DEFAULT 0,
+    created INTEGER NOT NULL,
+    deleted INTEGER
+);
+CREATE INDEX workspace_parent ON workspace (parent) WHERE parent IS NOT NULL;
+
+-- `undone_by` is the change that holds this one reversed, NULL while it stands.
+CREATE TABLE change (
+    workspace INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    summary TEXT NOT NULL,
+    agent TEXT,
+    session TEXT,
+    tool_call TEXT,
+    door TEXT NOT NULL,
+    command TEXT,
+    undone_by INTEGER,
+    PRIMARY KEY (workspace, seq)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX change_id ON change (id);
+CREATE INDEX change_session ON change (workspace, session, seq) WHERE session IS NOT NULL;
+CREATE INDEX change_tool_call ON change (workspace, tool_call, seq) WHERE tool_call IS NOT NULL;
+CREATE INDEX change_standing ON change (workspace, kind, seq) WHERE undone_by IS NULL;
+
+-- The change `seq` reverses the change `target`.
+CREATE TABLE reversal (
+    workspace INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    target INTEGER NOT NULL,
+    PRIMARY KEY (workspace, seq, target)
+) WITHOUT ROWID;
+CREATE INDEX reversal_target ON reversal (workspace, target);
+
+-- The temporal tree: an entry is valid from the change `since` until the change `until`, which is the largest number while it lives.
+-- Kinds: 0 nothing (hides what the lineage would show), 1 file, 2 directory, 3 symbolic link.
+CREATE TABLE entry (
+    workspace INTEGER NOT NULL,
+    path BLOB NOT NULL,
+    since INTEGER NOT NULL,
+    until INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    mode INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    hash BLOB,
+    target TEXT,
+    created INTEGER NOT NULL,
+    modified INTEGER NOT NULL,
+    PRIMARY KEY (workspace, path, since)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX entry_live ON entry (workspace, path) WHERE until = 9223372036854775807;
+CREATE INDEX entry_since ON entry (workspace, since);
+CREATE INDEX entry_until ON entry (workspace, until) WHERE until < 9223372036854775807;
+
+-- A change moved the entry at `source`, with everything below it, to `place`, as its `step`th move.
+CREATE TABLE move (
+    workspace INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    source BLOB NOT NULL,
+    place BLOB NOT NULL,
+    PRIMARY KEY (workspace, seq, step)
+) WITHOUT ROWID;
+
+CREATE TABLE snapshot (
+    workspace INTEGER NOT NULL,
+    label TEXT NOT NULL,
+    point_workspace INTEGER NOT NULL,
+    point_seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (workspace, label)
+) WITHOUT ROWID;

@@ -1,0 +1,56 @@
+//! Named points.
+
+use garret_core::Result;
+use rusqlite::{Row, params};
+
+use super::{Level, Session};
+
+/// A label and the point it names.
+#[derive(Debug, Clone)]
+pub(crate) struct SnapshotRow {
+    pub(crate) label: String,
+    pub(crate) point: Level,
+    pub(crate) at: i64,
+}
+
+const COLUMNS: &str = "label, point_workspace, point_seq, at";
+
+impl Session<'_> {
+    /// Adds a snapshot.
+    pub(crate) fn add_snapshot(self, workspace: i64, row: &SnapshotRow) -> Result<()> {
+        self.execute(
+            "INSERT INTO snapshot (workspace, label, point_workspace, point_seq, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![workspace, row.label, row.point.workspace, row.point.at, row.at],
+        )
+        .map(|_| ())
+    }
+
+    /// The snapshot `label` of a workspace.
+    pub(crate) fn snapshot(self, workspace: i64, label: &str) -> Result<Option<SnapshotRow>> {
+        let sql = format!("SELECT {COLUMNS} FROM snapshot WHERE workspace = ?1 AND label = ?2");
+        self.first(&sql, params![workspace, label], snapshot)
+    }
+
+    /// The snapshots of a workspace, oldest first.
+    pub(crate) fn snapshots(self, workspace: i64) -> Result<Vec<SnapshotRow>> {
+        let sql = format!("SELECT {COLUMNS} FROM snapshot WHERE workspace = ?1 ORDER BY at, label");
+        self.all(&sql, [workspace], snapshot)
+    }
+
+    /// Removes a snapshot; tells whether there was one.
+    pub(crate) fn remove_snapshot(self, workspace: i64, label: &str) -> Result<bool> {
+        let sql = "DELETE FROM snapshot WHERE workspace = ?1 AND label = ?2";
+        self.execute(sql, params![workspace, label]).map(|count| count > 0)
+    }
+}
+
+fn snapshot(row: &Row<'_>) -> rusqlite::Result<SnapshotRow> {
+    Ok(SnapshotRow {
+        label: row.get(0)?,
+        point: Level {
+            workspace: row.get(1)?,
+            at: row.get(2)?,
+        },
+        at: row.get(3)?,
+    })
+}

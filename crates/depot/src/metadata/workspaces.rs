@@ -1,0 +1,161 @@
+//! The workspaces of a depot and their lineage.
+
+use garret_core::Result;
+use rusqlite::{Row, params};
+
+use super::Session;
+
+/// A point on one level of a lineage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level {
+    pub(crate) workspace: i64,
+    pub(crate) at: i64,
+}
+
+/// A workspace.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkspaceRow {
+    pub(crate) id: i64,
+    pub(crate) uid: String,
+    pub(crate) name: Option<String>,
+    pub(crate) kind: String,
+    pub(crate) config: String,
+    /// The point of another workspace at which this one begins.
+    pub(crate) fork: Option<Level>,
+    /// Whether it has its own copy of everything its lineage showed.
+    pub(crate) is_flat: bool,
+    /// Its newest change.
+    pub(crate) head: i64,
+    pub(crate) created: i64,
+    pub(crate) deleted: Option<i64>,
+}
+
+const COLUMNS: &str = "id, uid, name, kind, config, parent, fork, flat, head, created, deleted";
+
+impl Session<'_> {
+    /// Adds a workspace and gives its number.
+    pub(crate) fn add_workspace(self, row: &WorkspaceRow) -> Result<i64> {
+        self.execute(
+            "INSERT INTO workspace (uid, name, kind, config, parent, fork, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                row.uid,
+                row.name,
+                row.kind,
+                row.config,
+                row.fork.map(|fork| fork.workspace),
+                row.fork.map(|fork| fork.at),
+                row.created
+            ],
+        )?;
+        Ok(self.0.last_insert_rowid())
+    }
+
+    /// The workspace with the number `id`.
+    pub(crate) fn workspace(self, id: i64) -> Result<Option<WorkspaceRow>> {
+        self.first(
+            &format!("SELECT {COLUMNS} FROM workspace WHERE id = ?1"),
+            [id],
+            workspace,
+        )
+    }
+
+    /// The workspace with the unique id `uid`.
+    pub(crate) fn workspace_by_uid(self, uid: &str) -> Result<Option<WorkspaceRow>> {
+        self.first(
+            &format!("SELECT {COLUMNS} FROM workspace WHERE uid = ?1"),
+            [uid],
+            workspace,
+        )
+    }
+
+    /// The workspace called `name`.
+    pub(crate) fn workspace_by_name(self, name: &str) -> Result<Option<WorkspaceRow>> {
+        self.first(
+            &format!("SELECT {COLUMNS} FROM workspace WHERE name = ?1"),
+            [name],
+            workspace,
+        )
+    }
+
+    /// Every workspace, by name, nameless ones last.
+    pub(crate) fn workspaces(self) -> Result<Vec<WorkspaceRow>> {
+        let sql = format!("SELECT {COLUMNS} FROM workspace ORDER BY name IS NULL, name, id");
+        self.all(&sql, [], workspace)
+    }
+
+    /// Gives a workspace a name, or takes it.
+    pub(crate) fn set_name(self, id: i64, name: Option<&str>) -> Result<()> {
+        let sql = "UPDATE workspace SET name = ?2 WHERE id = ?1";
+        self.execute(sql, params![id, name]).map(|_| ())
+    }
+
+    /// Says since when a workspace is deleted; `None` for not at all.
+    pub(crate) fn set_deleted(self, id: i64, deleted: Option<i64>) -> Result<()> {
+        let sql = "UPDATE workspace SET deleted = ?2 WHERE id = ?1";
+        self.execute(sql, params![id, deleted]).map(|_| ())
+    }
+
+    /// Moves the head of a workspace.
+    pub(crate) fn set_head(self, id: i64, head: i64) -> Result<()> {
+        let sql = "UPDATE workspace SET head = ?2 WHERE id = ?1";
+        self.execute(sql, params![id, head]).map(|_| ())
+    }
+
+    /// Says that a workspace no longer looks at its lineage.
+    pub(crate) fn set_flat(self, id: i64) -> Result<()> {
+        self.execute("UPDATE workspace SET flat = 1 WHERE id = ?1", [id])
+            .map(|_| ())
+    }
+
+    /// Removes a workspace with its journal, its entries and its snapshots.
+    pub(crate) fn remove_workspace(self, id: i64) -> Result<()> {
+        for table in ["entry", "change", "reversal", "move", "snapshot"] {
+            self.execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
+        }
+        self.execute("DELETE FROM workspace WHERE id = ?1", [id]).map(|_| ())
+    }
+
+    /// Whether a workspace begins at a point of this one.
+    pub(crate) fn has_branches(self, id: i64) -> Result<bool> {
+        let found = self.first("SELECT 1 FROM workspace WHERE parent = ?1 LIMIT 1", [id], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+
+    /// The levels that a look at `point` goes through, nearest first.
+    pub(crate) fn levels(self, point: Level) -> Result<Vec<Level>> {
+        let mut levels = vec![point];
+        let mut next = self.inherited(point.workspace)?;
+        while let Some(level) = next {
+            levels.push(level);
+            next = self.inherited(level.workspace)?;
+        }
+        Ok(levels)
+    }
+
+    /// The point whose entries `workspace` shows where it says nothing itself.
+    fn inherited(self, workspace: i64) -> Result<Option<Level>> {
+        let sql = "SELECT parent, fork FROM workspace WHERE id = ?1 AND flat = 0 AND parent IS NOT NULL";
+        self.first(sql, [workspace], |row| {
+            Ok(Level {
+                workspace: row.get(0)?,
+                at: row.get(1)?,
+            })
+        })
+    }
+}
+
+fn workspace(row: &Row<'_>) -> rusqlite::Result<WorkspaceRow> {
+    let (parent, fork): (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
+    Ok(WorkspaceRow {
+        id: row.get(0)?,
+        uid: row.get(1)?,
+        name: row.get(2)?,
+        kind: row.get(3)?,
+        config: row.get(4)?,
+        fork: parent.zip(fork).map(|(workspace, at)| Level { workspace, at }),
+        is_flat: row.get(7)?,
+        head: row.get(8)?,
+        created: row.get(9)?,
+        deleted: row.get(10)?,
+    })
+}

@@ -1,0 +1,181 @@
+//! The contract of a storage, on the newest state of a workspace and on any point of its past.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garret_core::memory::check_limit;
+use garret_core::{
+    Applied, Batch, Directory, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation, ReadOptions, ReadResult,
+    Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+};
+
+use crate::change::{Changing, Step, summary_of};
+use crate::depot::Shared;
+use crate::error::damaged;
+use crate::history::ChangeKind;
+use crate::metadata::{Level, Session};
+use crate::tree::{Last, Tree, version_of};
+use crate::workspace::DepotWorkspace;
+
+/// The files of a workspace at one point, for reading; a change is `denied`.
+#[derive(Debug, Clone)]
+pub struct DepotView {
+    shared: Arc<Shared>,
+    kind: Arc<str>,
+    point: Level,
+}
+
+impl DepotView {
+    pub(crate) fn new(shared: Arc<Shared>, kind: Arc<str>, point: Level) -> Self {
+        Self { shared, kind, point }
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&Tree<'_>) -> Result<T>) -> Result<T> {
+        self.shared
+            .database
+            .read(|session| look(&Tree::at(session, self.point)?))
+    }
+}
+
+#[async_trait]
+impl Storage for DepotView {
+    fn info(&self) -> StorageInfo {
+        StorageInfo {
+            kind: self.kind.to_string(),
+            is_durable: self.shared.database.is_durable(),
+            has_modes: true,
+            has_symlinks: true,
+        }
+    }
+
+    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
+        self.look(|tree| {
+            tree.locate(path, Last::Followed, Follow::Inside)
+                .map(|place| place.path)
+        })
+    }
+
+    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
+        self.look(|tree| {
+            let place = tree.locate(path, Last::Kept, options.follow)?;
+            tree.stat(&place, options.with_version)
+        })
+    }
+
+    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+        let (file, row) = self.look(|tree| {
+            let place = tree.locate(path, Last::Followed, options.follow)?;
+            let file = tree.file(&place)?;
+            let address = file.content.ok_or_else(|| damaged("a file has no content").at(path))?;
+            let row = tree.session().content(address)?;
+            let row = row.ok_or_else(|| damaged("the depot has lost it").at(path))?;
+            Ok(((file, address), row))
+        })?;
+        let (file, address) = file;
+        let range = options.range.unwrap_or(0..file.size);
+        let range = range.start.min(file.size)..range.end.min(file.size).max(range.start.min(file.size));
+        check_limit(path, range.end - range.start, options.max_bytes)?;
+        let content = self.shared.content.read(&self.shared.database, address, row, range);
+        Ok(ReadResult {
+            bytes: content.await.map_err(|error| error.at(path))?,
+            size: file.size,
+            version: version_of(&file).expect("a file has content"),
+            mode: Some(file.mode),
+        })
+    }
+
+    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
+        self.look(|tree| {
+            let place = tree.locate(path, Last::Followed, options.follow)?;
+            tree.list(&place, &options)
+        })
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+        let error = Error::new(ErrorKind::Denied, "this is a view of the past, and only for reading");
+        let path = batch
+            .mutations
+            .first()
+            .map(|first| first.path().clone())
+            .unwrap_or_else(WsPath::root);
+        Err(error
+            .at(&path)
+            .hint("change the workspace as it is now, or branch off from this point"))
+    }
+
+    fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+        Ok(None)
+    }
+}
+
+impl DepotWorkspace {
+    /// Brings the content of the writes into place.
+    async fn prepared(&self, mutations: Vec<Mutation>) -> Result<Vec<Step>> {
+        let shared = self.shared();
+        let mut steps = Vec::with_capacity(mutations.len());
+        for mut mutation in mutations {
+            let content = match &mut mutation {
+                Mutation::Write { content, .. } => {
+                    // Taken out, so that a large content is not kept in memory until the commit.
+                    let content = std::mem::replace(content, Bytes::new());
+                    Some(
+                        shared
+                            .content
+                            .prepare(&shared.database, &content, self.durability)
+                            .await?,
+                    )
+                }
+                _ => None,
+            };
+            steps.push(Step { mutation, content });
+        }
+        Ok(steps)
+    }
+}
+
+#[async_trait]
+impl Storage for DepotWorkspace {
+    fn info(&self) -> StorageInfo {
+        self.now().info()
+    }
+
+    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
+        self.now().resolve(path).await
+    }
+
+    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
+        self.now().stat(path, options).await
+    }
+
+    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+        self.now().read(path, options).await
+    }
+
+    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
+        self.now().list(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+        let mut origin = batch.origin.clone();
+        if origin.summary.is_empty() {
+            origin.summary = summary_of(&batch);
+        }
+        let (follow, steps) = (batch.follow, self.prepared(batch.mutations).await?);
+        let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
+        let work = move |session: Session<'_>| {
+            let mut changing = Changing::begin(session, &shared, number, durability)?;
+            let applied = steps
+                .into_iter()
+                .map(|step| changing.step(step, follow))
+                .collect::<Result<_>>()?;
+            changing.finish(&shared, ChangeKind::Change, origin)?;
+            Ok(applied)
+        };
+        self.shared().writer.write(self.durability, work).await
+    }
+
+    fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+        Ok(None)
+    }
+}

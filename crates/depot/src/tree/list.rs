@@ -1,0 +1,52 @@
+//! Pages of a directory. A shallow list jumps over what lies below each child, so it costs the children, not the tree.
+
+use garret_core::{Entry, EntryKind, EntryPath, Error, ListOptions, ListPage, Result};
+
+use super::{Place, Tree, bytes, span_below};
+use crate::metadata::{Node, time_of};
+
+impl Tree<'_> {
+    /// A page of the directory at `place`.
+    pub(crate) fn list(&self, place: &Place, options: &ListOptions) -> Result<ListPage> {
+        self.check_directory(place)?;
+        let (start, _) = span_below(bytes(&place.path));
+        let mut scan = self.below(bytes(&place.path));
+        if let Some(after) = &options.after
+            && after.as_bytes() >= start.as_slice()
+        {
+            scan.seek(&[after.as_bytes(), b"\0"].concat());
+        }
+        let mut page = ListPage::default();
+        while let Some((path, node)) = scan.next()? {
+            if !options.is_deep
+                && let Some(slash) = path[start.len()..].iter().position(|byte| *byte == b'/')
+            {
+                // `0` is the character after `/`.
+                scan.seek(&[&path[..start.len() + slash], b"0"].concat());
+                continue;
+            }
+            if page.entries.len() == options.limit {
+                page.has_more = true;
+                break;
+            }
+            page.entries.push(entry(path, &node));
+        }
+        Ok(page)
+    }
+
+    fn check_directory(&self, place: &Place) -> Result<()> {
+        if place.path.is_root() || self.require(place)?.kind == EntryKind::Directory {
+            return Ok(());
+        }
+        Err(Error::not_a_directory(&place.path))
+    }
+}
+
+fn entry(path: Vec<u8>, node: &Node) -> Entry {
+    Entry {
+        path: EntryPath::from_bytes(path),
+        kind: node.kind,
+        size: node.size,
+        modified: Some(time_of(node.modified)),
+    }
+}

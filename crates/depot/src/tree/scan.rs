@@ -1,0 +1,115 @@
+//! A walk over the entries in order: a merge of one range scan for each level, the nearest level first where several speak.
+
+use std::collections::VecDeque;
+
+use garret_core::Result;
+
+use crate::metadata::{Held, Level, Node, Session};
+
+/// Rows asked for at first and at most: a list of three names should not fetch a thousand, nor a million be fetched by threes.
+const FIRST_ROWS: usize = 8;
+const MOST_ROWS: usize = 1024;
+
+/// The entries of a range, in order.
+pub(crate) struct Scan<'t, 'c> {
+    session: Session<'c>,
+    end: Option<Vec<u8>>,
+    cursors: Vec<Cursor<'t>>,
+}
+
+struct Cursor<'t> {
+    level: &'t Level,
+    rows: VecDeque<(Vec<u8>, Held)>,
+    from: Vec<u8>,
+    count: usize,
+    is_done: bool,
+}
+
+impl<'t, 'c> Scan<'t, 'c> {
+    pub(super) fn new(session: Session<'c>, levels: &'t [Level], start: Vec<u8>, end: Option<Vec<u8>>) -> Self {
+        let cursor = |level| Cursor {
+            level,
+            rows: VecDeque::new(),
+            from: start.clone(),
+            count: FIRST_ROWS,
+            is_done: false,
+        };
+        Self {
+            session,
+            end,
+            cursors: levels.iter().map(cursor).collect(),
+        }
+    }
+
+    /// Goes on at `from`, which lies ahead.
+    pub(crate) fn seek(&mut self, from: &[u8]) {
+        self.cursors.iter_mut().for_each(|cursor| cursor.seek(from));
+    }
+
+    /// The next entry.
+    pub(crate) fn next(&mut self) -> Result<Option<(Vec<u8>, Node)>> {
+        while let Some((path, held)) = self.next_held()? {
+            if let Held::Node(node) = held {
+                return Ok(Some((path, node)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All the entries that are left.
+    pub(crate) fn collect(mut self) -> Result<Vec<(Vec<u8>, Node)>> {
+        let mut all = Vec::new();
+        while let Some(entry) = self.next()? {
+            all.push(entry);
+        }
+        Ok(all)
+    }
+
+    /// The smallest path that a level speaks of, with what the nearest of them says.
+    fn next_held(&mut self) -> Result<Option<(Vec<u8>, Held)>> {
+        for cursor in &mut self.cursors {
+            cursor.fill(self.session, self.end.as_deref())?;
+        }
+        let fronts = self.cursors.iter().filter_map(|cursor| cursor.rows.front());
+        let Some(path) = fronts.map(|(path, _)| path).min().cloned() else {
+            return Ok(None);
+        };
+        let mut said = None;
+        for cursor in &mut self.cursors {
+            if cursor.rows.front().is_some_and(|(front, _)| *front == path) {
+                let (_, held) = cursor.rows.pop_front().expect("it has a front");
+                said.get_or_insert(held);
+            }
+        }
+        Ok(said.map(|held| (path, held)))
+    }
+}
+
+impl Cursor<'_> {
+    fn fill(&mut self, session: Session<'_>, end: Option<&[u8]>) -> Result<()> {
+        if self.is_done || !self.rows.is_empty() {
+            return Ok(());
+        }
+        let rows = session.entries(self.level.workspace, self.level.at, &self.from, end, self.count)?;
+        self.is_done = rows.len() < self.count;
+        self.count = (self.count * 2).min(MOST_ROWS);
+        if let Some((last, _)) = rows.last() {
+            self.from = [last.as_slice(), b"\0"].concat();
+        }
+        self.rows = rows.into();
+        Ok(())
+    }
+
+    fn seek(&mut self, from: &[u8]) {
+        while self.rows.front().is_some_and(|(path, _)| path.as_slice() < from) {
+            self.rows.pop_front();
+        }
+        if self.from.as_slice() < from {
+            self.from = from.to_vec();
+        }
+        if self.rows.is_empty() {
+            // Whoever jumps may jump again.
+            self.count = FIRST_ROWS;
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A handle on one workspace of a depot.
+
+use std::sync::Arc;
+
+use garret_core::Result;
+
+use crate::depot::{Depot, Shared, WorkspaceInfo, info};
+use crate::error::damaged;
+use crate::metadata::{HEAD, Level};
+use crate::options::Durability;
+use crate::storage::DepotView;
+
+/// A workspace of a depot: its files at their newest state as a [`garret_core::Storage`], and its history. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct DepotWorkspace {
+    depot: Depot,
+    pub(crate) number: i64,
+    id: Arc<str>,
+    kind: Arc<str>,
+    pub(crate) durability: Durability,
+}
+
+impl DepotWorkspace {
+    pub(crate) fn new(depot: Depot, number: i64, id: String, kind: String) -> Self {
+        let durability = depot.shared.options.durability;
+        Self {
+            depot,
+            number,
+            id: id.into(),
+            kind: kind.into(),
+            durability,
+        }
+    }
+
+    /// The same workspace, with changes that survive what `durability` says.
+    #[must_use]
+    pub fn with_durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Its id, unique for ever.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where its files live.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The newest state, for reading.
+    pub(crate) fn now(&self) -> DepotView {
+        self.view(self.head())
+    }
+
+    /// The state at `point`, for reading.
+    pub(crate) fn view(&self, point: Level) -> DepotView {
+        DepotView::new(self.shared().clone(), self.kind.clone(), point)
+    }
+
+    /// The depot that holds it.
+    pub fn depot(&self) -> &Depot {
+        &self.depot
+    }
+
+    /// What the depot knows of it.
+    pub async fn describe(&self) -> Result<WorkspaceInfo> {
+        self.shared().database.read(|session| {
+            let row = session.workspace(self.number)?;
+            info(session, row.ok_or_else(|| damaged("a workspace is lost"))?)
+        })
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.depot.shared
+    }
+
+    /// The point after every change.
+    pub(crate) fn head(&self) -> Level {
+        Level {
+            workspace: self.number,
+            at: HEAD,
+        }
+    }
+}

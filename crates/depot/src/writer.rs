@@ -1,0 +1,183 @@
+//! The one writer of a process: a thread that takes every job that waits, in whatever workspace, and commits them as one group.
+//!
+//! One transaction and one sync then serve them all, which is what makes durable writes from many tasks cheap. A job runs under a
+//! savepoint, so a refused one takes back only itself; nobody is answered before the commit. Of several processes on one home, each
+//! takes a turn at a lock file and then the database's own lock: the lock file wakes those who wait, where the database's would have them
+//! poll and starve; the database's lock is the one that counts.
+
+use std::fs::File;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures::channel::oneshot;
+use garret_core::{Error, ErrorKind, Result};
+
+use crate::metadata::{Session, WriteConnection, Writing};
+use crate::options::Durability;
+
+/// The most jobs in one transaction, so that the first of them does not wait for ever.
+const GROUP: usize = 512;
+/// How often a database that another program has locked is tried, with pauses that grow to [`LONGEST_PAUSE_MS`].
+const TRIES: u32 = 400;
+const LONGEST_PAUSE_MS: u64 = 50;
+
+/// A handle on the writer. Dropping it waits for the jobs under way.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A job under way; an error where its transaction could not begin.
+type Run = dyn FnOnce(Result<Session<'_>>) -> Ran + Send;
+
+struct Job {
+    durability: Durability,
+    run: Box<Run>,
+}
+
+/// A job that has run and waits for the commit.
+struct Ran {
+    is_kept: bool,
+    answer: Box<dyn FnOnce(Result<()>) + Send>,
+}
+
+impl Writer {
+    /// Starts the thread. `turns` is the lock file that processes take turns at; memory needs none.
+    pub(crate) fn start(connection: WriteConnection, turns: Option<File>) -> Result<Self> {
+        let (jobs, waiting) = channel();
+        let thread = std::thread::Builder::new()
+            .name("garret-depot-writer".into())
+            .spawn(move || serve(&connection, turns.as_ref(), &waiting))
+            .map_err(|_| Error::new(ErrorKind::Unavailable, "the depot cannot start its writer"))?;
+        Ok(Self {
+            jobs: Some(jobs),
+            thread: Some(thread),
+        })
+    }
+
+    /// Runs `work` in a transaction; done when that is committed. Where it fails, nothing of it stays.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        work: impl FnOnce(Session<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, answer) = oneshot::channel();
+        let run = move |session: Result<Session<'_>>| {
+            let outcome = session.and_then(work);
+            Ran {
+                is_kept: outcome.is_ok(),
+                answer: Box::new(move |committed: Result<()>| {
+                    // Whoever gave up waiting has no use for the answer; the change stands all the same.
+                    let _ = sender.send(outcome.and_then(|done| committed.map(|()| done)));
+                }),
+            }
+        };
+        let job = Job {
+            durability,
+            run: Box::new(run),
+        };
+        let jobs = self.jobs.as_ref().expect("it is there until the drop");
+        jobs.send(job).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        // The last handle may be one that a job held, and then this is the writer itself, about to end.
+        let is_elsewhere = |thread: &JoinHandle<()>| thread.thread().id() != std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(is_elsewhere) {
+            // A panic of the writer was told to those who waited for it.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Internal, "the depot's writer has ended")
+}
+
+fn serve(connection: &WriteConnection, turns: Option<&File>, waiting: &Receiver<Job>) {
+    let mut pauses = Pauses::default();
+    while let Ok(first) = waiting.recv() {
+        let jobs: Vec<Job> = std::iter::once(first)
+            .chain(waiting.try_iter().take(GROUP - 1))
+            .collect();
+        let is_durable = jobs.iter().any(|job| job.durability == Durability::Full);
+        let turn = turns.map(Turn::take);
+        let (group, committed) = connection.with(|writing| commit_group(writing, jobs, is_durable, &mut pauses));
+        drop(turn);
+        group.into_iter().for_each(|ran| (ran.answer)(committed.clone()));
+    }
+}
+
+/// Runs the jobs in one transaction; gives them with what became of it.
+fn commit_group(writing: Writing<'_>, jobs: Vec<Job>, is_durable: bool, pauses: &mut Pauses) -> (Vec<Ran>, Result<()>) {
+    let began = writing.set_durable(is_durable).and_then(|()| begin(writing, pauses));
+    if let Err(error) = began {
+        let refused = jobs.into_iter().map(|job| (job.run)(Err(error.clone())));
+        return (refused.collect(), Ok(()));
+    }
+    let group = jobs.into_iter().map(|job| run_job(writing, job)).collect();
+    (group, writing.commit())
+}
+
+fn run_job(writing: Writing<'_>, job: Job) -> Ran {
+    let ran = match writing.begin_job() {
+        Ok(()) => (job.run)(Ok(writing.session())),
+        Err(error) => return (job.run)(Err(error)),
+    };
+    match writing.end_job(ran.is_kept) {
+        Ok(()) => ran,
+        Err(error) => Ran {
+            is_kept: false,
+            answer: Box::new(move |_| (ran.answer)(Err(error))),
+        },
+    }
+}
+
+fn begin(writing: Writing<'_>, pauses: &mut Pauses) -> Result<()> {
+    let mut outcome = writing.begin();
+    for attempt in 0..TRIES {
+        match &outcome {
+            Err(error) if error.kind() == ErrorKind::Unavailable => std::thread::sleep(pauses.next(attempt)),
+            _ => return outcome,
+        }
+        outcome = writing.begin();
+    }
+    outcome
+}
+
+/// A turn among the processes of a home; ends when dropped, or when the process dies.
+struct Turn<'a>(&'a File);
+
+impl<'a> Turn<'a> {
+    fn take(file: &'a File) -> Self {
+        // On a disk without locks the database's own lock still keeps writers apart, only less fairly.
+        let _ = file.lock();
+        Self(file)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+/// Pauses that double up to a limit, each between a half and the whole of its length, and different in every process.
+#[derive(Default)]
+struct Pauses(u64);
+
+impl Pauses {
+    fn next(&mut self, attempt: u32) -> Duration {
+        self.0 += 1;
+        let longest = (1_u64 << attempt.min(10)).min(LONGEST_PAUSE_MS) * 1_000;
+        let seed = [self.0.to_le_bytes(), u64::from(std::process::id()).to_le_bytes()].concat();
+        let drawn = u64::from(blake3::hash(&seed).as_bytes()[0]);
+        Duration::from_micros(longest / 2 + longest / 2 * drawn / 255)
+    }
+}

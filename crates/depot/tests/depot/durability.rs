@@ -1,0 +1,334 @@
+//! What is on the disk: reopening, damage, several depots on one home.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use garret_core::{ErrorKind, ReadOptions, Storage};
+use garret_depot::{Depot, DepotOptions, Durability, NewWorkspace, Point, Selection};
+use garret_testkit::fixture::block_on;
+use garret_testkit::mutations::{append, append_or_create, path, write, write_if};
+
+use crate::support::{Desk, context, on_disk, options, workspace};
+
+fn home() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory can be made")
+}
+
+fn noise(seed: u8, length: usize) -> Bytes {
+    let mut bytes = vec![0; length];
+    let mut state = u64::from(seed) + 1;
+    for byte in &mut bytes {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        *byte = (state >> 33) as u8;
+    }
+    bytes.into()
+}
+
+fn blobs(home: &Path) -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(home.join("blobs")).expect("there are blobs");
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.expect("it is there").path()).expect("a folder"));
+    files.map(|file| file.expect("it is there").path()).collect()
+}
+
+#[test]
+fn everything_is_there_after_reopening() {
+    block_on(async {
+        for durability in [Durability::Full, Durability::Relaxed] {
+            let home = home();
+            let options = DepotOptions {
+                durability,
+                ..options()
+            };
+            let before = {
+                let depot = Depot::open(home.path(), options.clone(), context()).await.unwrap();
+                let desk = Desk::over(workspace(&depot, "box").await);
+                desk.probe.write("small", "x").await;
+                desk.probe.write("large", noise(1, 3_000_000)).await;
+                desk.room.snapshot("then", Point::Now).await.unwrap();
+                desk.probe.apply(append("large", noise(2, 1_000))).await;
+                desk.probe.tree().await
+            };
+            let depot = Depot::open(home.path(), options, context()).await.unwrap();
+            let desk = Desk::over(depot.workspace("box").await.unwrap());
+            assert!(desk.probe.tree().await == before);
+            desk.undone(Selection::Last(1)).await;
+            assert!(desk.probe.tree().await == desk.tree_at(&Point::Snapshot("then".into())).await);
+        }
+    });
+}
+
+#[test]
+fn a_newer_home_is_refused_and_left_alone() {
+    block_on(async {
+        let home = home();
+        drop(on_disk(home.path()).await);
+        let database = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+        database.pragma_update(None, "user_version", 4_711).unwrap();
+        drop(database);
+        let error = Depot::open(home.path(), options(), context()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(
+            error.message().contains("4711") && !error.message().contains("/"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn damaged_and_missing_blobs_are_corrupt_and_never_other_bytes() {
+    block_on(async {
+        let home = home();
+        let depot = on_disk(home.path()).await;
+        let desk = Desk::over(workspace(&depot, "box").await);
+        desk.probe.write("large", noise(1, 1_000_000)).await;
+        desk.probe.write("text", "all work and no play\n".repeat(10_000)).await;
+        for blob in blobs(home.path()) {
+            let whole = std::fs::read(&blob).unwrap();
+            for position in [0, 1, whole.len() / 2, whole.len() - 1] {
+                let mut flipped = whole.clone();
+                flipped[position] ^= 0x10;
+                std::fs::write(&blob, flipped).unwrap();
+                let results = [desk.probe.try_read("large").await, desk.probe.try_read("text").await];
+                assert!(
+                    results.iter().any(Result::is_err),
+                    "a flipped bit at {position} is not noticed"
+                );
+                for error in results.into_iter().filter_map(Result::err) {
+                    assert_eq!(error.kind(), ErrorKind::Corrupt);
+                    assert!(error.path().is_some_and(|path| path == "large" || path == "text"));
+                    desk.probe.check_error(&error);
+                }
+            }
+            let problems = depot.check().await.unwrap();
+            assert!(
+                problems
+                    .iter()
+                    .any(|one| one.path.is_none() && one.what.contains("damaged")),
+                "{problems:?}"
+            );
+            std::fs::remove_file(&blob).unwrap();
+            let results = [desk.probe.try_read("large").await, desk.probe.try_read("text").await];
+            assert!(
+                results
+                    .iter()
+                    .any(|one| one.as_ref().is_err_and(|error| error.kind() == ErrorKind::Corrupt))
+            );
+            std::fs::write(&blob, whole).unwrap();
+        }
+        assert_eq!(desk.probe.read("large").await.bytes, noise(1, 1_000_000));
+        assert_eq!(depot.check().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn the_same_content_is_stored_once_across_workspaces() {
+    block_on(async {
+        let home = home();
+        let depot = on_disk(home.path()).await;
+        let one = Desk::over(workspace(&depot, "one").await);
+        one.probe.write("a", noise(1, 2_000_000)).await;
+        let count = blobs(home.path()).len();
+        let two = Desk::over(workspace(&depot, "two").await);
+        two.probe.write("b", noise(1, 2_000_000)).await;
+        two.probe.apply(append_or_create("c", noise(1, 1_500_000))).await;
+        two.probe
+            .apply(append("c", noise(1, 2_000_000).slice(1_500_000..)))
+            .await;
+        let versions = [two.probe.read("b").await.version, two.probe.read("c").await.version];
+        assert_eq!(
+            versions[0], versions[1],
+            "written at once or in parts, the content has one address"
+        );
+        assert!(
+            blobs(home.path()).len() <= count + 2,
+            "only the cut end of the first part is new"
+        );
+    });
+}
+
+#[test]
+fn a_range_of_a_large_file_reads_only_the_parts_it_touches() {
+    block_on(async {
+        let home = home();
+        let depot = on_disk(home.path()).await;
+        let desk = Desk::over(workspace(&depot, "box").await);
+        let content = noise(7, 4_000_000);
+        desk.probe.write("large", content.clone()).await;
+        let read = |range: std::ops::Range<u64>| {
+            let (room, range) = (desk.room.clone(), Some(range));
+            async move {
+                let options = ReadOptions {
+                    range,
+                    ..ReadOptions::default()
+                };
+                room.read(&path("large"), options).await
+            }
+        };
+        for range in [0..10, 1_000_000..1_300_000, 3_999_990..5_000_000, 2_000_000..2_000_000] {
+            let expected = content.slice(range.start as usize..range.end.min(4_000_000) as usize);
+            assert_eq!(read(range).await.unwrap().bytes, expected);
+        }
+        // With every part but those of the range gone, the range can still be read.
+        let first = noise(7, 4_000_000).slice(..10);
+        let needed = {
+            let all = blobs(home.path());
+            let mut needed = 0;
+            for blob in &all {
+                let kept = std::fs::read(blob).unwrap();
+                std::fs::remove_file(blob).unwrap();
+                match read(0..10).await {
+                    Ok(read) => assert_eq!(read.bytes, first),
+                    Err(_) => needed += 1,
+                }
+                std::fs::write(blob, kept).unwrap();
+            }
+            assert!(all.len() > 5);
+            needed
+        };
+        assert!(needed <= 2, "the first part and perhaps the list, not {needed}");
+    });
+}
+
+#[test]
+fn two_depots_on_one_home_lose_nothing() {
+    block_on(async {
+        let home = home();
+        let first = on_disk(home.path()).await;
+        workspace(&first, "box").await;
+        let second = on_disk(home.path()).await;
+        let tasks = [first, second]
+            .into_iter()
+            .enumerate()
+            .flat_map(|(side, depot)| (0..4).map(move |task| (side * 4 + task, depot.clone())));
+        let handles: Vec<_> = tasks
+            .map(|(task, depot)| {
+                tokio::spawn(async move {
+                    let desk = Desk::over(depot.workspace("box").await.unwrap());
+                    for turn in 0..25 {
+                        desk.probe
+                            .apply(append_or_create("log", format!("{task}:{turn}\n")))
+                            .await;
+                        increment(&desk).await;
+                    }
+                })
+            })
+            .collect();
+        for handle in handles {
+            handle.await.unwrap();
+        }
+        let desk = Desk::over(on_disk(home.path()).await.workspace("box").await.unwrap());
+        assert_eq!(desk.probe.text("counter").await, "200");
+        assert_eq!(desk.probe.text("log").await.lines().count(), 200);
+        let changes = desk.room.changes(None, 1_000).await.unwrap();
+        assert_eq!(changes.len(), 400);
+        assert!(changes.windows(2).all(|pair| pair[0].number == pair[1].number + 1));
+    });
+}
+
+/// Counts up by conditional writes until one of them is not overtaken.
+async fn increment(desk: &Desk) {
+    loop {
+        let (next, wanted) = match desk.probe.try_read("counter").await {
+            Ok(read) => {
+                let text = std::str::from_utf8(&read.bytes).expect("it is text");
+                let value: u32 = text.parse().expect("it is a number");
+                (value + 1, garret_core::Precondition::Version(read.version))
+            }
+            Err(_) => (1, garret_core::Precondition::Absent),
+        };
+        match desk
+            .probe
+            .try_apply(write_if("counter", next.to_string(), wanted))
+            .await
+        {
+            Ok(_) => return,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict),
+        }
+    }
+}
+
+#[test]
+fn a_refused_job_does_not_touch_its_neighbours_in_the_group() {
+    block_on(async {
+        let home = home();
+        let depot = on_disk(home.path()).await;
+        let room = depot.create(NewWorkspace::named("box")).await.unwrap();
+        let writes: Vec<_> = (0..200)
+            .map(|index| {
+                let room = room.clone();
+                let name = if index % 2 == 0 {
+                    format!("f{index}")
+                } else {
+                    format!("f0/below{index}")
+                };
+                tokio::spawn(async move { room.apply(write(&name, "x").into()).await.is_ok() })
+            })
+            .collect();
+        let mut kept = 0;
+        for write in writes {
+            kept += usize::from(write.await.unwrap());
+        }
+        let desk = Desk::over(room);
+        let files = desk.probe.names_deep("").await;
+        assert_eq!(desk.room.changes(None, 1_000).await.unwrap().len(), kept);
+        assert!(kept >= 100 && files.len() >= kept, "{kept} kept, {} files", files.len());
+    });
+}
+
+#[test]
+fn a_check_names_what_does_not_fit() {
+    block_on(async {
+        for (harm, named) in [
+            ("DELETE FROM content", "its content is lost"),
+            ("UPDATE content SET size = 99", "its content has 99 bytes"),
+            (
+                "DELETE FROM entry WHERE path = CAST('d' AS BLOB)",
+                "it is not in a directory",
+            ),
+            ("UPDATE entry SET until = 1", "does not fit the journal"),
+            (
+                "UPDATE workspace SET head = 7",
+                "its journal has 1 changes up to 1, not 7",
+            ),
+            (
+                "UPDATE workspace SET parent = 99, fork = 1",
+                "a point that does not exist",
+            ),
+        ] {
+            let home = home();
+            let depot = on_disk(home.path()).await;
+            let desk = Desk::over(workspace(&depot, "box").await);
+            desk.probe.write("d/f", "x").await;
+            assert_eq!(depot.check().await.unwrap(), []);
+            let database = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+            database.execute_batch(harm).unwrap();
+            let problems = depot.check().await.unwrap();
+            assert!(
+                problems.iter().any(|one| one.what.contains(named)),
+                "{harm}: {problems:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_home_that_cannot_be_is_refused_without_its_path() {
+    block_on(async {
+        let home = home();
+        std::fs::write(home.path().join("file"), "x").unwrap();
+        let error = Depot::open(&home.path().join("file"), options(), context())
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(!error.to_string().contains(home.path().to_str().unwrap()), "{error}");
+        std::fs::write(
+            home.path().join("depot.db"),
+            "this is no database, but long enough to be read as one".repeat(20),
+        )
+        .unwrap();
+        let error = Depot::open(home.path(), options(), context()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    });
+}

@@ -1,0 +1,15 @@
+//! The depot as those who use it see it.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests look into the home, as a damaged disk or another process would"
+)]
+
+mod branches;
+mod contract;
+mod durability;
+mod garbage;
+mod history;
+mod random;
+mod support;
+mod undo;

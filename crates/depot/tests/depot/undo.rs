@@ -1,0 +1,228 @@
+//! Undo and redo.
+
+use garret_core::{ErrorKind, Origin};
+use garret_depot::{ChangeKind, ClashReason, Point, Reversed, Selection};
+use garret_testkit::fixture::block_on;
+use garret_testkit::mutations::{link, make_dir, remove, remove_tree, rename, set_mode, write};
+
+use crate::support::Desk;
+
+#[test]
+fn undo_brings_back_bytes_mode_links_and_absence() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.probe
+            .batch(vec![write("d/a", "one"), set_mode("d/a", 0o600), link("d/l", "a")])
+            .await;
+        let before = desk.probe.tree().await;
+        let all = vec![
+            write("d/a", "two"),
+            set_mode("d/a", 0o755),
+            remove("d/l"),
+            rename("d", "e"),
+            write("new/deep/file", "x"),
+        ];
+        desk.probe.batch(all).await;
+        let after = desk.probe.tree().await;
+        let undo = desk.undone(Selection::Last(1)).await;
+        assert_eq!((undo.kind, undo.reverses), (ChangeKind::Undo, vec![2]));
+        assert_eq!(desk.probe.tree().await, before);
+        assert_eq!(desk.redone().await.kind, ChangeKind::Redo);
+        assert_eq!(desk.probe.tree().await, after);
+    });
+}
+
+#[test]
+fn repeating_undo_steps_back_and_repeating_redo_steps_forward() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        let mut trees = vec![desk.probe.tree().await];
+        for content in ["one", "two", "three"] {
+            desk.write("f", content).await;
+            trees.push(desk.probe.tree().await);
+        }
+        for expected in trees.iter().rev().skip(1) {
+            desk.undone(Selection::Last(1)).await;
+            assert_eq!(desk.probe.tree().await, *expected);
+        }
+        let error = desk.room.undo(Selection::Last(1), Origin::default()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        for expected in &trees[1..] {
+            desk.redone().await;
+            assert_eq!(desk.probe.tree().await, *expected);
+        }
+        assert_eq!(
+            desk.room.redo(Origin::default()).await.unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        // What was redone can be undone again.
+        desk.undone(Selection::Last(1)).await;
+        assert_eq!(desk.probe.text("f").await, "two");
+    });
+}
+
+#[test]
+fn a_new_change_clears_redo() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("f", "one").await;
+        desk.undone(Selection::Last(1)).await;
+        desk.write("g", "new").await;
+        assert_eq!(
+            desk.room.redo(Origin::default()).await.unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        assert!(!desk.probe.exists("f").await);
+    });
+}
+
+#[test]
+fn the_last_n_are_undone_together_and_redone_together() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("f", "zero").await;
+        let before = desk.probe.tree().await;
+        desk.write("f", "one").await;
+        desk.probe.apply(rename("f", "g")).await;
+        desk.write("g", "two").await;
+        let after = desk.probe.tree().await;
+        let undo = desk.undone(Selection::Last(3)).await;
+        assert_eq!(undo.reverses, [4, 3, 2]);
+        assert_eq!(desk.probe.tree().await, before);
+        desk.redone().await;
+        assert_eq!(desk.probe.tree().await, after);
+    });
+}
+
+#[test]
+fn a_change_out_of_the_middle_leaves_later_work_alone() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("a", "one").await;
+        let middle = desk.write("b", "two").await;
+        desk.write("c", "three").await;
+        desk.undone(Selection::Change(middle.id.clone())).await;
+        assert!(!desk.probe.exists("b").await);
+        assert_eq!(desk.probe.text("c").await, "three");
+        let again = desk
+            .room
+            .undo(Selection::Change(middle.id), Origin::default())
+            .await
+            .unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::Invalid);
+        // The plain undo skips what is undone already.
+        assert_eq!(desk.undone(Selection::Last(1)).await.reverses, [3]);
+        assert_eq!(desk.undone(Selection::Last(1)).await.reverses, [1]);
+    });
+}
+
+#[test]
+fn a_clash_names_each_path_and_touches_nothing() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        let middle = {
+            desk.probe
+                .batch(vec![write("a", "1"), write("b", "1"), write("c", "1")])
+                .await;
+            desk.newest().await
+        };
+        desk.write("a", "2").await;
+        desk.probe.apply(remove("c")).await;
+        let before = (desk.probe.tree().await, desk.newest().await);
+        let Reversed::Clashed(clashes) = desk.undo(Selection::Change(middle.id)).await else {
+            panic!("two paths were changed since");
+        };
+        let shown: Vec<_> = clashes.iter().map(|clash| (clash.path.shown(), clash.reason)).collect();
+        assert_eq!(
+            shown,
+            [("a".into(), ClashReason::Changed), ("c".into(), ClashReason::Changed)]
+        );
+        assert_eq!(clashes[0].left.as_ref().map(|image| image.size), Some(1));
+        assert_eq!(clashes[1].found, None);
+        assert_eq!((desk.probe.tree().await, desk.newest().await), before);
+    });
+}
+
+#[test]
+fn a_directory_with_later_files_is_not_taken_away() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.probe.apply(make_dir("d")).await;
+        let made = desk.newest().await;
+        desk.write("d/later", "x").await;
+        let Reversed::Clashed(clashes) = desk.undo(Selection::Change(made.id)).await else {
+            panic!("a file is in the directory");
+        };
+        assert_eq!(clashes[0].path.shown(), "d/later");
+        assert_eq!(clashes[0].reason, ClashReason::WouldLoseItsDirectory);
+    });
+}
+
+#[test]
+fn a_file_whose_directory_is_gone_is_not_brought_back_alone() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.probe.batch(vec![write("d/f", "x"), write("d/g", "y")]).await;
+        desk.probe.apply(remove("d/f")).await;
+        let removed = desk.newest().await;
+        desk.probe.apply(remove_tree("d")).await;
+        let Reversed::Clashed(clashes) = desk.undo(Selection::Change(removed.id)).await else {
+            panic!("the directory is gone");
+        };
+        assert_eq!(clashes[0].reason, ClashReason::DirectoryIsGone);
+        // Together with the removal of the directory it can be.
+        desk.undone(Selection::Last(2)).await;
+        assert_eq!(desk.probe.text("d/f").await, "x");
+    });
+}
+
+#[test]
+fn everything_by_one_session_or_one_tool_call_is_undone() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write_as("a", "1", "alice", "call-1").await;
+        desk.write_as("b", "1", "bob", "call-2").await;
+        desk.write_as("a", "2", "alice", "call-3").await;
+        let undo = desk.undone(Selection::Session("alice".into())).await;
+        assert_eq!(undo.reverses, [3, 1]);
+        assert_eq!(desk.probe.names("").await, ["b"]);
+        desk.undone(Selection::ToolCall("call-2".into())).await;
+        assert!(desk.probe.names("").await.is_empty());
+        let nobody = desk
+            .room
+            .undo(Selection::Session("carol".into()), Origin::default())
+            .await;
+        assert_eq!(nobody.unwrap_err().kind(), ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn undoing_an_undo_by_its_id_is_a_redo() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("f", "one").await;
+        let undo = desk.undone(Selection::Last(1)).await;
+        let redo = desk.undone(Selection::Change(undo.id)).await;
+        assert_eq!(redo.kind, ChangeKind::Redo);
+        assert_eq!(desk.probe.text("f").await, "one");
+        let first = desk.room.changes(None, 10).await.unwrap().pop().unwrap();
+        assert_eq!(first.undone_by, None);
+    });
+}
+
+#[test]
+fn a_change_that_two_undos_hold_stays_undone_when_one_lets_go() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("f", "same").await;
+        let change = desk.write("f", "same").await;
+        desk.undone(Selection::Change(change.id.clone())).await;
+        let redo = desk.redone().await;
+        let second = desk.undone(Selection::Change(change.id)).await;
+        // Since the change left everything as it was, its reversals can be reversed in any order.
+        let third = desk.undone(Selection::Change(redo.id)).await;
+        desk.undone(Selection::Change(third.id)).await;
+        let (change, _) = desk.room.change(&Point::Number(2)).await.unwrap();
+        assert_eq!(change.undone_by, Some(second.number));
+    });
+}
