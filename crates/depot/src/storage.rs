@@ -73,6 +73,7 @@ impl Storage for DepotView {
             Ok(((file, address), row))
         })?;
         let (file, address) = file;
+        options.precondition.check(path, version_of(&file).as_ref())?;
         let range = options.range.unwrap_or(0..file.size);
         let range = range.start.min(file.size)..range.end.min(file.size).max(range.start.min(file.size));
         check_limit(path, range.end - range.start, options.max_bytes)?;

@@ -163,6 +163,7 @@ macro_rules! for_each_behaviour {
                 a_version_outlives_changes_elsewhere
                 append_obeys_preconditions
                 remove_obeys_preconditions
+                read_obeys_preconditions
                 a_directory_is_no_conflict
                 a_precondition_sees_earlier_steps
             }

@@ -126,6 +126,31 @@ pub async fn append_obeys_preconditions(probe: Probe) {
     assert_eq!(probe.text("f").await, "b!");
 }
 
+/// Reading obeys preconditions: the current version passes, a stale one and `Absent` are conflicts that carry the current one.
+pub async fn read_obeys_preconditions(probe: Probe) {
+    let stale = probe.write("f", "old").await;
+    let current = probe.write("f", "new").await;
+    let read = async |precondition| {
+        let options = garret_core::ReadOptions {
+            precondition,
+            ..Default::default()
+        };
+        probe.storage().read(&crate::mutations::path("f"), options).await
+    };
+    let passed = read(Precondition::Version(current))
+        .await
+        .expect("the version is current");
+    assert_eq!(&passed.bytes[..], b"new");
+    for precondition in [Precondition::Version(stale), Precondition::Absent] {
+        let error = read(precondition).await.expect_err("the precondition does not hold");
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        let current = error.current_version().expect("a conflict carries the current version");
+        read(Precondition::Version(current.clone()))
+            .await
+            .expect("the version is current");
+    }
+}
+
 /// Remove obeys a precondition, and no directory or missing file has a version.
 pub async fn remove_obeys_preconditions(probe: Probe) {
     let stale = probe.write("f", "a").await;
