@@ -14,6 +14,8 @@ use crate::tool::{Output, Tool};
 
 /// The most lines of context around a match.
 const MAX_CONTEXT: u64 = 50;
+/// What one search holds for its pages: far more than a page, and far less than a machine has.
+const MAX_HELD_BYTES: usize = 16 << 20;
 
 pub(crate) struct Grep;
 
@@ -113,6 +115,7 @@ fn request(arguments: Arguments, limits: &Limits) -> GrepRequest {
         max_matches_per_file: arguments.max_matches_per_file.filter(|most| *most > 0),
         limit: limits.page(arguments.limit),
         offset: usize::try_from(arguments.offset.unwrap_or(0)).unwrap_or(usize::MAX),
+        max_bytes: MAX_HELD_BYTES,
         output: arguments.output.unwrap_or_default(),
         include_ignored: arguments.include_ignored.unwrap_or(false),
         include_git: arguments.include_git.unwrap_or(false),

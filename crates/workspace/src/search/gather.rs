@@ -1,7 +1,7 @@
 //! The first results in the order of the paths, whatever the order in which the threads bring them.
 //!
 //! Everything is searched and counted, so the counts are exact; what is kept is only what can still be among the first. Once enough is
-//! kept, the files behind the last of it are counted and no more.
+//! kept, the files behind the last of it are counted and no more. Enough is a number of results, or the room that they take.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -14,12 +14,17 @@ use super::lines::Found;
 pub(super) struct FileFound {
     pub(super) found: Vec<Found>,
     pub(super) count: u64,
+    /// What the kept matches take.
+    pub(super) bytes: usize,
+    /// Whether some are not kept because they would have taken too much: then nothing behind this file is among the first.
+    pub(super) is_full: bool,
 }
 
 /// Collects what the threads find.
 #[derive(Debug)]
 pub(super) struct Gather {
     limit: usize,
+    max_bytes: usize,
     /// Whether a file counts as one result; each of its matches does otherwise.
     by_file: bool,
     kept: Mutex<Kept>,
@@ -30,15 +35,17 @@ pub(super) struct Gather {
 struct Kept {
     files: BTreeMap<Vec<u8>, FileFound>,
     results: usize,
+    bytes: usize,
     /// No file from this path on is among the first.
     cut: Option<Vec<u8>>,
 }
 
 impl Gather {
-    /// Keeps the first `limit` results.
-    pub(super) fn new(limit: usize, by_file: bool) -> Self {
+    /// Keeps the first `limit` results, and of those no more than `max_bytes` hold, but for the first file.
+    pub(super) fn new(limit: usize, max_bytes: usize, by_file: bool) -> Self {
         Self {
             limit,
+            max_bytes,
             by_file,
             kept: Mutex::default(),
             has_cut: AtomicBool::new(false),
@@ -61,8 +68,35 @@ impl Gather {
             return;
         }
         kept.results += self.weight(&file);
+        kept.bytes += file.bytes;
+        let is_full = file.is_full;
         kept.files.insert(path.to_vec(), file);
+        if is_full {
+            self.cut_at(&mut kept, after(path));
+        }
         self.trim(&mut kept);
+        self.shrink(&mut kept);
+    }
+
+    /// Lets go of the files from `cut` on, and wants no more of them.
+    fn cut_at(&self, kept: &mut Kept, cut: Vec<u8>) {
+        for file in kept.files.split_off(&cut).into_values() {
+            kept.results -= self.weight(&file);
+            kept.bytes -= file.bytes;
+        }
+        kept.cut = Some(cut);
+        self.has_cut.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets go of the last files while all of them take too much.
+    fn shrink(&self, kept: &mut Kept) {
+        while kept.bytes > self.max_bytes
+            && kept.files.len() > 1
+            && let Some((last, _)) = kept.files.last_key_value()
+        {
+            let last = last.clone();
+            self.cut_at(kept, last);
+        }
     }
 
     fn trim(&self, kept: &mut Kept) {
@@ -71,13 +105,13 @@ impl Gather {
         {
             let rest = kept.results - self.weight(last.get());
             if rest < self.limit {
-                // The next path in byte order.
-                kept.cut = Some([last.key().as_slice(), b"\0"].concat());
+                kept.cut = Some(after(last.key()));
                 self.has_cut.store(true, Ordering::Relaxed);
                 return;
             }
-            last.remove();
+            let removed = last.remove();
             kept.results = rest;
+            kept.bytes -= removed.bytes;
         }
     }
 
@@ -89,6 +123,11 @@ impl Gather {
     pub(super) fn finish(self) -> BTreeMap<Vec<u8>, FileFound> {
         self.kept.into_inner().expect("no holder panics").files
     }
+}
+
+/// The next path in byte order.
+fn after(path: &[u8]) -> Vec<u8> {
+    [path, b"\0"].concat()
 }
 
 #[cfg(test)]
@@ -106,6 +145,8 @@ mod tests {
         FileFound {
             found: (1..=matches).map(line).collect(),
             count: matches,
+            bytes: 10,
+            is_full: false,
         }
     }
 
@@ -117,7 +158,7 @@ mod tests {
     #[test]
     fn the_first_in_order_are_kept_in_whatever_order_they_come() {
         for order in [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]] {
-            let gather = Gather::new(3, false);
+            let gather = Gather::new(3, 1000, false);
             for path in order {
                 gather.add(path.as_bytes(), file(2));
             }
@@ -128,8 +169,32 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_too_much_room_is_let_go_from_the_end_in_whatever_order_it_comes() {
+        for order in [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]] {
+            let gather = Gather::new(100, 25, false);
+            for path in order {
+                gather.add(path.as_bytes(), file(1));
+            }
+            assert!(!gather.wants(b"c"));
+            assert_eq!(paths(gather), ["a", "b"], "{order:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_behind_a_file_that_was_too_much_is_among_the_first() {
+        for order in [["a", "b"], ["b", "a"]] {
+            let gather = Gather::new(100, 1000, false);
+            for path in order {
+                let is_full = path == "a";
+                gather.add(path.as_bytes(), FileFound { is_full, ..file(1) });
+            }
+            assert_eq!(paths(gather), ["a"], "{order:?}");
+        }
+    }
+
+    #[test]
     fn files_count_as_one_where_files_are_wanted() {
-        let gather = Gather::new(2, true);
+        let gather = Gather::new(2, 1000, true);
         for path in ["c", "a", "b"] {
             gather.add(path.as_bytes(), file(5));
         }
@@ -138,7 +203,7 @@ mod tests {
 
     #[test]
     fn everything_is_wanted_until_enough_is_there() {
-        let gather = Gather::new(3, false);
+        let gather = Gather::new(3, 1000, false);
         gather.add(b"a", file(2));
         assert!(gather.wants(b"z"));
         gather.add(b"z", file(1));

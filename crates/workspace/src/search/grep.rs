@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use garret_core::{EntryKind, Error, Result};
+use garret_core::{EntryKind, Error, ErrorKind, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,9 @@ pub struct GrepRequest {
     pub limit: usize,
     /// How many results are left out first, for a later page.
     pub offset: usize,
+    /// The most bytes of lines, context included, that a search holds for its results, those left out first included. The results end
+    /// there; where that is before `offset`, the search is `too_large`.
+    pub max_bytes: usize,
     /// Files over this are skipped and named.
     pub max_file_bytes: u64,
     /// What is answered.
@@ -91,6 +94,7 @@ impl Default for GrepRequest {
             max_matches_per_file: None,
             limit: 1_000,
             offset: 0,
+            max_bytes: usize::MAX,
             max_file_bytes: 64 << 20,
             output: GrepOutput::Content,
             hidden: true,
@@ -173,7 +177,9 @@ impl Workspace {
         self.search(place, move |search| {
             let plan = Plan::of(&request, base, is_file)?;
             find(search, &plan, &request)?;
-            Ok(answer(plan, &request, base))
+            let found = answer(plan, &request, base);
+            check_reached(&found, &request)?;
+            Ok(found)
         })
         .await
     }
@@ -234,6 +240,17 @@ fn answer(plan: Plan, request: &GrepRequest, base: usize) -> GrepFound {
     let has_more = (request.offset.saturating_add(shown) as u64) < all;
     found.truncated = has_more || totals.is_cut.load(Ordering::Relaxed);
     found
+}
+
+/// Refuses an `offset` that the room for results does not reach.
+fn check_reached(found: &GrepFound, request: &GrepRequest) -> Result<()> {
+    let is_missing = found.matches.is_empty() && (request.offset as u64) < found.match_count;
+    if request.output != GrepOutput::Content || !is_missing {
+        return Ok(());
+    }
+    let message = format!("the results before {} take more room than a search has", request.offset);
+    Err(Error::new(ErrorKind::TooLarge, message)
+        .hint("narrow the search by `path`, `include` or the pattern, or ask for fewer lines of context"))
 }
 
 fn page<T>(results: impl Iterator<Item = T>, request: &GrepRequest) -> Vec<T> {

@@ -30,7 +30,12 @@ pub(super) struct Wanted {
     pub(super) before: usize,
     /// Lines of context after a match.
     pub(super) after: usize,
+    /// The most bytes that the kept matches may take; the first is kept whatever it takes.
+    pub(super) max_bytes: usize,
 }
+
+/// What a kept line takes besides its text.
+const LINE_OVERHEAD: usize = 32;
 
 /// Takes what a searcher finds in one file.
 #[derive(Debug)]
@@ -43,6 +48,10 @@ pub(super) struct Lines<'a> {
     pub(super) is_cut: bool,
     /// Whether a NUL byte was met, at which the search ended.
     pub(super) is_binary: bool,
+    /// The bytes that the kept matches take, their context included.
+    pub(super) bytes: usize,
+    /// Whether matches that were wanted are not kept, because they would have taken too much.
+    pub(super) is_full: bool,
     /// The last lines, as far as they may be context of a match to come, and whether bytes were replaced in each.
     recent: VecDeque<(String, bool)>,
     /// From here on, what was found may still lack context after it.
@@ -58,6 +67,8 @@ impl<'a> Lines<'a> {
             count: 0,
             is_cut: false,
             is_binary: false,
+            bytes: 0,
+            is_full: false,
             recent: VecDeque::new(),
             unfinished: 0,
         }
@@ -72,6 +83,8 @@ impl<'a> Lines<'a> {
         self.count += 1;
         if self.found.len() < self.wanted.keep {
             let (text, is_lossy) = text(bytes);
+            let before = self.recent.iter().map(|(line, _)| line.len() + LINE_OVERHEAD);
+            self.bytes += text.len() + LINE_OVERHEAD + before.sum::<usize>();
             self.found.push(Found {
                 line_number,
                 text,
@@ -95,6 +108,7 @@ impl<'a> Lines<'a> {
             for earlier in &mut self.found[self.unfinished..newest] {
                 if earlier.after.len() < self.wanted.after {
                     earlier.after.push(line.clone());
+                    self.bytes += line.len() + LINE_OVERHEAD;
                     earlier.is_lossy |= is_lossy;
                 }
             }
@@ -110,11 +124,26 @@ impl<'a> Lines<'a> {
             .count();
     }
 
+    /// Where what is kept takes too much, keeps the matches that are complete, or the first alone, and only counts from here on.
+    fn fit(&mut self) {
+        if self.is_full || self.bytes <= self.wanted.max_bytes {
+            return;
+        }
+        let complete = match self.wanted.after {
+            0 => self.found.len(),
+            _ => self.unfinished,
+        };
+        self.is_full = true;
+        self.wanted.keep = complete.max(1);
+        self.found.truncate(self.wanted.keep);
+    }
+
     fn add_with_surroundings(&mut self, line_number: u64, bytes: &[u8]) -> bool {
         let earlier = self.found.len();
         let goes_on = self.add(line_number, bytes);
         if goes_on {
             self.surround(bytes, earlier);
+            self.fit();
         }
         goes_on
     }
@@ -194,6 +223,7 @@ impl Sink for Lines<'_> {
 
     fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
         self.surround(context.bytes(), self.found.len());
+        self.fit();
         Ok(true)
     }
 

@@ -57,11 +57,12 @@ impl Plan {
                 max: request.max_matches_per_file,
                 before: request.before,
                 after: request.after,
+                max_bytes: request.max_bytes,
             },
             is_multi_line: request.multiline,
             max_file_bytes: request.max_file_bytes,
             base,
-            gather: Gather::new(limit, by_file),
+            gather: Gather::new(limit, request.max_bytes, by_file),
             totals: Totals::default(),
         })
     }
@@ -177,8 +178,13 @@ impl Contents<'_> {
         }
         totals.files.fetch_add(1, Ordering::Relaxed);
         totals.matches.fetch_add(lines.count, Ordering::Relaxed);
-        let (found, count) = (lines.found, lines.count);
-        self.plan.gather.add(path, FileFound { found, count });
+        let file = FileFound {
+            found: lines.found,
+            count: lines.count,
+            bytes: lines.bytes,
+            is_full: lines.is_full,
+        };
+        self.plan.gather.add(path, file);
     }
 }
 

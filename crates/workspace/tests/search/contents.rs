@@ -339,3 +339,31 @@ fn a_file_that_is_named_is_searched_whatever_ignores_it() {
     assert_eq!(at("a.log"), ["a.log:1:x"]);
     assert_eq!(at("out"), ["out/b.txt:1:x"], "the other rules still hold");
 }
+
+#[test]
+fn results_end_where_their_room_does_and_say_so() {
+    let wide = format!("{}\n", "x".repeat(1000)).repeat(50);
+    let rooms = rooms(&[("a", &wide), ("b", &wide), ("c", "x\n")]);
+    for context in [0, 3] {
+        let request = GrepRequest {
+            before: context,
+            after: context,
+            max_bytes: 80_000,
+            ..grepping("x")
+        };
+        let found = rooms.grep(&request);
+        assert_eq!(found.match_count, 101, "everything is counted");
+        assert!(found.truncated);
+        let kept = found.matches.len();
+        assert!((5..=80).contains(&kept), "{kept}");
+        assert!(found.matches[kept - 1].after.len() == context, "the last one is whole");
+        let beyond = GrepRequest {
+            offset: kept,
+            ..request
+        };
+        for workspace in rooms.workspaces() {
+            let error = block_on(workspace.grep(beyond.clone())).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TooLarge);
+        }
+    }
+}
