@@ -10,6 +10,7 @@ mod matching;
 
 pub use error::{EditError, EditProblem};
 
+use self::endings::Endings;
 use self::matching::Matches;
 use super::lines;
 use super::nearest::nearest;
@@ -167,9 +168,10 @@ fn replace(content: &[u8], chosen: &Matches, edit: &Edit, max_bytes: usize) -> R
     }
     let mut out = Vec::with_capacity(size);
     let mut passed = 0;
+    let mut line_endings = Endings::of(content);
     for range in &chosen.ranges {
         out.extend_from_slice(&content[passed..range.start]);
-        endings::write_replacement(&mut out, content, range, edit);
+        endings::write_replacement(&mut out, &mut line_endings, range, edit);
         passed = range.end;
     }
     out.extend_from_slice(&content[passed..]);

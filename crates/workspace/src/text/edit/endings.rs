@@ -5,16 +5,41 @@ use std::ops::Range;
 use super::Edit;
 use crate::text::lines::{self, Ending, Line};
 
+/// How the lines of a file end, asked for in the order of the file. The answer holds up to the newline it was read from, so that many
+/// occurrences in one long line cost one look.
+pub(super) struct Endings<'a> {
+    content: &'a [u8],
+    known: Option<(usize, Ending)>,
+}
+
+impl<'a> Endings<'a> {
+    pub(super) fn of(content: &'a [u8]) -> Self {
+        Self { content, known: None }
+    }
+
+    /// How the line around an occurrence ends; for the last line of a file, how the one before it does.
+    fn around(&mut self, range: &Range<usize>) -> Ending {
+        match self.known {
+            Some((newline, ending)) if range.end <= newline => ending,
+            _ => {
+                let (newline, ending) = ending_around(self.content, range);
+                self.known = Some((newline, ending));
+                ending
+            }
+        }
+    }
+}
+
 /// Appends the new text for one occurrence, with the line endings that its place in the file asks for.
-pub(super) fn write_replacement(out: &mut Vec<u8>, content: &[u8], range: &Range<usize>, edit: &Edit) {
-    let found = &content[range.clone()];
+pub(super) fn write_replacement(out: &mut Vec<u8>, endings: &mut Endings<'_>, range: &Range<usize>, edit: &Edit) {
+    let found = &endings.content[range.clone()];
     let new_text = edit.new_text.as_bytes();
     if found != edit.old_text.as_bytes() {
         write_like(out, found, &edit.new_text.replace("\r\n", "\n"));
-    } else if edit.old_text.contains('\n') || edit.new_text.contains('\r') {
+    } else if edit.old_text.contains('\n') || edit.new_text.contains('\r') || !edit.new_text.contains('\n') {
         out.extend_from_slice(new_text);
     } else {
-        let ending = ending_around(content, range);
+        let ending = endings.around(range);
         lines::split(new_text).for_each(|line| write_line(out, line, ending));
     }
 }
@@ -62,16 +87,13 @@ fn ending_at_or_before(old: &[Line<'_>], index: usize) -> Ending {
         .map_or(Ending::Lf, |line| line.ending)
 }
 
-/// Returns how the line around an occurrence ends; for the last line of a file, how the one before it does.
-fn ending_around(content: &[u8], range: &Range<usize>) -> Ending {
-    let is_newline = |byte: &u8| *byte == b'\n';
-    let after = content[range.end..]
-        .iter()
-        .position(is_newline)
-        .map(|at| range.end + at);
-    let newline = after.or_else(|| content[..range.start].iter().rposition(is_newline));
-    match newline {
+/// The newline that tells how the line around an occurrence ends, and how; after the last one of a file, that one tells for all the rest.
+fn ending_around(content: &[u8], range: &Range<usize>) -> (usize, Ending) {
+    let after = memchr::memchr(b'\n', &content[range.end..]).map(|at| range.end + at);
+    let newline = after.or_else(|| memchr::memrchr(b'\n', &content[..range.start]));
+    let ending = match newline {
         Some(at) if at > 0 && content[at - 1] == b'\r' => Ending::CrLf,
         _ => Ending::Lf,
-    }
+    };
+    (after.unwrap_or(usize::MAX), ending)
 }

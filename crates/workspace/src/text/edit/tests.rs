@@ -424,3 +424,19 @@ fn a_file_beyond_the_searched_part_says_so() {
         "{message}"
     );
 }
+
+#[test]
+fn many_occurrences_in_one_long_line_cost_no_more_than_elsewhere() {
+    let content = "ab".repeat(200_000);
+    for new_text in ["aa", "a\n"] {
+        let edit = Edit {
+            old_text: "a".into(),
+            new_text: new_text.into(),
+            replace_all: true,
+            ..Edit::default()
+        };
+        // A look at the rest of the line for each of them would take many minutes.
+        let edited = apply_edits(content.as_bytes(), &[edit]).unwrap();
+        assert_eq!(edited.replacements, 200_000);
+    }
+}
