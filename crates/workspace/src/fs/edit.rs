@@ -63,7 +63,7 @@ impl Workspace {
     }
 
     async fn try_edit(&self, target: &Target, edits: &[Edit], options: &EditOptions) -> Result<Edited> {
-        let before = self.read_if(target, options.precondition.clone()).await?;
+        let before = self.read_to_change(target, options.precondition.clone()).await?;
         let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_file_bytes());
         let limit = limits
             .min()

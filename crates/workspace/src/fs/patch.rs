@@ -151,7 +151,7 @@ impl Workspace {
     async fn present(&self, name: Option<&str>) -> Result<Option<(Target, ReadResult)>> {
         let Some(name) = name else { return Ok(None) };
         let target = self.admit(name, Names::Content, &[Access::Read, Access::Write]).await?;
-        match self.read_whole(&target).await {
+        match self.read_to_change(&target, Precondition::Any).await {
             Ok(before) => Ok(Some((target, before))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

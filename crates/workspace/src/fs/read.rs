@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::admit::{Names, Target};
 use crate::fs::binary::{image_type, is_text};
+use crate::text::edit::MAX_RESULT_BYTES;
 use crate::{Encoding, Workspace};
 
 const PIECE: u64 = 1 << 20;
@@ -192,15 +193,22 @@ impl Workspace {
         limits.min()
     }
 
-    pub(crate) async fn read_whole(&self, target: &Target) -> Result<ReadResult> {
-        self.read_if(target, Precondition::Any).await
-    }
-
-    /// Reads a whole file on a condition.
-    pub(crate) async fn read_if(&self, target: &Target, precondition: Precondition) -> Result<ReadResult> {
+    async fn read_whole(&self, target: &Target) -> Result<ReadResult> {
         let options = ReadOptions {
             follow: target.follow,
             max_bytes: self.read_limit(),
+            ..ReadOptions::default()
+        };
+        self.storage().read(&target.real, options).await
+    }
+
+    /// Reads, on a condition, a file that is to be changed by its text. What is worked out from it takes memory several times over, so
+    /// its size has a limit whatever the policies say.
+    pub(crate) async fn read_to_change(&self, target: &Target, precondition: Precondition) -> Result<ReadResult> {
+        let most = MAX_RESULT_BYTES as u64;
+        let options = ReadOptions {
+            follow: target.follow,
+            max_bytes: Some(self.read_limit().map_or(most, |limit| limit.min(most))),
             precondition,
             ..ReadOptions::default()
         };

@@ -4,6 +4,7 @@
 
 mod events;
 mod files;
+mod huge;
 mod policy;
 mod quota;
 mod scope;
