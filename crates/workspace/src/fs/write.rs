@@ -55,7 +55,12 @@ impl Workspace {
         let content = content.into();
         let size = content.len() as u64;
         let WriteOptions { precondition, mode } = options;
-        let work = self.put(path, |path| Mutation::Write {
+        // Whether a version fits, and which one is there instead, tells of the content.
+        let accesses: &[Access] = match precondition {
+            Precondition::Any => &[Access::Write],
+            _ => &[Access::Read, Access::Write],
+        };
+        let work = self.put(path, accesses, |path| Mutation::Write {
             path,
             content,
             precondition,
@@ -70,7 +75,8 @@ impl Workspace {
         let content = content.into();
         let size = content.len() as u64;
         let AppendOptions { precondition, create } = options;
-        let work = self.put(path, |path| Mutation::Append {
+        // The answer tells the size and the version of the whole, so what may not be read cannot be appended to.
+        let work = self.put(path, &[Access::Read, Access::Write], |path| Mutation::Append {
             path,
             content,
             precondition,
@@ -79,8 +85,13 @@ impl Workspace {
         self.operate("append_file", &[path], |_| size, work).await
     }
 
-    async fn put(&self, path: &str, mutation: impl FnOnce(garret_core::WsPath) -> Mutation) -> Result<Written> {
-        let target = self.admit(path, Names::Content, &[Access::Write]).await?;
+    async fn put(
+        &self,
+        path: &str,
+        accesses: &[Access],
+        mutation: impl FnOnce(garret_core::WsPath) -> Mutation,
+    ) -> Result<Written> {
+        let target = self.admit(path, Names::Content, accesses).await?;
         let applied = self.commit(vec![mutation(target.real)], target.follow).await?;
         let applied = applied.into_iter().next().expect("one mutation has one result");
         let path = target.shown.to_string();

@@ -1,7 +1,7 @@
 //! What a policy refuses, and that no alias, move or race of names gets around it.
 
 use crate::support::{fill, get, globs, link, shown, storage, with_policy};
-use garret_core::{ErrorKind, FsPolicy, OnEscape};
+use garret_core::{ErrorKind, FsPolicy, OnEscape, Precondition, Version};
 use garret_workspace::{Edit, EditOptions, PatchOptions, ReadRequest, RemoveOptions, TransferOptions, WriteOptions};
 
 fn secrets_denied() -> FsPolicy {
@@ -287,4 +287,23 @@ async fn clamp_stops_at_the_root() {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PathEscape);
+}
+
+#[tokio::test]
+async fn no_write_tells_the_size_or_version_of_what_may_not_be_read() {
+    let storage = storage();
+    fill(&storage, &[("secrets/key", "CANARY")]).await;
+    let workspace = with_policy(&storage, secrets_denied());
+    let appended = workspace.append("secrets/key", "", Default::default()).await;
+    assert_eq!(appended.unwrap_err().kind(), ErrorKind::Denied);
+    for precondition in [Precondition::Absent, Precondition::Version(Version::new("guess"))] {
+        let options = WriteOptions {
+            precondition,
+            ..WriteOptions::default()
+        };
+        let written = workspace.write("secrets/key", "x", options).await;
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::Denied);
+    }
+    let blind = workspace.write("secrets/key", "x", WriteOptions::default()).await;
+    assert_eq!(blind.unwrap().size, 1, "what is written is known to the writer");
 }
