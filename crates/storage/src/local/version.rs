@@ -39,7 +39,8 @@ impl Snapshot {
 
     /// Whether a change in the same tick of the clock could hide behind this stat.
     pub(super) fn is_young(&self, now: Timestamp) -> bool {
-        let (seconds, nanoseconds) = self.modified.max(self.changed);
+        // The kernel sets ctime at every change of either; mtime can be set by hand, to a time that would keep a file young for ever.
+        let (seconds, nanoseconds) = self.changed;
         let is_coarse = self.modified.1 == 0 && self.changed.1 == 0;
         let grain = if is_coarse { COARSE_GRAIN } else { GRAIN };
         let last = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
@@ -157,6 +158,16 @@ mod tests {
         let coarse = snapshot((10, 0));
         assert!(coarse.is_young(at(12_499)));
         assert!(!coarse.is_young(at(12_501)));
+    }
+
+    #[test]
+    fn a_modification_time_set_by_hand_keeps_no_file_young() {
+        let dated = Snapshot {
+            modified: (4_000_000_000, 0),
+            ..snapshot((10, 1))
+        };
+        assert!(dated.is_young(at(10_049)));
+        assert!(!dated.is_young(at(10_051)));
     }
 
     #[test]
