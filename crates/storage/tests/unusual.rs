@@ -148,3 +148,36 @@ fn a_tree_deeper_than_the_process_has_handles_is_listed_and_removed() {
     room.apply(remove("d", true)).unwrap();
     assert_eq!(room.host_names(""), Vec::<String>::new());
 }
+
+#[test]
+fn directories_without_the_right_bits_are_removed_whole() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    let room = Room::new();
+    for (path, mode) in [("a/unwritable", 0o555), ("a/unsearchable", 0o444), ("a/closed", 0o000)] {
+        room.write(&format!("{path}/below/file"), "x").unwrap();
+        std::fs::set_permissions(room.host(path), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    // Bits mean nothing to root, so a thread of root becomes somebody else.
+    let is_root = rustix::process::geteuid().is_root();
+    let somebody = rustix::process::Uid::from_raw(65_534);
+    if is_root {
+        for entry in ["", "a", "a/unwritable", "a/unsearchable", "a/closed"] {
+            chown(room.host(entry), Some(somebody.as_raw()), None).unwrap();
+        }
+        for entry in ["a/unwritable/below", "a/unsearchable/below", "a/closed/below"] {
+            chown(room.host(entry), Some(somebody.as_raw()), None).unwrap();
+        }
+    }
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            if is_root {
+                rustix::thread::set_thread_res_uid(somebody, somebody, somebody).unwrap();
+            }
+            room.apply(remove("a", true)).unwrap();
+        });
+        work.join().unwrap();
+    });
+    let left: Vec<_> = std::fs::read_dir(room.host("")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use garret_core::Ids;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
 use super::lock::Locked;
@@ -195,13 +195,19 @@ fn is_directory(parent: BorrowedFd<'_>, name: &[u8], kind: FileType) -> Result<b
 
 /// Opens a directory that is to be emptied, if need be by giving its owner the bits for it.
 fn open_to_empty(parent: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
-    match open_child(parent, name) {
+    let directory = match open_child(parent, name) {
         Err(Errno::ACCESS) => {
             force_mode(parent, name, 0o700)?;
-            open_child(parent, name)
+            open_child(parent, name)?
         }
-        other => other,
+        other => other?,
+    };
+    let lacks_bits = fstat(&directory)?.st_mode & 0o700 != 0o700;
+    if lacks_bits {
+        // Whether it was ours to give shows when the first entry is to go.
+        let _ = fchmod(&directory, Mode::RWXU);
     }
+    Ok(directory)
 }
 
 fn gone(outcome: Result<(), Errno>) -> Result<(), Errno> {
