@@ -18,6 +18,7 @@ mod session;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::arguments::Cli;
 use crate::output::{Failure, Format};
@@ -33,12 +34,25 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     let format = cli.global.format();
+    allow_many_open_files();
     let outcome = runtime().and_then(|runtime| runtime.block_on(run(cli)));
     output::print(outcome, format)
 }
 
 async fn run(cli: Cli) -> output::Outcome {
     cli.command.run(&Session::new(cli.global)?).await
+}
+
+/// Takes as many handles as the system gives for the asking. A change to many directories holds one for each until it is done, and the
+/// usual limit is for programs that cannot deal with more.
+fn allow_many_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // What is refused leaves the limit as it was.
+    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

@@ -219,3 +219,21 @@ fn a_reader_that_goes_away_is_no_error() {
         .unwrap();
     assert_eq!((&ran.stdout[..], &ran.stderr[..]), (&b"line\n"[..], &b""[..]));
 }
+
+#[test]
+fn a_copy_of_many_directories_does_not_run_out_of_handles() {
+    let room = Room::new();
+    for number in 0..150 {
+        room.put(&format!("many/{number}/file"), "x");
+    }
+    // The usual limit is 1024 handles; this one makes the test a short one.
+    let script = "ulimit -S -n 100 && exec \"$0\" -w . cp many copy";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_garret")])
+        .current_dir(room.path())
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{err}");
+    assert_eq!(room.get("copy/149/file"), b"x");
+}
