@@ -85,7 +85,25 @@ fn parse_toml(text: &str) -> Result<Value> {
         Error::invalid(format!("this is not TOML: {}{place}", error.message()))
             .hint("check quotes and brackets at that place")
     };
-    toml::from_str(text).map_err(wrong)
+    let value = toml::from_str(text).map_err(wrong)?;
+    // Else a limit of `inf` or `nan` would read as null, and so as no limit at all.
+    match holds_null(&value) {
+        true => {
+            Err(Error::invalid("`inf` and `nan` are no numbers for a configuration")
+                .hint("leave out a limit that is none"))
+        }
+        false => Ok(value),
+    }
+}
+
+/// Whether a null is anywhere in it: of TOML, only a number that JSON does not have becomes one.
+fn holds_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(holds_null),
+        Value::Object(object) => object.values().any(holds_null),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
@@ -237,6 +255,15 @@ mod tests {
             error.message(),
             "`capabilities.fs`: a capability is `true`, `false` or an object with options"
         );
+    }
+
+    #[test]
+    fn a_limit_that_is_no_number_is_refused_not_dropped() {
+        for number in ["nan", "inf", "-inf"] {
+            let text = format!("storage = 'memory:'\n[capabilities.fs]\nmax_total_mb = {number}\n");
+            let error = WorkspaceConfig::from_toml(&text).unwrap_err();
+            assert!(error.message().contains("`nan`"), "{error}");
+        }
     }
 
     #[test]
