@@ -16,6 +16,22 @@ const FILE_NAME: &str = "garret.toml";
 pub(crate) struct ConfigFile {
     pub(crate) config: Config,
     pub(crate) directory: PathBuf,
+    path: PathBuf,
+}
+
+impl ConfigFile {
+    /// The glob that matches this file within the workspace on `directory`; `None` where it lies elsewhere.
+    pub(crate) fn glob_within(&self, directory: &Path) -> Option<String> {
+        let (file, directory) = (self.path.canonicalize().ok()?, directory.canonicalize().ok()?);
+        let below = file.strip_prefix(directory).ok()?.to_str()?;
+        let special = |c: char| "*?[]{}\\!".contains(c);
+        Some(
+            below
+                .chars()
+                .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]))
+                .collect(),
+        )
+    }
 }
 
 /// The configuration: the file given, or the nearest `garret.toml` in the current directory or above it, where there is one.
@@ -55,6 +71,7 @@ pub(crate) fn read(path: &Path) -> Result<ConfigFile> {
     Ok(ConfigFile {
         config,
         directory: directory.to_owned(),
+        path: path.to_owned(),
     })
 }
 

@@ -15,6 +15,7 @@ use garret::{
 
 use crate::arguments::Global;
 use crate::choice::{self, Choice};
+use crate::config_file::ConfigFile;
 use crate::output::Failure;
 use crate::{approval, config_file};
 
@@ -129,7 +130,9 @@ impl Session {
             (Choice::Url(url), _) => Ok(Chosen::unnamed(WorkspaceConfig::on(StorageConfig::Url(url)))),
             (Choice::Name(name), Some(file)) => {
                 let (config, base) = (file.config.workspaces[&name].clone(), Some(file.directory.clone()));
-                Ok(Chosen { name, config, base })
+                let mut chosen = Chosen { name, config, base };
+                chosen.protect(file);
+                Ok(chosen)
             }
             (Choice::Directory(path), _) if Path::new(&path).is_dir() => Chosen::directory(&path),
             _ => Err(Failure::usage(choice::unknown(text, config))),
@@ -166,6 +169,17 @@ impl Chosen {
             StorageConfig::Table { .. } => return None,
         };
         Some(self.base.as_deref().unwrap_or(Path::new("")).join(written))
+    }
+
+    /// Keeps the file that sets the rules from being written by those whom they bind.
+    fn protect(&mut self, file: &ConfigFile) {
+        let within = self
+            .local_directory()
+            .and_then(|directory| file.glob_within(&directory));
+        if let (Some(glob), Some(mut policy)) = (within, self.config.capabilities.fs.policy()) {
+            policy.deny_write.push(glob);
+            self.config.capabilities.fs = Declared::Options(policy);
+        }
     }
 
     /// Refuses every mutation from here on.

@@ -164,3 +164,19 @@ fn a_wrong_configuration_is_wrong_usage_where_it_is_used() {
     assert_eq!(ran.misused(), "invalid");
     assert!(ran.err().contains("storage"), "{}", ran.err());
 }
+
+#[test]
+fn the_file_that_sets_the_rules_is_not_written_by_those_whom_they_bind() {
+    let room = Room::new();
+    room.put("garret.toml", "[workspaces.here]\nstorage = 'local:.'\n");
+    for arguments in [
+        vec!["-w", "here", "write", "garret.toml", "x"],
+        vec!["-w", "here", "rm", "garret.toml"],
+        vec!["-w", "here", "mv", "garret.toml", "other"],
+    ] {
+        let ran = room.run(&arguments);
+        assert_eq!(ran.code(), 1, "{arguments:?}");
+        assert!(ran.err().contains("deny_write = garret.toml"), "{}", ran.err());
+    }
+    assert_eq!(room.run(&["-w", "here", "write", "other.toml", "x"]).code(), 0);
+}

@@ -1,7 +1,8 @@
 //! What this machine gives a workspace on a directory, found out by trying it there.
 //!
 //! Everything is tried on the real directory, because a kernel that can and a file system that cannot are common. What is written for a
-//! try carries the prefix that the local storage reserves, so that no list shows it and a leftover is swept.
+//! try carries the prefix that the local storage reserves, so that no list shows it; it is taken away when the
+//! try is over.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
