@@ -177,7 +177,7 @@ impl Changing<'_> {
 
     fn remove_below(&mut self, directory: &WsPath, recursive: bool) -> Result<()> {
         if !recursive && self.has_entries(directory)? {
-            return Err(Error::not_empty(directory).hint("pass `recursive: true` to remove it with everything in it"));
+            return Err(Error::not_empty(directory).hint("set `recursive` to remove it with everything in it"));
         }
         let below = self.tree.below(bytes(directory)).collect()?;
         below.iter().try_for_each(|(path, _)| self.set(path, None))
