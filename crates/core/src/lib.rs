@@ -9,24 +9,32 @@ pub mod config;
 pub mod content;
 pub mod error;
 pub mod event;
+pub mod history;
 pub mod memory;
 pub mod path;
 pub mod policy;
+pub mod reference;
 pub mod registry;
 pub mod shape;
 pub mod storage;
 pub mod time;
 pub mod version;
 
-pub use capability::{Capabilities, Declared};
+pub use capability::{Capabilities, Declared, SnapshotPolicy};
 pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
 pub use content::{Content, ContentReader, ContentSource};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
+pub use history::{
+    Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, History, HistoryMode,
+    Image, Making, MergePoint, Merging, PathChange, PathVersion, Placed, Point, Put, Puts, Restore, Reversed, Review,
+    Selection, Side, Snapshot, SnapshotOptions,
+};
 pub use memory::MemoryStorage;
 pub use path::{EntryPath, OnEscape, WsPath};
 pub use policy::{Access, FsPolicy, FsRules};
-pub use registry::{MemoryFactory, OpenContext, StorageFactory, StorageRegistry};
+pub use reference::Reference;
+pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use storage::{
     Applied, Batch, Directory, DirectoryEntry, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation, OpenFile,
     Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
