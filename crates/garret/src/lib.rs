@@ -40,7 +40,7 @@ mod garret;
 
 pub use garret_core::*;
 pub use garret_storage::local::probe;
-pub use garret_storage::{Durability, LocalFactory, LocalOptions, LocalStorage};
+pub use garret_storage::{LocalFactory, LocalOptions, LocalStorage};
 pub use garret_tools::{Annotations, Answer, Definition, ExportFormat, Image, Toolbox};
 pub use garret_workspace::*;
 
