@@ -15,6 +15,7 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
 use crate::content::ContentStore;
 use crate::error;
+use crate::history::check_kept;
 use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::{DepotOptions, Durability};
 use crate::workspace::DepotWorkspace;
@@ -179,6 +180,8 @@ impl Depot {
             if let Some(fork) = row.fork {
                 let origin = session.workspace(fork.workspace)?;
                 origin.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch off is gone"))?;
+                // Asked again here: retention or a removal may have come since the point was looked up.
+                check_kept(session, fork)?;
             }
             let id = session.add_workspace(&row)?;
             Ok(WorkspaceRow { id, ..row })
@@ -236,7 +239,7 @@ impl Depot {
         self.shared.writer.write(self.shared.options.durability, work).await
     }
 
-    fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
+    pub(crate) fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
         DepotWorkspace::new(self.clone(), row.id, row.uid.clone(), row.kind.clone())
     }
 }

@@ -14,6 +14,7 @@ mod undo;
 mod versions;
 
 pub use point::Point;
+pub(crate) use point::check_kept;
 pub use snapshot::Snapshot;
 pub use types::{Change, ChangeActor, ChangeKind, Image, PathChange};
 pub use undo::{Clash, ClashReason, Reversed, Selection};

@@ -19,6 +19,8 @@ mod garbage;
 mod history;
 mod metadata;
 mod options;
+mod pieces;
+mod retention;
 mod storage;
 mod tree;
 mod workspace;
@@ -32,5 +34,6 @@ pub use history::{
     Snapshot,
 };
 pub use options::{DepotOptions, Durability};
+pub use retention::Retained;
 pub use storage::DepotView;
 pub use workspace::DepotWorkspace;

@@ -32,6 +32,9 @@ pub(crate) struct WorkspaceRow {
 
 const COLUMNS: &str = "id, uid, name, kind, config, parent, fork, flat, head, created, deleted";
 
+/// A workspace that is being imported or removed is nobody's to see; it has no name either.
+const IS_SEEN: &str = "id NOT IN (SELECT workspace FROM unseen)";
+
 impl Session<'_> {
     /// Adds a workspace and gives its number.
     pub(crate) fn add_workspace(self, row: &WorkspaceRow) -> Result<i64> {
@@ -62,7 +65,7 @@ impl Session<'_> {
     /// The workspace with the unique id `uid`.
     pub(crate) fn workspace_by_uid(self, uid: &str) -> Result<Option<WorkspaceRow>> {
         self.first(
-            &format!("SELECT {COLUMNS} FROM workspace WHERE uid = ?1"),
+            &format!("SELECT {COLUMNS} FROM workspace WHERE uid = ?1 AND {IS_SEEN}"),
             [uid],
             workspace,
         )
@@ -77,9 +80,9 @@ impl Session<'_> {
         )
     }
 
-    /// Every workspace, by name, nameless ones last.
+    /// Every workspace that can be seen, by name, nameless ones last.
     pub(crate) fn workspaces(self) -> Result<Vec<WorkspaceRow>> {
-        let sql = format!("SELECT {COLUMNS} FROM workspace ORDER BY name IS NULL, name, id");
+        let sql = format!("SELECT {COLUMNS} FROM workspace WHERE {IS_SEEN} ORDER BY name IS NULL, name, id");
         self.all(&sql, [], workspace)
     }
 
@@ -109,7 +112,7 @@ impl Session<'_> {
 
     /// Removes a workspace with its journal, its entries and its snapshots.
     pub(crate) fn remove_workspace(self, id: i64) -> Result<()> {
-        for table in ["entry", "change", "reversal", "move", "snapshot"] {
+        for table in ["entry", "change", "reversal", "move", "snapshot", "retention", "unseen"] {
             self.execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
         }
         self.execute("DELETE FROM workspace WHERE id = ?1", [id]).map(|_| ())

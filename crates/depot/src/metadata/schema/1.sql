@@ -100,3 +100,20 @@ CREATE TABLE snapshot (
     at INTEGER NOT NULL,
     PRIMARY KEY (workspace, label)
 ) WITHOUT ROWID;
+
+-- What retention left of a journal: the state after the change `oldest` and the changes after it. `at` is when that state came to be,
+-- `keep` what the workspace is to keep when retention runs.
+CREATE TABLE retention (
+    workspace INTEGER PRIMARY KEY,
+    keep TEXT,
+    oldest INTEGER NOT NULL DEFAULT 0,
+    at INTEGER NOT NULL DEFAULT 0
+);
+
+-- Workspaces that nobody sees: one that is being imported, or one that is being removed for good. What an end of the process leaves
+-- of either is removed by the next collection.
+CREATE TABLE unseen (
+    workspace INTEGER PRIMARY KEY,
+    removing INTEGER NOT NULL,
+    since INTEGER NOT NULL
+);
