@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) options: DepotOptions,
     pub(crate) is_flattening: AtomicBool,
+    /// The folder it is in; `None` in memory.
+    pub(crate) home: Option<PathBuf>,
 }
 
 /// A workspace to make.
@@ -108,7 +110,7 @@ impl Depot {
         sync_directory(home).map_err(|error| error::home(&error))?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
         let writer = Writer::start(connection, Some(turns))?;
-        let depot = Self::assembled(database, content, writer, options, context);
+        let depot = Self::assembled(database, content, writer, options, context, Some(home.to_owned()));
         depot.settle_blobs().await?;
         Ok(depot)
     }
@@ -118,7 +120,7 @@ impl Depot {
         let (database, connection) = Database::in_memory()?;
         let content = ContentStore::in_memory(options.inline_bytes, context.clock.clone());
         let writer = Writer::start(connection, None)?;
-        Ok(Self::assembled(database, content, writer, options, context))
+        Ok(Self::assembled(database, content, writer, options, context, None))
     }
 
     fn assembled(
@@ -127,6 +129,7 @@ impl Depot {
         writer: Writer,
         options: DepotOptions,
         context: OpenContext,
+        home: Option<PathBuf>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -137,6 +140,7 @@ impl Depot {
                 ids: context.ids,
                 options,
                 is_flattening: AtomicBool::new(false),
+                home,
             }),
         }
     }

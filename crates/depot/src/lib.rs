@@ -17,6 +17,7 @@ mod depot;
 mod error;
 mod garbage;
 mod history;
+mod leftovers;
 mod metadata;
 mod options;
 mod pieces;
@@ -28,7 +29,7 @@ mod writer;
 
 pub use check::Problem;
 pub use depot::{Depot, Fork, NewWorkspace, WorkspaceInfo};
-pub use garbage::Collected;
+pub use garbage::{CollectOptions, Collected};
 pub use history::{
     Change, ChangeActor, ChangeKind, Clash, ClashReason, Image, PathChange, PathVersion, Point, Reversed, Selection,
     Snapshot,

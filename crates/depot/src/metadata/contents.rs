@@ -113,11 +113,15 @@ impl Session<'_> {
         )
     }
 
-    /// Every address that an entry names, in whatever workspace and at whatever point.
-    pub(crate) fn named_addresses(self) -> Result<Vec<Address>> {
-        self.all("SELECT DISTINCT hash FROM entry WHERE hash IS NOT NULL", [], |row| {
-            row.get(0)
-        })
+    /// Every address that an entry names, at whatever point, in whatever workspace but those of `without`.
+    pub(crate) fn named_addresses(self, without: &[i64]) -> Result<Vec<Address>> {
+        let without = format!("{without:?}");
+        self.all(
+            "SELECT DISTINCT hash FROM entry
+             WHERE hash IS NOT NULL AND workspace NOT IN (SELECT value FROM json_each(?1))",
+            [without],
+            |row| row.get(0),
+        )
     }
 
     /// Removes the content at `address` unless a change referred to it since `before`; tells whether it did.

@@ -118,10 +118,11 @@ impl Session<'_> {
         self.execute("DELETE FROM workspace WHERE id = ?1", [id]).map(|_| ())
     }
 
-    /// Whether a workspace begins at a point of this one.
-    pub(crate) fn has_branches(self, id: i64) -> Result<bool> {
-        let found = self.first("SELECT 1 FROM workspace WHERE parent = ?1 LIMIT 1", [id], |_| Ok(()))?;
-        Ok(found.is_some())
+    /// The workspaces that begin at a point of this one, those that are being removed left out.
+    pub(crate) fn branches_of(self, id: i64) -> Result<Vec<i64>> {
+        let sql = "SELECT id FROM workspace WHERE parent = ?1
+                   AND id NOT IN (SELECT workspace FROM unseen WHERE removing = 1)";
+        self.all(sql, [id], |row| row.get(0))
     }
 
     /// The levels that a look at `point` goes through, nearest first.

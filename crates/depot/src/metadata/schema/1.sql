@@ -15,9 +15,9 @@ CREATE INDEX content_list ON content (hash) WHERE list = 1;
 CREATE TABLE unsynced (hash BLOB PRIMARY KEY) WITHOUT ROWID;
 
 -- `parent` and `fork` are the lineage: the point of another workspace at which this one begins. A flat workspace has its own copy of
--- every entry of its lineage and no longer looks there.
+-- every entry of its lineage and no longer looks there. A number is never used again, since handles of a workspace that is gone have it.
 CREATE TABLE workspace (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     uid TEXT NOT NULL UNIQUE,
     name TEXT UNIQUE,
     kind TEXT NOT NULL,
