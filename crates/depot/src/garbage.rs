@@ -10,13 +10,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use garret_core::{ErrorKind, Result};
+use garret_core::{Durability, ErrorKind, Result};
 use serde::Serialize;
 
 use crate::content::Address;
 use crate::depot::Depot;
 use crate::metadata::{PieceRow, Session, stored_time};
-use crate::options::Durability;
 
 /// Pieces swept in one transaction, so that other writers wait only for that.
 const SLICE: usize = 500;

@@ -30,11 +30,9 @@ mod writer;
 pub use check::Problem;
 pub use depot::{Depot, Fork, NewWorkspace, WorkspaceInfo};
 pub use garbage::{CollectOptions, Collected};
-pub use history::{
-    Change, ChangeActor, ChangeKind, Clash, ClashReason, Image, PathChange, PathVersion, Point, Reversed, Selection,
-    Snapshot,
-};
-pub use options::{DepotOptions, Durability};
+pub use garret_core::Durability;
+pub use garret_core::history::*;
+pub use options::DepotOptions;
 pub use retention::Retained;
 pub use storage::DepotView;
 pub use workspace::DepotWorkspace;

@@ -4,12 +4,11 @@
 //! removed, a slice at a time, so that other writers wait only for that. What stays is exactly what it was: nothing is rewritten. The
 //! content that only those rows named is dated, so that whoever is just reading it has the grace of a collection to finish.
 
-use garret_core::{Error, ErrorKind, Keep, Result, Timestamp};
+use garret_core::{Error, ErrorKind, Keep, Point, Result, Timestamp};
 use serde::Serialize;
 
 use crate::depot::Depot;
 use crate::error::damaged;
-use crate::history::Point;
 use crate::metadata::{EndedRow, Oldest, Session, stored_time};
 use crate::pieces::Pieces;
 use crate::workspace::DepotWorkspace;

@@ -20,7 +20,7 @@ use super::encoding::{Decoded, Part, decode};
 use super::plan::{Piece, Plan, plan};
 use crate::error::{blob_not_read, blob_not_written, damaged};
 use crate::metadata::{ContentRow, Database, Session, StoredPiece};
-use crate::options::Durability;
+use garret_core::Durability;
 
 /// A blob that a change referred to within this time is relied on without being written again; a sweep spares what is younger than
 /// twice this.
@@ -157,6 +157,11 @@ impl ContentStore {
             }
         }
         Ok(())
+    }
+
+    /// Re-dates content that a change refers to again; tells whether the depot has it.
+    pub(crate) fn refer(&self, session: Session<'_>, address: Address) -> Result<bool> {
+        session.touch_content(address, self.now())
     }
 
     /// The bytes of `range` of the content at `address`, verified. `first` is the row of that address where the caller has it.

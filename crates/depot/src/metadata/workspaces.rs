@@ -36,6 +36,11 @@ const COLUMNS: &str = "id, uid, name, kind, config, parent, fork, flat, head, cr
 const IS_SEEN: &str = "id NOT IN (SELECT workspace FROM unseen)";
 
 impl Session<'_> {
+    /// What tells this depot from every other.
+    pub(crate) fn identity(self) -> Result<Option<String>> {
+        self.first("SELECT id FROM identity", [], |row| row.get(0))
+    }
+
     /// Adds a workspace and gives its number.
     pub(crate) fn add_workspace(self, row: &WorkspaceRow) -> Result<i64> {
         self.execute(

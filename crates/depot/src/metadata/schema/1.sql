@@ -1,3 +1,7 @@
+-- What tells this depot from every other, for whoever writes down where a workspace is.
+CREATE TABLE identity (id TEXT NOT NULL);
+INSERT INTO identity (id) VALUES (lower(hex(randomblob(16))));
+
 -- Content by the BLAKE3 of its bytes. `data` is NULL where the blob store holds it; `touched` is the time (ms) of the newest change that
 -- referred to it, so that a sweep never takes what a change under way relies on. A list is the parts of a larger content.
 CREATE TABLE content (
@@ -98,6 +102,7 @@ CREATE TABLE snapshot (
     point_workspace INTEGER NOT NULL,
     point_seq INTEGER NOT NULL,
     at INTEGER NOT NULL,
+    lazy INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (workspace, label)
 ) WITHOUT ROWID;
 
