@@ -6,6 +6,7 @@
 
 pub mod capability;
 pub mod config;
+pub mod content;
 pub mod error;
 pub mod event;
 pub mod history;
@@ -22,6 +23,7 @@ pub mod version;
 
 pub use capability::{Capabilities, Declared, SnapshotPolicy};
 pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
+pub use content::{Content, ContentReader, ContentSource};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
 pub use history::{

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use garret_core::memory::check_limit;
 use garret_core::{
     Applied, Batch, ChangeKind, Directory, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation, ReadOptions,
@@ -120,15 +119,11 @@ impl DepotWorkspace {
         let mut steps = Vec::with_capacity(mutations.len());
         for mut mutation in mutations {
             let content = match &mut mutation {
-                Mutation::Write { content, .. } => {
+                Mutation::Write { path, content, .. } => {
                     // Taken out, so that a large content is not kept in memory until the commit.
-                    let content = std::mem::replace(content, Bytes::new());
-                    Some(
-                        shared
-                            .content
-                            .prepare(&shared.database, &content, self.durability)
-                            .await?,
-                    )
+                    let content = std::mem::take(content);
+                    let prepared = shared.content.prepare(&shared.database, &content, self.durability);
+                    Some(prepared.await.map_err(|error| error.at(path))?)
                 }
                 _ => None,
             };

@@ -10,6 +10,7 @@ mod contract;
 mod durability;
 mod garbage;
 mod history;
+mod large;
 mod random;
 mod retention;
 mod support;
