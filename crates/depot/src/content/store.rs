@@ -344,14 +344,14 @@ impl ContentStore {
         Ok(found.size)
     }
 
-    /// The blobs written before `before`, in milliseconds.
-    pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<Address>> {
+    /// The blobs written before `before`, in milliseconds, each with its size.
+    pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<(Address, u64)>> {
         let mut blobs = self.synced.list(None);
         let mut old = Vec::new();
         while let Some(blob) = blobs.next().await {
             let blob = blob.map_err(blob_not_read)?;
             if blob.last_modified.timestamp_millis() < before {
-                old.extend(address_of(&blob.location));
+                old.extend(address_of(&blob.location).map(|address| (address, blob.size)));
             }
         }
         Ok(old)

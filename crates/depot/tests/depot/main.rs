@@ -12,5 +12,6 @@ mod garbage;
 mod history;
 mod large;
 mod random;
+mod retention;
 mod support;
 mod undo;
