@@ -64,8 +64,9 @@ impl DepotWorkspace {
         let level = self.shared().database.read(|session| self.level_of(session, point))?;
         if level.workspace != self.number {
             let message = "that point lies before this branch begins";
-            return Err(Error::new(ErrorKind::Invalid, message)
-                .hint("forget the history of the workspace it was branched off"));
+            return Err(
+                Error::new(ErrorKind::Invalid, message).hint("forget the history of the workspace it was branched off")
+            );
         }
         self.drop_before(level.at).await
     }
