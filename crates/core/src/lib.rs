@@ -8,6 +8,7 @@ pub mod capability;
 pub mod config;
 pub mod error;
 pub mod event;
+pub mod history;
 pub mod memory;
 pub mod path;
 pub mod policy;
@@ -21,10 +22,15 @@ pub use capability::{Capabilities, Declared};
 pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
+pub use history::{
+    Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, History, HistoryMode,
+    Image, Making, MergePoint, Merging, PathChange, PathVersion, Placed, Point, Put, Puts, Restore, Reversed, Review,
+    Selection, Side, Snapshot, SnapshotOptions,
+};
 pub use memory::MemoryStorage;
 pub use path::{EntryPath, OnEscape, WsPath};
 pub use policy::{Access, FsPolicy, FsRules};
-pub use registry::{MemoryFactory, OpenContext, StorageFactory, StorageRegistry};
+pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use storage::{
     Applied, Batch, Directory, DirectoryEntry, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation, OpenFile,
     Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,

@@ -251,6 +251,13 @@ pub enum EntryPath {
     Raw(Vec<u8>),
 }
 
+/// As it is shown.
+impl Serialize for EntryPath {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.shown())
+    }
+}
+
 impl EntryPath {
     /// The entry at `bytes`, a normalised path below the root.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {

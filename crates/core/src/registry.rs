@@ -11,7 +11,7 @@ use crate::config::StorageConfig;
 use crate::memory::MemoryStorage;
 use crate::path::quote;
 use crate::time::{Clock, Ids};
-use crate::{Error, Result, Storage, shape};
+use crate::{Error, History, Result, Storage, shape};
 
 /// What a factory may use while it opens a storage.
 #[derive(Debug, Clone)]
@@ -20,6 +20,28 @@ pub struct OpenContext {
     pub clock: Arc<dyn Clock>,
     /// The ids of the workspace.
     pub ids: Arc<dyn Ids>,
+}
+
+/// A storage that was opened, and what else its factory knows of it.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// The files.
+    pub storage: Arc<dyn Storage>,
+    /// Their history, where the storage keeps one itself.
+    pub history: Option<Arc<dyn History>>,
+    /// What tells this place from every other of its kind on this machine, so that a journal kept elsewhere finds its files again;
+    /// `None` where the files do not outlive the handle. It never reaches a user.
+    pub place: Option<String>,
+}
+
+impl<S: Storage + 'static> From<Arc<S>> for Opened {
+    fn from(storage: Arc<S>) -> Self {
+        Self {
+            storage,
+            history: None,
+            place: None,
+        }
+    }
 }
 
 /// Opens storages of one kind.
@@ -32,7 +54,7 @@ pub trait StorageFactory: Send + Sync + fmt::Debug {
     fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>>;
 
     /// Opens the storage. Options that it does not know are refused.
-    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>>;
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened>;
 }
 
 /// The storages that a program knows.
@@ -63,7 +85,7 @@ impl StorageRegistry {
     }
 
     /// Opens a storage by its URL or table.
-    pub async fn open(&self, config: &StorageConfig, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+    pub async fn open(&self, config: &StorageConfig, context: &OpenContext) -> Result<Opened> {
         let (factory, options) = self.prepare(config)?;
         factory.open(options, context).await
     }
@@ -120,9 +142,9 @@ impl StorageFactory for MemoryFactory {
         }
     }
 
-    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         match options.keys().next() {
-            None => Ok(Arc::new(MemoryStorage::new(context.clock.clone()))),
+            None => Ok(Arc::new(MemoryStorage::new(context.clock.clone())).into()),
             Some(key) => Err(Error::invalid(format!(
                 "the storage `memory` has no option {}",
                 quote(key)

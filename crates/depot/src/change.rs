@@ -6,11 +6,11 @@
 mod mutate;
 mod summary;
 
-use garret_core::{Actor, Error, ErrorKind, Origin, Result, WsPath};
+use garret_core::{Actor, ChangeKind, Error, ErrorKind, Making, PathChange, Result, WsPath};
 
-use crate::content::{ContentStore, Prepared};
+use crate::content::{Address, ContentStore, Prepared};
 use crate::depot::Shared;
-use crate::history::ChangeKind;
+use crate::history::paths_of;
 use crate::metadata::{ChangeRow, HEAD, Held, Level, Node, Session, WorkspaceRow, stored_time};
 use crate::options::Durability;
 use crate::tree::Tree;
@@ -99,15 +99,33 @@ impl<'c> Changing<'c> {
     }
 
     /// Puts down the rows of content that the change refers to.
-    fn record(&self, prepared: &Prepared) -> Result<()> {
+    pub(crate) fn record(&self, prepared: &Prepared) -> Result<()> {
         self.content.record(self.tree.session(), prepared)
     }
 
-    /// Closes the change; gives its number, or `None` where it touched nothing.
-    pub(crate) fn finish(self, shared: &Shared, kind: ChangeKind, origin: Origin) -> Result<Option<i64>> {
+    /// What it does to each path.
+    fn paths(&self) -> Result<Vec<PathChange>> {
+        let level = Level {
+            workspace: self.workspace.id,
+            at: self.seq,
+        };
+        paths_of(self.tree.session(), level)
+    }
+
+    /// Refers to content that the depot has, so that no sweep takes it from under the change; tells whether the depot has it.
+    pub(crate) fn refer(&self, address: Address) -> Result<bool> {
+        self.content.refer(self.tree.session(), address)
+    }
+
+    /// Closes the change, unless its review refuses it; gives its number, or `None` where it touched nothing.
+    pub(crate) fn finish(self, shared: &Shared, kind: ChangeKind, making: Making) -> Result<Option<i64>> {
         if !self.has_touched {
             return Ok(None);
         }
+        if let Some(review) = &making.review {
+            review(&self.paths()?)?;
+        }
+        let origin = making.origin;
         let Actor {
             agent,
             session,

@@ -4,17 +4,15 @@
 //! between them, and an undo puts back what those paths were.
 
 mod branch;
+mod contract;
 mod diff;
 mod journal;
 mod point;
+mod put;
 mod restore;
 mod snapshot;
 mod types;
 mod undo;
 mod versions;
 
-pub use point::Point;
-pub use snapshot::Snapshot;
-pub use types::{Change, ChangeActor, ChangeKind, Image, PathChange};
-pub use undo::{Clash, ClashReason, Reversed, Selection};
-pub use versions::PathVersion;
+pub(crate) use journal::paths_of;

@@ -27,10 +27,7 @@ mod writer;
 pub use check::Problem;
 pub use depot::{Depot, Fork, NewWorkspace, WorkspaceInfo};
 pub use garbage::Collected;
-pub use history::{
-    Change, ChangeActor, ChangeKind, Clash, ClashReason, Image, PathChange, PathVersion, Point, Reversed, Selection,
-    Snapshot,
-};
+pub use garret_core::history::*;
 pub use options::{DepotOptions, Durability};
 pub use storage::DepotView;
 pub use workspace::DepotWorkspace;

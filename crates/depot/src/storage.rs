@@ -6,14 +6,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::memory::check_limit;
 use garret_core::{
-    Applied, Batch, Directory, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation, ReadOptions, ReadResult,
-    Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Applied, Batch, ChangeKind, Directory, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation, ReadOptions,
+    ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
 use crate::change::{Changing, Step, summary_of};
 use crate::depot::Shared;
 use crate::error::damaged;
-use crate::history::ChangeKind;
 use crate::metadata::{Level, Session};
 use crate::tree::{Last, Tree, version_of};
 use crate::workspace::DepotWorkspace;
@@ -170,7 +169,7 @@ impl Storage for DepotWorkspace {
                 .into_iter()
                 .map(|step| changing.step(step, follow))
                 .collect::<Result<_>>()?;
-            changing.finish(&shared, ChangeKind::Change, origin)?;
+            changing.finish(&shared, ChangeKind::Change, origin.into())?;
             Ok(applied)
         };
         self.shared().writer.write(self.durability, work).await

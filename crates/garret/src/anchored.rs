@@ -1,10 +1,9 @@
 //! Local directories that are relative to a directory of the caller's choice, not to that of the process.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use async_trait::async_trait;
-use garret_core::{Error, OpenContext, Result, Storage, StorageFactory};
+use garret_core::{Error, OpenContext, Opened, Result, StorageFactory};
 use garret_storage::LocalFactory;
 use serde_json::{Map, Value};
 
@@ -30,7 +29,7 @@ impl StorageFactory for AnchoredLocal {
         LocalFactory.options_of_url(rest)
     }
 
-    async fn open(&self, mut options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+    async fn open(&self, mut options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         let Some(Value::String(written)) = options.get("dir").cloned() else {
             return LocalFactory.open(options, context).await;
         };

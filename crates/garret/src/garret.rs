@@ -156,9 +156,9 @@ impl Garret {
             clock: self.clock.clone(),
             ids: self.ids.clone(),
         };
-        let storage = self.storages.open(&config.storage, &context).await?;
+        let opened = self.storages.open(&config.storage, &context).await?;
         let declared = config.capabilities.fs.policy();
-        let mut builder = Workspace::builder(storage)
+        let mut builder = Workspace::builder(opened.storage)
             .name(name)
             .policy(declared.clone().unwrap_or_else(nothing))
             .env(config.env.clone())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use garret::{
-    CountedIds, ErrorKind, FixedClock, Garret, MemoryEvents, Naming, OpenContext, Result, Storage, StorageFactory,
+    CountedIds, ErrorKind, FixedClock, Garret, MemoryEvents, Naming, OpenContext, Opened, Result, StorageFactory,
     Timestamp, WorkspaceConfig, WriteOptions, async_trait,
 };
 use serde_json::{Map, Value, json};
@@ -90,7 +90,7 @@ fn a_wrong_policy_is_found_before_the_storage_is_opened() {
             Ok(Map::new())
         }
 
-        async fn open(&self, _options: Map<String, Value>, _context: &OpenContext) -> Result<Arc<dyn Storage>> {
+        async fn open(&self, _options: Map<String, Value>, _context: &OpenContext) -> Result<Opened> {
             panic!("it is opened")
         }
     }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garret::{
-    Applied, Batch, Directory, Garret, ListOptions, ListPage, MemoryEvents, MemoryStorage, OpenContext, Outcome,
-    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageFactory, StorageInfo, WsPath, async_trait,
+    Applied, Batch, Directory, Garret, ListOptions, ListPage, MemoryEvents, MemoryStorage, OpenContext, Opened,
+    Outcome, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageFactory, StorageInfo, WsPath,
+    async_trait,
 };
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
@@ -66,11 +67,12 @@ impl StorageFactory for SlowFactory {
         Ok(Map::new())
     }
 
-    async fn open(&self, _options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+    async fn open(&self, _options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         Ok(Arc::new(Slow {
             inner: MemoryStorage::new(context.clock.clone()),
             gate: self.0.clone(),
-        }))
+        })
+        .into())
     }
 }
 

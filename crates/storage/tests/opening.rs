@@ -34,6 +34,7 @@ fn a_url_and_a_table_open_the_same_directory() {
     ];
     for config in configs {
         let storage = block_on(registry().open(&config, &context())).unwrap();
+        let storage = storage.storage;
         assert_eq!(storage.info().kind, "local");
         let read = block_on(storage.read(&at("a.txt"), ReadOptions::default())).unwrap();
         assert_eq!(read.bytes, "here");

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use garret::{
-    Applied, Batch, Directory, Garret, ListOptions, ListPage, MemoryStorage, Mutation, OpenContext, ReadOptions,
-    ReadResult, Result, Stat, StatOptions, Storage, StorageFactory, StorageInfo, WsPath, async_trait,
+    Applied, Batch, Directory, Garret, ListOptions, ListPage, MemoryStorage, Mutation, OpenContext, Opened,
+    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageFactory, StorageInfo, WsPath, async_trait,
 };
 use serde_json::{Map, Value, json};
 
@@ -89,11 +89,12 @@ impl StorageFactory for MeteredFactory {
         Ok(Map::new())
     }
 
-    async fn open(&self, _options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+    async fn open(&self, _options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         Ok(Arc::new(Metered {
             inner: MemoryStorage::new(context.clock.clone()),
             meter: self.0.clone(),
-        }))
+        })
+        .into())
     }
 }
 

@@ -159,6 +159,11 @@ impl ContentStore {
         Ok(())
     }
 
+    /// Re-dates content that a change refers to again; tells whether the depot has it.
+    pub(crate) fn refer(&self, session: Session<'_>, address: Address) -> Result<bool> {
+        session.touch_content(address, self.now())
+    }
+
     /// The bytes of `range` of the content at `address`, verified. `first` is the row of that address where the caller has it.
     pub(crate) async fn read(
         &self,

@@ -6,9 +6,8 @@
 use std::sync::atomic::Ordering;
 
 use futures::executor::block_on;
-use garret_core::Result;
+use garret_core::{Point, Result};
 
-use super::Point;
 use crate::depot::NewWorkspace;
 use crate::metadata::{Held, Session};
 use crate::options::Durability;

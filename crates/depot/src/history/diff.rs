@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use garret_core::{Result, WsPath};
+use garret_core::{PathChange, Point, Result, WsPath};
 
-use super::Point;
 use super::point::{level_of, lineage};
-use super::types::PathChange;
+use super::types::path_change;
 use crate::metadata::{Level, Node, Session};
 use crate::tree::{Tree, bytes};
 use crate::workspace::DepotWorkspace;
@@ -25,7 +24,7 @@ impl DepotWorkspace {
             let from = level_of(session, self.number, from)?;
             let to = level_of(session, self.number, to)?;
             let differing = differing(session, from, to, path)?;
-            let shown = |one: Differing| PathChange::new(one.path, one.before.as_ref(), one.after.as_ref());
+            let shown = |one: Differing| path_change(one.path, one.before.as_ref(), one.after.as_ref());
             Ok(differing.into_iter().map(shown).collect())
         })
     }
@@ -37,7 +36,7 @@ impl DepotWorkspace {
             let from = level_of(session, self.number, &Point::Now)?;
             let to = level_of(session, other.number, &Point::Now)?;
             let differing = differing(session, from, to, path)?;
-            let shown = |one: Differing| PathChange::new(one.path, one.before.as_ref(), one.after.as_ref());
+            let shown = |one: Differing| path_change(one.path, one.before.as_ref(), one.after.as_ref());
             Ok(differing.into_iter().map(shown).collect())
         })
     }

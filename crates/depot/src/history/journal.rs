@@ -1,12 +1,11 @@
 //! Reading the journal.
 
-use garret_core::{ErrorKind, Result};
+use garret_core::{Change, ChangesOptions, ErrorKind, PathChange, Point, Result};
 
-use super::Point;
 use super::point::{level_of, lineage, now};
-use super::types::{Change, PathChange};
+use super::types::{change_of, path_change};
 use crate::metadata::{Level, Session};
-use crate::tree::Tree;
+use crate::tree::{Tree, bytes};
 use crate::workspace::DepotWorkspace;
 
 impl DepotWorkspace {
@@ -16,7 +15,7 @@ impl DepotWorkspace {
         let before = before.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX);
         self.shared().database.read(|session| {
             let rows = session.changes_before(self.number, before, limit)?;
-            rows.into_iter().map(|row| Change::of(session, row)).collect()
+            rows.into_iter().map(|row| change_of(session, row)).collect()
         })
     }
 
@@ -31,7 +30,29 @@ impl DepotWorkspace {
                     "there is no change at the beginning of a workspace",
                 )
             })?;
-            Ok((Change::of(session, row)?, paths_of(session, level)?))
+            Ok((change_of(session, row)?, paths_of(session, level)?))
+        })
+    }
+
+    /// Its changes as `options` select them, newest first.
+    pub(crate) async fn selected_changes(&self, options: ChangesOptions) -> Result<Vec<Change>> {
+        let before = options.before.and_then(|number| i64::try_from(number).ok());
+        self.shared().database.read(|session| {
+            let mut lineage = lineage(session, now(session, self.number)?)?;
+            lineage.truncate(if options.inherited { usize::MAX } else { 1 });
+            lineage[0].at = lineage[0].at.min(before.unwrap_or(i64::MAX) - 1);
+            let mut changes = Vec::new();
+            for level in lineage {
+                let room = options.limit - changes.len();
+                let rows = match &options.path {
+                    Some(path) => session.changes_of(level.workspace, level.at, bytes(path), room)?,
+                    None => session.changes_before(level.workspace, level.at + 1, room)?,
+                };
+                for row in rows {
+                    changes.push(change_of(session, row)?);
+                }
+            }
+            Ok(changes)
         })
     }
 
@@ -42,7 +63,7 @@ impl DepotWorkspace {
             for level in &lineage(session, now(session, self.number)?)?[1..] {
                 let rows = session.changes_before(level.workspace, level.at + 1, limit - changes.len())?;
                 for row in rows {
-                    changes.push(Change::of(session, row)?);
+                    changes.push(change_of(session, row)?);
                 }
             }
             Ok(changes)
@@ -60,7 +81,7 @@ pub(crate) fn paths_of(session: Session<'_>, level: Level) -> Result<Vec<PathCha
     let paths = session.touched(level.workspace, earlier.at, level.at)?;
     let image = |path: Vec<u8>| {
         let (before, after) = (before.node(&path)?, after.node(&path)?);
-        Ok(PathChange::new(path, before.as_ref(), after.as_ref()))
+        Ok(path_change(path, before.as_ref(), after.as_ref()))
     };
     paths.into_iter().map(image).collect()
 }

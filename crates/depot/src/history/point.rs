@@ -1,28 +1,11 @@
 //! Naming a point: what a user may write after `@`, and which state of which workspace that is.
 
 use garret_core::path::quote;
-use garret_core::{Error, ErrorKind, Result, Timestamp};
+use garret_core::{Error, ErrorKind, Point, Result, Timestamp};
 
 use crate::metadata::{Level, Session, stored_time};
 use crate::storage::DepotView;
 use crate::workspace::DepotWorkspace;
-
-/// A point in the history of a workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Point {
-    /// The newest state.
-    Now,
-    /// Just after the change with this id. A branch also knows the changes of its lineage up to its fork.
-    Change(String),
-    /// Just after the change with this number; 0 is the beginning.
-    Number(u64),
-    /// The snapshot with this label.
-    Snapshot(String),
-    /// The state at a time.
-    Time(Timestamp),
-    /// Whatever the text names: a snapshot, a change by id or number, or a time, looked for in this order.
-    Named(String),
-}
 
 impl DepotWorkspace {
     /// The files at `point`, for reading. The view stays what it is whatever is changed afterwards.

@@ -1,30 +1,23 @@
 //! Snapshots: a label on a point, in constant time.
 
 use garret_core::path::quote;
-use garret_core::{Error, ErrorKind, Result, Timestamp};
+use garret_core::{Error, ErrorKind, Point, Result, Snapshot, SnapshotOptions};
 
-use super::Point;
 use super::point::level_of;
 use crate::metadata::{Session, SnapshotRow, stored_time, time_of};
 use crate::workspace::DepotWorkspace;
 
-/// A named point. It never moves, and retention never takes what it holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Its label, unique in the workspace.
-    pub label: String,
-    /// The id of the workspace whose change it names: this one, or one that this was branched off.
-    pub workspace: String,
-    /// The number of the change after which it was taken.
-    pub change: u64,
-    /// When it was taken.
-    pub at: Timestamp,
-}
-
 impl DepotWorkspace {
     /// Names a point. A label that is taken is `already_exists`.
     pub async fn snapshot(&self, label: &str, point: Point) -> Result<Snapshot> {
+        let options = SnapshotOptions { point, is_lazy: false };
+        self.take_snapshot(label, options).await
+    }
+
+    /// Names a point, and whether everything that was there is known.
+    pub(crate) async fn take_snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
         check_label(label)?;
+        let SnapshotOptions { point, is_lazy } = options;
         let (number, label) = (self.number, label.to_owned());
         let at = stored_time(self.shared().clock.now());
         let add = move |session: Session<'_>| {
@@ -33,9 +26,14 @@ impl DepotWorkspace {
                 return Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another label"));
             }
             let point = level_of(session, number, &point)?;
-            let row = SnapshotRow { label, point, at };
+            let row = SnapshotRow {
+                label,
+                point,
+                at,
+                is_lazy,
+            };
             session.add_snapshot(number, &row)?;
-            Snapshot::of(session, row)
+            shown(session, row)
         };
         self.shared().writer.write(self.durability, add).await
     }
@@ -44,7 +42,7 @@ impl DepotWorkspace {
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         self.shared().database.read(|session| {
             let rows = session.snapshots(self.number)?;
-            rows.into_iter().map(|row| Snapshot::of(session, row)).collect()
+            rows.into_iter().map(|row| shown(session, row)).collect()
         })
     }
 
@@ -62,16 +60,15 @@ impl DepotWorkspace {
     }
 }
 
-impl Snapshot {
-    fn of(session: Session<'_>, row: SnapshotRow) -> Result<Self> {
-        let workspace = session.workspace(row.point.workspace)?;
-        Ok(Self {
-            label: row.label,
-            workspace: workspace.map(|row| row.uid).unwrap_or_default(),
-            change: row.point.at.unsigned_abs(),
-            at: time_of(row.at),
-        })
-    }
+fn shown(session: Session<'_>, row: SnapshotRow) -> Result<Snapshot> {
+    let workspace = session.workspace(row.point.workspace)?;
+    Ok(Snapshot {
+        label: row.label,
+        workspace: workspace.map(|row| row.uid).unwrap_or_default(),
+        change: row.point.at.unsigned_abs(),
+        at: time_of(row.at),
+        lazy: row.is_lazy,
+    })
 }
 
 /// A label must not be mistaken for another way to name a point.

@@ -7,9 +7,9 @@
 mod plan;
 
 use garret_core::path::quote;
-use garret_core::{EntryPath, Error, ErrorKind, Origin, Result};
+use garret_core::{ChangeKind, Error, ErrorKind, Making, Origin, Result, Reversed, Selection};
 
-use super::types::{Change, ChangeKind, Image};
+use super::types::change_of;
 use crate::change::Changing;
 use crate::depot::Shared;
 use crate::error::damaged;
@@ -17,64 +17,18 @@ use crate::metadata::{ChangeRow, Session, Standing};
 use crate::workspace::DepotWorkspace;
 use plan::{Plan, plan};
 
-/// Which changes to reverse.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
-    /// The newest so many that are neither undos or redos nor already undone.
-    Last(usize),
-    /// The change with this id, wherever it stands; later changes to other paths stay.
-    Change(String),
-    /// Everything that one session did and that is not already undone.
-    Session(String),
-    /// Everything that one tool call did and that is not already undone.
-    ToolCall(String),
-}
-
-/// What became of an undo or redo.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reversed {
-    /// It was done, by this change.
-    Done(Box<Change>),
-    /// Some paths are no longer what the changes left; nothing was touched.
-    Clashed(Vec<Clash>),
-}
-
-/// A path that keeps changes from being reversed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clash {
-    /// The path.
-    pub path: EntryPath,
-    /// Why.
-    pub reason: ClashReason,
-    /// What the change left there.
-    pub left: Option<Image>,
-    /// What is there now.
-    pub found: Option<Image>,
-}
-
-/// Why a path clashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClashReason {
-    /// It was changed since.
-    Changed,
-    /// It came to be in a directory that would go.
-    WouldLoseItsDirectory,
-    /// The directory above it is gone.
-    DirectoryIsGone,
-}
-
 impl DepotWorkspace {
     /// Reverses the selected changes as one change. Nothing to reverse is `not_found`.
-    pub async fn undo(&self, selection: Selection, origin: Origin) -> Result<Reversed> {
-        self.reverse(origin, move |session, workspace| {
+    pub async fn undo(&self, selection: Selection, making: impl Into<Making>) -> Result<Reversed> {
+        self.reverse(making.into(), move |session, workspace| {
             selected(session, workspace, &selection)
         })
         .await
     }
 
     /// Reverses the newest undo, unless new work was done since. Nothing to reverse is `not_found`.
-    pub async fn redo(&self, origin: Origin) -> Result<Reversed> {
-        self.reverse(origin, |session, workspace| {
+    pub async fn redo(&self, making: impl Into<Making>) -> Result<Reversed> {
+        self.reverse(making.into(), |session, workspace| {
             Ok(session.redoable(workspace)?.into_iter().collect())
         })
         .await
@@ -82,7 +36,7 @@ impl DepotWorkspace {
 
     async fn reverse(
         &self,
-        origin: Origin,
+        making: Making,
         select: impl FnOnce(Session<'_>, i64) -> Result<Vec<ChangeRow>> + Send + 'static,
     ) -> Result<Reversed> {
         let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
@@ -93,7 +47,7 @@ impl DepotWorkspace {
                 return Err(error.hint("look at the history to see which changes there are"));
             }
             let changing = Changing::begin(session, &shared, number, durability)?;
-            reverse(session, &shared, changing, &targets, origin)
+            reverse(session, &shared, changing, &targets, making)
         };
         self.shared().writer.write(self.durability, work).await
     }
@@ -130,7 +84,7 @@ fn reverse(
     shared: &Shared,
     mut changing: Changing<'_>,
     targets: &[ChangeRow],
-    origin: Origin,
+    making: Making,
 ) -> Result<Reversed> {
     let workspace = changing.workspace();
     let entries = match plan(session, &changing, targets)? {
@@ -148,7 +102,11 @@ fn reverse(
     let seq = changing.seq();
     // It is kept even where no path differs: what is undone must be seen to be undone.
     changing.touch();
-    changing.finish(shared, kind_of(targets), described(targets, origin))?;
+    let making = Making {
+        origin: described(targets, making.origin),
+        ..making
+    };
+    changing.finish(shared, kind_of(targets), making)?;
     for target in targets {
         session.add_reversal(workspace, seq, target.seq)?;
         hold(session, workspace, target.seq, seq)?;
@@ -156,7 +114,7 @@ fn reverse(
     let row = session
         .change(workspace, seq)?
         .ok_or_else(|| damaged("the journal has lost a change"))?;
-    Ok(Reversed::Done(Box::new(Change::of(session, row)?)))
+    Ok(Reversed::Done(Box::new(change_of(session, row)?)))
 }
 
 /// The reversal of an undo is a redo; that of anything else, a redo included, is an undo.

@@ -1,29 +1,25 @@
 //! The versions of one path, followed back across renames and forks.
 
-use garret_core::{EntryPath, Result, WsPath};
+use garret_core::{EntryPath, PathVersion, Result, WsPath};
 
 use super::point::{lineage, now};
-use super::types::{Change, Image};
+use super::types::{change_of, image_of};
 use crate::metadata::{ChangeRow, Held, Level, Node, Session};
-use crate::tree::bytes;
+use crate::tree::{bytes, version_of};
 use crate::workspace::DepotWorkspace;
-
-/// What a file was after a change that touched it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathVersion {
-    /// The change that made it so.
-    pub change: Change,
-    /// What the path was called then.
-    pub path: EntryPath,
-    /// What was there.
-    pub image: Image,
-}
 
 /// A version as the metadata has it.
 pub(super) struct Found {
     pub(super) row: ChangeRow,
     path: Vec<u8>,
     pub(super) node: Node,
+}
+
+impl Found {
+    /// Whether `wanted` names it: the version of its content, or the id of its change.
+    pub(super) fn is(&self, wanted: &str) -> bool {
+        self.row.id == wanted || version_of(&self.node).is_some_and(|version| version.as_str() == wanted)
+    }
 }
 
 impl DepotWorkspace {
@@ -34,9 +30,9 @@ impl DepotWorkspace {
             let found = history(session, self.number, bytes(path), limit)?;
             let version = |found: Found| {
                 Ok(PathVersion {
-                    change: Change::of(session, found.row)?,
+                    change: change_of(session, found.row)?,
                     path: EntryPath::from_bytes(found.path),
-                    image: Image::of(&found.node),
+                    image: image_of(&found.node),
                 })
             };
             found.into_iter().map(version).collect()

@@ -4,6 +4,7 @@ use garret_core::Result;
 use rusqlite::{Row, params};
 
 use super::Session;
+use crate::tree::span_below;
 
 /// A change without its paths, which the entries tell.
 #[derive(Debug, Clone)]
@@ -12,7 +13,7 @@ pub(crate) struct ChangeRow {
     pub(crate) seq: i64,
     pub(crate) id: String,
     pub(crate) at: i64,
-    /// `change`, `undo`, `redo` or `restore`.
+    /// The word of a `ChangeKind`.
     pub(crate) kind: String,
     pub(crate) operation: String,
     pub(crate) summary: String,
@@ -40,7 +41,7 @@ const COLUMNS: &str =
     "workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command, undone_by";
 
 /// What an undo may pick: neither an undo nor a redo, and not already undone.
-const IS_STANDING: &str = "kind IN ('change', 'restore') AND undone_by IS NULL";
+const IS_STANDING: &str = "kind IN ('change', 'restore', 'merge') AND undone_by IS NULL";
 
 impl Session<'_> {
     /// Adds a change.
@@ -84,6 +85,27 @@ impl Session<'_> {
         self.all(&sql, params![workspace, before, limit as i64], change)
     }
 
+    /// The newest `limit` changes up to `upto` that touched `path` or something below it, newest first; the root for all of them.
+    pub(crate) fn changes_of(self, workspace: i64, upto: i64, path: &[u8], limit: usize) -> Result<Vec<ChangeRow>> {
+        if path.is_empty() {
+            return self.changes_before(workspace, upto + 1, limit);
+        }
+        let (start, end) = span_below(path);
+        let of = |seq: &str| {
+            format!(
+                "SELECT {seq} FROM entry WHERE workspace = ?1 AND path = ?3
+                 UNION SELECT {seq} FROM entry WHERE workspace = ?1 AND path >= ?4 AND path < ?5"
+            )
+        };
+        let sql = format!(
+            "SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq <= ?2 AND seq IN ({} UNION {})
+             ORDER BY seq DESC LIMIT ?6",
+            of("since"),
+            of("until")
+        );
+        self.all(&sql, params![workspace, upto, path, start, end, limit as i64], change)
+    }
+
     /// The newest change made at or before the time `at`.
     pub(crate) fn change_at(self, workspace: i64, upto: i64, at: i64) -> Result<Option<i64>> {
         let sql = "SELECT seq FROM change WHERE workspace = ?1 AND seq <= ?2 AND at <= ?3 ORDER BY seq DESC LIMIT 1";
@@ -111,7 +133,7 @@ impl Session<'_> {
     pub(crate) fn redoable(self, workspace: i64) -> Result<Option<ChangeRow>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND kind = 'undo' AND undone_by IS NULL
-             AND seq > coalesce((SELECT seq FROM change WHERE workspace = ?1 AND kind IN ('change', 'restore')
+             AND seq > coalesce((SELECT seq FROM change WHERE workspace = ?1 AND kind IN ('change', 'restore', 'merge')
                                  ORDER BY seq DESC LIMIT 1), 0)
              ORDER BY seq DESC LIMIT 1"
         );

@@ -78,6 +78,12 @@ impl Session<'_> {
         .map(|_| ())
     }
 
+    /// Re-dates content; tells whether the depot has it.
+    pub(crate) fn touch_content(self, address: Address, touched: i64) -> Result<bool> {
+        let sql = "UPDATE content SET touched = max(touched, ?2) WHERE hash = ?1";
+        self.execute(sql, params![address, touched]).map(|count| count > 0)
+    }
+
     /// The addresses of all lists of parts.
     pub(crate) fn lists(self) -> Result<Vec<Address>> {
         self.all(

@@ -11,16 +11,18 @@ pub(crate) struct SnapshotRow {
     pub(crate) label: String,
     pub(crate) point: Level,
     pub(crate) at: i64,
+    /// Whether only what the depot had met is known.
+    pub(crate) is_lazy: bool,
 }
 
-const COLUMNS: &str = "label, point_workspace, point_seq, at";
+const COLUMNS: &str = "label, point_workspace, point_seq, at, lazy";
 
 impl Session<'_> {
     /// Adds a snapshot.
     pub(crate) fn add_snapshot(self, workspace: i64, row: &SnapshotRow) -> Result<()> {
         self.execute(
-            "INSERT INTO snapshot (workspace, label, point_workspace, point_seq, at) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![workspace, row.label, row.point.workspace, row.point.at, row.at],
+            "INSERT INTO snapshot (workspace, label, point_workspace, point_seq, at, lazy) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![workspace, row.label, row.point.workspace, row.point.at, row.at, row.is_lazy],
         )
         .map(|_| ())
     }
@@ -52,5 +54,6 @@ fn snapshot(row: &Row<'_>) -> rusqlite::Result<SnapshotRow> {
             at: row.get(2)?,
         },
         at: row.get(3)?,
+        is_lazy: row.get(4)?,
     })
 }

@@ -53,7 +53,7 @@ fn what_a_branch_removes_can_come_back_by_undo() {
         assert_eq!(try_out.probe.tree().await, then);
         let nothing = try_out
             .room
-            .undo(Selection::Last(1), Default::default())
+            .undo(Selection::Last(1), garret_core::Origin::default())
             .await
             .unwrap_err();
         assert_eq!(

@@ -70,7 +70,11 @@ fn only_what_nothing_names_is_collected() {
         assert!(blob_count(home.path()) < before);
         assert_eq!(two.probe.read("shared").await.bytes, large(1));
         two.room
-            .restore(Point::Number(1), &garret_core::WsPath::root(), Default::default())
+            .restore(
+                Point::Number(1),
+                &garret_core::WsPath::root(),
+                garret_core::Origin::default(),
+            )
             .await
             .unwrap();
         assert_eq!(two.probe.read("past").await.bytes, large(3), "history names it too");

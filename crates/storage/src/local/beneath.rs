@@ -49,6 +49,11 @@ impl Root {
         }
     }
 
+    /// The handle of the directory itself.
+    pub(super) fn handle(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+
     /// Opens `path` without passing any link; a link in the last place can be opened with `PATH | NOFOLLOW` only.
     pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Cause> {
         let path = if path.is_empty() { b"." } else { path };

@@ -78,6 +78,11 @@ impl LocalStorage {
             shared: Arc::new(shared),
         })
     }
+
+    /// Where the directory is on this machine, whatever way led to it.
+    pub(super) fn place(&self) -> Option<String> {
+        open::place_of(self.shared.root.handle())
+    }
 }
 
 #[async_trait]

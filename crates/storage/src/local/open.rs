@@ -1,8 +1,10 @@
 //! Opening the root: the one place that sees a path of the host.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
+
 use garret_core::path::quote;
-use garret_core::{Error, ErrorKind, Result};
-use rustix::fs::{Mode, OFlags, open};
+use garret_core::{EntryPath, Error, ErrorKind, Result};
+use rustix::fs::{CWD, Mode, OFlags, open, readlinkat};
 use rustix::io::Errno;
 
 use super::beneath::Root;
@@ -17,6 +19,14 @@ pub(super) fn open_root(dir: &str) -> Result<Root> {
         Ok(_) => Ok(root),
         Err(cause) => Err(cannot_keep(cause)),
     }
+}
+
+/// The path by which the host knows the directory, links resolved; `None` where it has none any more.
+pub(super) fn place_of(directory: BorrowedFd<'_>) -> Option<String> {
+    let handle = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let path = readlinkat(CWD, handle, Vec::new()).ok()?.into_bytes();
+    let is_removed = path.ends_with(b" (deleted)");
+    (!is_removed).then(|| EntryPath::from_bytes(path).to_token())
 }
 
 /// The text is the caller's own, so showing it tells nothing new about the host.

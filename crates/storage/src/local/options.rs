@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use garret_core::{Error, OpenContext, Result, Storage, StorageFactory, shape};
+use garret_core::{Error, OpenContext, Opened, Result, StorageFactory, shape};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -59,9 +59,14 @@ impl StorageFactory for LocalFactory {
         Ok(Map::from_iter([("dir".to_owned(), Value::from(rest))]))
     }
 
-    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Arc<dyn Storage>> {
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         let options: LocalOptions = shape::from_value(Value::Object(options))?;
-        Ok(Arc::new(LocalStorage::open(&options, context)?))
+        let storage = LocalStorage::open(&options, context)?;
+        let place = storage.place();
+        Ok(Opened {
+            place,
+            ..Arc::new(storage).into()
+        })
     }
 }
 

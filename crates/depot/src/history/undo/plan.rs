@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use garret_core::{EntryKind, EntryPath, Result};
+use garret_core::{Clash, ClashReason, EntryKind, EntryPath, Result};
 
-use super::{Clash, ClashReason};
 use crate::change::Changing;
 use crate::history::diff::is_same;
-use crate::history::types::Image;
+use crate::history::types::image_of;
 use crate::metadata::{ChangeRow, Level, Node, Session};
 use crate::tree::Tree;
 
@@ -143,7 +142,7 @@ fn clash(path: &[u8], reason: ClashReason, left: Option<&Node>, found: Option<&N
     Clash {
         path: EntryPath::from_bytes(path.to_vec()),
         reason,
-        left: left.map(Image::of),
-        found: found.map(Image::of),
+        left: left.map(image_of),
+        found: found.map(image_of),
     }
 }

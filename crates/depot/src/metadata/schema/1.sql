@@ -98,5 +98,6 @@ CREATE TABLE snapshot (
     point_workspace INTEGER NOT NULL,
     point_seq INTEGER NOT NULL,
     at INTEGER NOT NULL,
+    lazy INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (workspace, label)
 ) WITHOUT ROWID;

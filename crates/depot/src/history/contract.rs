@@ -1,0 +1,108 @@
+//! The contract of a history, on a workspace whose files live in the depot.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use garret_core::{
+    Branch, Change, ChangesOptions, Error, ErrorKind, History, Making, Merging, PathChange, PathVersion, Point, Puts,
+    Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
+};
+
+use crate::depot::NewWorkspace;
+use crate::workspace::DepotWorkspace;
+
+#[async_trait]
+impl History for DepotWorkspace {
+    fn id(&self) -> &str {
+        Self::id(self)
+    }
+
+    async fn changes(&self, options: ChangesOptions) -> Result<Vec<Change>> {
+        self.selected_changes(options).await
+    }
+
+    async fn change(&self, point: &Point) -> Result<(Change, Vec<PathChange>)> {
+        Self::change(self, point).await
+    }
+
+    async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>> {
+        Ok(Arc::new(Self::at(self, point).await?))
+    }
+
+    async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
+        Self::diff(self, from, to, path).await
+    }
+
+    async fn versions(&self, path: &WsPath, limit: usize) -> Result<Vec<PathVersion>> {
+        Self::versions(self, path, limit).await
+    }
+
+    async fn undo(&self, selection: Selection, making: Making) -> Result<Reversed> {
+        Self::undo(self, selection, making).await
+    }
+
+    async fn redo(&self, making: Making) -> Result<Reversed> {
+        Self::redo(self, making).await
+    }
+
+    async fn restore(&self, restore: Restore, making: Making) -> Result<Option<Change>> {
+        match restore {
+            Restore::Point { point, path } => Self::restore(self, point, &path, making).await,
+            Restore::Version { path, version } => self.restore_version(&path, &version, making).await,
+        }
+    }
+
+    async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>> {
+        Self::put(self, puts, making).await
+    }
+
+    async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
+        // The depot holds every file, so nothing is ever left out.
+        let options = SnapshotOptions {
+            is_lazy: false,
+            ..options
+        };
+        self.take_snapshot(label, options).await
+    }
+
+    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        Self::snapshots(self).await
+    }
+
+    async fn delete_snapshot(&self, label: &str) -> Result<()> {
+        Self::delete_snapshot(self, label).await
+    }
+
+    async fn branch(&self, name: &str, point: &Point) -> Result<Branch> {
+        let own = self.describe().await?;
+        let new = NewWorkspace {
+            name: Some(name.to_owned()),
+            kind: own.kind,
+            config: own.config,
+        };
+        let branch = Self::branch(self, new, point).await?.describe().await?;
+        Ok(shown(branch))
+    }
+
+    async fn branches(&self) -> Result<Vec<Branch>> {
+        let all = self.depot().workspaces().await?;
+        let is_own = |info: &crate::WorkspaceInfo| {
+            info.deleted.is_none() && info.fork.as_ref().is_some_and(|fork| fork.workspace == self.id())
+        };
+        Ok(all.into_iter().filter(is_own).map(shown).collect())
+    }
+
+    async fn merging(&self, _other: &str) -> Result<Merging> {
+        Err(Error::new(ErrorKind::Unsupported, "this depot cannot merge yet"))
+    }
+}
+
+fn shown(info: crate::WorkspaceInfo) -> Branch {
+    Branch {
+        id: info.id,
+        name: info.name,
+        fork: info.fork.map_or(0, |fork| fork.change),
+        changes: info.head,
+        created: info.created,
+    }
+}

@@ -1,0 +1,145 @@
+//! Putting given things at paths, as one change: what a merge comes to, and whatever else is worked out outside the depot.
+
+use garret_core::{Change, ChangeKind, EntryKind, Error, ErrorKind, Image, Making, Placed, Put, Puts, Result, WsPath};
+
+use super::restore::{described, finish, redated};
+use super::types::{image_of, node_of};
+use crate::change::Changing;
+use crate::content::Prepared;
+use crate::error::damaged;
+use crate::metadata::{Node, Session};
+use crate::workspace::DepotWorkspace;
+
+/// A put whose new content is in place.
+struct Ready {
+    put: Put,
+    content: Option<Prepared>,
+}
+
+impl DepotWorkspace {
+    /// Puts the given things at their paths as one change; `None` where nothing differs. A path that is not what a put expects is a
+    /// `conflict`, and then nothing is touched.
+    pub async fn put(&self, puts: Puts, making: impl Into<Making>) -> Result<Option<Change>> {
+        let making = making.into();
+        let ready = self.ready(puts.puts).await?;
+        let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
+        let (moves, merged) = (puts.moves, puts.merged);
+        let work = move |session: Session<'_>| {
+            let mut changing = Changing::begin(session, &shared, number, durability)?;
+            let count = ready.len();
+            for one in &ready {
+                changing.put(one)?;
+            }
+            ready.iter().try_for_each(|one| changing.check_place(&one.put))?;
+            for (from, to) in &moves {
+                changing.note_move(from.as_bytes(), to.as_bytes())?;
+            }
+            let (kind, word) = match merged {
+                Some(_) => (ChangeKind::Merge, "merge"),
+                None => (ChangeKind::Change, "put"),
+            };
+            let making = described(making, word, format!("{word} {count} paths"));
+            finish(session, &shared, changing, kind, making)
+        };
+        self.shared().writer.write(self.durability, work).await
+    }
+
+    async fn ready(&self, puts: Vec<Put>) -> Result<Vec<Ready>> {
+        let shared = self.shared();
+        let mut ready = Vec::with_capacity(puts.len());
+        for put in puts {
+            let content = match &put.placed {
+                Placed::File { content, .. } => Some(
+                    shared
+                        .content
+                        .prepare(&shared.database, content, self.durability)
+                        .await?,
+                ),
+                _ => None,
+            };
+            ready.push(Ready { put, content });
+        }
+        Ok(ready)
+    }
+}
+
+impl Changing<'_> {
+    fn put(&mut self, ready: &Ready) -> Result<()> {
+        let path = ready.put.path.as_bytes();
+        let before = self.tree.node(path)?;
+        if before.as_ref().map(image_of).as_ref() != ready.put.expected.as_ref() {
+            return Err(changed(&ready.put));
+        }
+        let after = self.placed(ready, before.as_ref())?;
+        match (&before, &after) {
+            (None, None) => Ok(()),
+            (Some(before), Some(after)) if before.is_same(after) => Ok(()),
+            _ => self.set(path, after),
+        }
+    }
+
+    fn placed(&self, ready: &Ready, before: Option<&Node>) -> Result<Option<Node>> {
+        let node = match (&ready.put.placed, &ready.content) {
+            (Placed::Nothing, _) => return Ok(None),
+            (Placed::Image(image), _) => self.held(image)?,
+            (Placed::File { mode, .. }, Some(content)) => {
+                self.record(content)?;
+                Node {
+                    kind: EntryKind::File,
+                    mode: *mode,
+                    size: content.size,
+                    content: Some(content.address),
+                    target: None,
+                    created: self.now(),
+                    modified: self.now(),
+                }
+            }
+            (Placed::File { .. }, None) => return Err(damaged("new content is not in place")),
+        };
+        let created = before.map_or(node.created, |before| before.created);
+        Ok(Some(redated(Node { created, ..node }, before, self.now())))
+    }
+
+    /// The entry for an image of the past, whose content the depot must still have.
+    fn held(&self, image: &Image) -> Result<Node> {
+        let node = node_of(image, self.now());
+        match node.content {
+            Some(address) if !self.refer(address)? => Err(damaged("the depot no longer has it")),
+            None if node.kind == EntryKind::File => Err(damaged("a file has no content")),
+            _ => Ok(node),
+        }
+    }
+
+    /// Checks that what was put has a directory above it, and that nothing was left without one.
+    fn check_place(&self, put: &Put) -> Result<()> {
+        let path = put.path.as_bytes();
+        let node = self.tree.node(path)?;
+        if node.is_some()
+            && let Some(slash) = path.iter().rposition(|byte| *byte == b'/')
+        {
+            let above = self.tree.node(&path[..slash])?;
+            if above.is_none_or(|above| above.kind != EntryKind::Directory) {
+                return Err(changed(put).hint("the directory above it is gone"));
+            }
+        }
+        let is_directory = node.is_some_and(|node| node.kind == EntryKind::Directory);
+        match is_directory || self.tree.below(path).next()?.is_none() {
+            true => Ok(()),
+            false => Err(changed(put).hint("something else came to be below it")),
+        }
+    }
+}
+
+fn changed(put: &Put) -> Error {
+    let error = Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "{} is no longer what it was",
+            garret_core::path::quote(&put.path.shown())
+        ),
+    );
+    let root = WsPath::root();
+    error
+        .at(put.path.as_path().unwrap_or(&root))
+        .hint("look at it again, then repeat")
+}
