@@ -5,7 +5,7 @@
 //! of tests, since it starts itself as the process to record.
 //!
 //! `cargo test -p garret-depot --test powerloss -- 1000` tries a thousand cuts for each profile, each with several fates of what was not
-//! synced. It then shows that it would notice: disks that pass over some of the syncs must be found out.
+//! synced; a profile's name as a further argument tries that one only. It then shows that it would notice: disks that pass over some of the syncs must be found out.
 
 #![allow(
     clippy::disallowed_methods,
@@ -83,7 +83,11 @@ fn main() {
         .iter()
         .find_map(|one| one.parse().ok())
         .unwrap_or(DEFAULT_CUTS);
-    for profile in Profile::ALL {
+    let named = arguments.iter().find_map(|one| Profile::named(one));
+    for profile in Profile::ALL
+        .into_iter()
+        .filter(|one| named.is_none_or(|named| named == *one))
+    {
         let recorded = Recorded::of(profile, cuts);
         recorded.survives(cuts);
         if profile == Profile::Full {
@@ -138,7 +142,7 @@ impl Recorded {
         let names = |files: &[(PathBuf, Vec<u8>)]| files.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
         assert_eq!(names(&real), names(&modelled), "the record misses a name");
         assert!(real == modelled, "the record misses a write");
-        assert!(real.len() > 10, "the process left something");
+        assert!(real.len() > 5, "the process left only {} files", real.len());
     }
 
     fn survives(&self, cuts: usize) {
@@ -149,7 +153,12 @@ impl Recorded {
             stops: false,
             asks: self.profile,
         });
-        assert!(outcome.failures.is_empty(), "{}", outcome.failures.join("\n"));
+        let shown = outcome.failures[..outcome.failures.len().min(5)].join("\n");
+        assert!(
+            outcome.failures.is_empty(),
+            "{} cuts fail:\n{shown:.4000}",
+            outcome.failures.len()
+        );
         assert!(
             outcome.most_promised > 10 || self.profile == Profile::Relaxed,
             "the process promised something"

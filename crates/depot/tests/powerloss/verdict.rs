@@ -161,7 +161,8 @@ async fn still_works(depot: &Depot) -> Verdict {
         assert_eq!(read.bytes, content);
         Ok(())
     };
-    work.await.map_err(|error: garret_core::Error| format!("work does not go on: {error}"))
+    work.await
+        .map_err(|error: garret_core::Error| format!("work does not go on: {error}"))
 }
 
 async fn ids(room: &DepotWorkspace) -> Verdict<Vec<String>> {
