@@ -12,13 +12,14 @@ pub mod history;
 pub mod memory;
 pub mod path;
 pub mod policy;
+pub mod reference;
 pub mod registry;
 pub mod shape;
 pub mod storage;
 pub mod time;
 pub mod version;
 
-pub use capability::{Capabilities, Declared};
+pub use capability::{Capabilities, Declared, SnapshotPolicy};
 pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
@@ -30,6 +31,7 @@ pub use history::{
 pub use memory::MemoryStorage;
 pub use path::{EntryPath, OnEscape, WsPath};
 pub use policy::{Access, FsPolicy, FsRules};
+pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use storage::{
     Applied, Batch, Directory, DirectoryEntry, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation, OpenFile,

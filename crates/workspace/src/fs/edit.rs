@@ -82,7 +82,7 @@ impl Workspace {
             return Ok(outcome);
         }
         let applied = self
-            .commit(vec![rewrite(target, content, before)], target.follow)
+            .commit("edit_file", vec![rewrite(target, content, before)], target.follow)
             .await?;
         Ok(Edited {
             version: applied[0].version.clone(),

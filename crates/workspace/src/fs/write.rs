@@ -60,7 +60,7 @@ impl Workspace {
             Precondition::Any => &[Access::Write],
             _ => &[Access::Read, Access::Write],
         };
-        let work = self.put(path, accesses, |path| Mutation::Write {
+        let work = self.put("write_file", path, accesses, |path| Mutation::Write {
             path,
             content,
             precondition,
@@ -76,23 +76,28 @@ impl Workspace {
         let size = content.len() as u64;
         let AppendOptions { precondition, create } = options;
         // The answer tells the size and the version of the whole, so what may not be read cannot be appended to.
-        let work = self.put(path, &[Access::Read, Access::Write], |path| Mutation::Append {
-            path,
-            content,
-            precondition,
-            create,
+        let work = self.put("append_file", path, &[Access::Read, Access::Write], |path| {
+            Mutation::Append {
+                path,
+                content,
+                precondition,
+                create,
+            }
         });
         self.operate("append_file", &[path], |_| size, work).await
     }
 
     async fn put(
         &self,
+        operation: &'static str,
         path: &str,
         accesses: &[Access],
         mutation: impl FnOnce(garret_core::WsPath) -> Mutation,
     ) -> Result<Written> {
         let target = self.admit(path, Names::Content, accesses).await?;
-        let applied = self.commit(vec![mutation(target.real)], target.follow).await?;
+        let applied = self
+            .commit(operation, vec![mutation(target.real)], target.follow)
+            .await?;
         let applied = applied.into_iter().next().expect("one mutation has one result");
         let path = target.shown.to_string();
         Ok(Written {
