@@ -19,6 +19,7 @@ mod garbage;
 mod history;
 mod metadata;
 mod options;
+mod settle;
 mod storage;
 mod tree;
 mod workspace;

@@ -8,6 +8,7 @@ mod changes;
 mod connection;
 mod contents;
 mod entries;
+mod rollback;
 mod schema;
 mod snapshots;
 mod workspaces;

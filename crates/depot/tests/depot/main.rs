@@ -11,5 +11,6 @@ mod durability;
 mod garbage;
 mod history;
 mod random;
+mod settle;
 mod support;
 mod undo;

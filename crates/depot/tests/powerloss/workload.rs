@@ -19,21 +19,28 @@ pub(crate) enum Profile {
     Relaxed,
     /// Durable and relaxed changes in the same workspaces, with the same content.
     Mixed,
+    /// None is, and the process promises them all the same.
+    Pretended,
 }
 
 impl Profile {
-    pub(crate) const ALL: [Self; 3] = [Self::Full, Self::Relaxed, Self::Mixed];
+    /// Those that keep their promises.
+    pub(crate) const HONEST: [Self; 3] = [Self::Full, Self::Relaxed, Self::Mixed];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
             Self::Relaxed => "relaxed",
             Self::Mixed => "mixed",
+            Self::Pretended => "pretended",
         }
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|profile| profile.name() == name)
+        [Self::Pretended]
+            .into_iter()
+            .chain(Self::HONEST)
+            .find(|profile| profile.name() == name)
     }
 
     fn durability(self, turn: u32) -> Durability {
@@ -50,7 +57,7 @@ pub(crate) fn options(profile: Profile) -> DepotOptions {
     DepotOptions {
         inline_bytes: 1024,
         durability: match profile {
-            Profile::Relaxed => Durability::Relaxed,
+            Profile::Relaxed | Profile::Pretended => Durability::Relaxed,
             Profile::Full | Profile::Mixed => Durability::Full,
         },
         ..DepotOptions::default()
@@ -184,8 +191,12 @@ impl Worker {
         self.promise_change(room, own.expect("it was applied just now").number);
     }
 
+    fn promises(&self, room: &DepotWorkspace) -> bool {
+        room.durability() == Durability::Full || self.profile == Profile::Pretended
+    }
+
     fn promise_change(&self, room: &DepotWorkspace, number: u64) {
-        if room.durability() == Durability::Full {
+        if self.promises(room) {
             promise(&format!("change {} {number}", room.id()));
         }
     }
@@ -209,7 +220,7 @@ impl Worker {
     async fn branch(&self, room: &DepotWorkspace, turn: u32) {
         let label = format!("turn-{turn}");
         room.snapshot(&label, Point::Now).await.expect("the label is free");
-        if room.durability() == Durability::Full {
+        if self.promises(room) {
             promise(&format!("snapshot {} {label}", room.id()));
         }
         let name = NewWorkspace::named(&format!("try-{}-{turn}", self.task));
