@@ -141,6 +141,12 @@ impl Depot {
         }
     }
 
+    /// What tells this depot from every other.
+    pub fn id(&self) -> Result<String> {
+        let id = self.shared.database.read(|session| session.identity())?;
+        id.ok_or_else(|| error::damaged("the depot has lost its id"))
+    }
+
     /// Makes an empty workspace. A name that is taken is `already_exists`.
     pub async fn create(&self, new: NewWorkspace) -> Result<DepotWorkspace> {
         self.add(new, None).await

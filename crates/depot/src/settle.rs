@@ -5,12 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use garret_core::Result;
+use garret_core::{Durability, Result};
 
 use crate::content::{Address, ContentStore};
 use crate::depot::Depot;
 use crate::metadata::Session;
-use crate::options::Durability;
 
 impl Depot {
     /// Verifies what is listed as unsynced and makes it durable; takes back the changes whose content is lost.

@@ -224,7 +224,7 @@ impl Changing<'_> {
             return self.make_parents(&to.path, room.parents);
         };
         if !room.overwrite {
-            return Err(Error::already_exists(&to.path).hint("pass `overwrite: true` to replace it"));
+            return Err(Error::already_exists(&to.path).hint("set `overwrite` to replace it"));
         }
         match (kind, there) {
             (EntryKind::Directory, EntryKind::Directory) if self.has_entries(&to.path)? => {

@@ -68,6 +68,7 @@ pub(crate) async fn open(home: &Path, profile: Profile) -> garret_core::Result<D
     let context = OpenContext {
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(RandomIds),
+        history: garret_core::HistoryMode::Durable,
     };
     Depot::open(home, options(profile), context).await
 }
