@@ -6,7 +6,10 @@
 
 mod branches;
 mod changes;
+mod diff;
 mod past;
+mod renames;
+mod render;
 mod seen;
 mod snapshots;
 mod undo;
@@ -19,6 +22,8 @@ use garret_core::{Error, ErrorKind, History, Result};
 use crate::Workspace;
 
 pub use changes::{ChangeShown, Log, LogRequest, PathShown, Shown};
+pub use diff::{Diff, DiffRequest};
+pub use render::{DiffStatus, PathDiff};
 pub use snapshots::RestoreRequest;
 pub use undo::UndoRequest;
 pub use versions::VersionShown;

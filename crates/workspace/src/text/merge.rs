@@ -44,7 +44,11 @@ pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8], favour: Favour<'_>) -> Mer
     let mut output = Output {
         merge: &merge,
         text: Vec::with_capacity(ours.len().max(theirs.len())),
-        ending: if ours.windows(2).any(|pair| pair == b"\r\n") { b"\r\n" } else { b"\n" },
+        ending: if ours.windows(2).any(|pair| pair == b"\r\n") {
+            b"\r\n"
+        } else {
+            b"\n"
+        },
     };
     for region in merge.regions() {
         match region.resolution() {
@@ -69,15 +73,21 @@ struct Output<'m, 't> {
 
 impl Output<'_, '_> {
     fn ours(&mut self, lines: Range<usize>) {
-        lines.filter_map(|at| self.merge.ours_line(at)).for_each(|line| self.text.extend_from_slice(line));
+        lines
+            .filter_map(|at| self.merge.ours_line(at))
+            .for_each(|line| self.text.extend_from_slice(line));
     }
 
     fn theirs(&mut self, lines: Range<usize>) {
-        lines.filter_map(|at| self.merge.theirs_line(at)).for_each(|line| self.text.extend_from_slice(line));
+        lines
+            .filter_map(|at| self.merge.theirs_line(at))
+            .for_each(|line| self.text.extend_from_slice(line));
     }
 
     fn base(&mut self, lines: Range<usize>) {
-        lines.filter_map(|at| self.merge.base_line(at)).for_each(|line| self.text.extend_from_slice(line));
+        lines
+            .filter_map(|at| self.merge.base_line(at))
+            .for_each(|line| self.text.extend_from_slice(line));
     }
 
     fn conflict(&mut self, region: &MergeRegion, favour: Favour<'_>) {
@@ -103,7 +113,11 @@ impl Output<'_, '_> {
         self.text.extend_from_slice(mark.as_bytes());
         if !label.is_empty() {
             self.text.push(b' ');
-            self.text.extend(label.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
+            self.text.extend(
+                label
+                    .bytes()
+                    .map(|byte| if byte.is_ascii_control() { b' ' } else { byte }),
+            );
         }
         self.text.extend_from_slice(self.ending);
     }
@@ -143,8 +157,14 @@ mod tests {
     #[test]
     fn a_side_that_is_favoured_wins_only_where_both_changed() {
         let (base, ours, theirs) = ("1\n2\n3\n4\n", "1\ntwo\n3\n4\n", "1\nzwei\n3\nfour\n");
-        assert_eq!(merged(base, ours, theirs, Favour::Ours), ("1\ntwo\n3\nfour\n".into(), 1));
-        assert_eq!(merged(base, ours, theirs, Favour::Theirs), ("1\nzwei\n3\nfour\n".into(), 1));
+        assert_eq!(
+            merged(base, ours, theirs, Favour::Ours),
+            ("1\ntwo\n3\nfour\n".into(), 1)
+        );
+        assert_eq!(
+            merged(base, ours, theirs, Favour::Theirs),
+            ("1\nzwei\n3\nfour\n".into(), 1)
+        );
     }
 
     #[test]
@@ -159,6 +179,9 @@ mod tests {
     #[test]
     fn bytes_that_are_not_utf8_pass_through() {
         let merged = merge(b"\xe9\n2\n3\n", b"\xe9!\n2\n3\n", b"\xe9\n2\n\xe8\n", Favour::Ours);
-        assert_eq!((merged.text.as_slice(), merged.conflicts), (&b"\xe9!\n2\n\xe8\n"[..], 0));
+        assert_eq!(
+            (merged.text.as_slice(), merged.conflicts),
+            (&b"\xe9!\n2\n\xe8\n"[..], 0)
+        );
     }
 }
