@@ -104,7 +104,7 @@ impl Capabilities {
 
 fn unknown(name: &str) -> Error {
     let known = Capabilities::NAMES.map(|name| format!("`{name}`")).join(", ");
-    let hint = match shape::nearest(name, Capabilities::NAMES.into_iter()) {
+    let hint = match shape::nearest(name, Capabilities::NAMES) {
         Some(near) => format!("did you mean `{near}`? Known: {known}"),
         None => format!("known: {known}"),
     };

@@ -135,6 +135,24 @@ pub enum StorageConfig {
     },
 }
 
+impl StorageConfig {
+    /// The kind of the storage.
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Url(url) => url.split_once(':').map_or(url, |(kind, _)| kind),
+            Self::Table { kind, .. } => kind,
+        }
+    }
+
+    /// The options, where they are written as a table.
+    pub fn options(&self) -> Option<&Map<String, Value>> {
+        match self {
+            Self::Url(_) => None,
+            Self::Table { options, .. } => Some(options),
+        }
+    }
+}
+
 /// Written out, because a derived reader of untagged data does not say what was wrong.
 impl<'de> Deserialize<'de> for StorageConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -35,22 +35,30 @@ impl Reference {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| Error::invalid(format!("this ref is not JSON: {error}")).hint("pass it on unchanged"))?;
         // Looked at first: a newer form may have other fields, and then its age is the reason, not the fields.
-        if let Some(schema) = value.get("schema").and_then(Value::as_u64)
-            && schema > u64::from(Self::SCHEMA)
-        {
-            let message = format!(
-                "this ref has schema {schema}, and this program knows schema {}",
-                Self::SCHEMA
-            );
-            return Err(Error::new(ErrorKind::Unsupported, message).hint("use a newer Garret"));
+        if let Some(schema) = value.get("schema").and_then(Value::as_u64) {
+            check_schema(schema)?;
         }
         shape::from_value(value).map_err(|error| error.map_text(|text| format!("this ref is not whole: {text}")))
+    }
+
+    /// Refuses a form that this program does not know.
+    pub fn check_schema(&self) -> Result<()> {
+        check_schema(self.schema.into())
     }
 
     /// The ref as text; [`Reference::parse`] reads it back.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("a ref has only strings as keys")
     }
+}
+
+fn check_schema(schema: u64) -> Result<()> {
+    let known = u64::from(Reference::SCHEMA);
+    if (1..=known).contains(&schema) {
+        return Ok(());
+    }
+    let message = format!("this ref has schema {schema}, and this program knows schema {known}");
+    Err(Error::new(ErrorKind::Unsupported, message).hint("use the Garret that wrote it, or a newer one"))
 }
 
 #[cfg(test)]

@@ -362,6 +362,17 @@ pub struct Applied {
     pub created: bool,
 }
 
+/// What a change that was returned as done survives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// The end of the process and the loss of power.
+    #[default]
+    Full,
+    /// The end of the process. A loss of power may take the newest changes.
+    Relaxed,
+}
+
 /// What a storage is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StorageInfo {

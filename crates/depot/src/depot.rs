@@ -16,9 +16,10 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 use crate::content::ContentStore;
 use crate::error;
 use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
-use crate::options::{DepotOptions, Durability};
+use crate::options::DepotOptions;
 use crate::workspace::DepotWorkspace;
 use crate::writer::Writer;
+use garret_core::Durability;
 
 /// Many workspaces with their journals, content, snapshots and branches. Cheap to clone: clones are the same depot.
 #[derive(Debug, Clone)]
@@ -138,6 +139,12 @@ impl Depot {
                 is_flattening: AtomicBool::new(false),
             }),
         }
+    }
+
+    /// What tells this depot from every other.
+    pub fn id(&self) -> Result<String> {
+        let id = self.shared.database.read(|session| session.identity())?;
+        id.ok_or_else(|| error::damaged("the depot has lost its id"))
     }
 
     /// Verifies and syncs what relaxed writes may have left unsynced. A damaged blob stays listed, and reading it is `corrupt`.

@@ -12,7 +12,7 @@ use garret_core::Result;
 use crate::content::Address;
 use crate::depot::Depot;
 use crate::metadata::{Session, stored_time};
-use crate::options::Durability;
+use garret_core::Durability;
 
 /// Pieces swept in one transaction, so that other writers wait only for that.
 const SLICE: usize = 500;

@@ -1,17 +1,6 @@
 //! How a depot is opened.
 
-use serde::{Deserialize, Serialize};
-
-/// What a returned change survives.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Durability {
-    /// The end of the process and the loss of power.
-    #[default]
-    Full,
-    /// The end of the process. A loss of power may take the newest changes, whole ones, never a part of one.
-    Relaxed,
-}
+use garret_core::Durability;
 
 /// How a depot keeps content and commits.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use super::encoding::{Decoded, Part, decode};
 use super::plan::{Piece, Plan, plan};
 use crate::error::{blob_not_read, blob_not_written, damaged};
 use crate::metadata::{ContentRow, Database, Session, StoredPiece};
-use crate::options::Durability;
+use garret_core::Durability;
 
 /// A blob that a change referred to within this time is relied on without being written again; a sweep spares what is younger than
 /// twice this.

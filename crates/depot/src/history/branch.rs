@@ -10,9 +10,9 @@ use garret_core::{Point, Result};
 
 use crate::depot::NewWorkspace;
 use crate::metadata::{Held, Session};
-use crate::options::Durability;
 use crate::tree::Tree;
 use crate::workspace::DepotWorkspace;
+use garret_core::Durability;
 
 /// Entries copied in one transaction, so that other writers wait only for that.
 const SLICE: usize = 2_000;

@@ -33,6 +33,11 @@ pub(crate) struct WorkspaceRow {
 const COLUMNS: &str = "id, uid, name, kind, config, parent, fork, flat, head, created, deleted";
 
 impl Session<'_> {
+    /// What tells this depot from every other.
+    pub(crate) fn identity(self) -> Result<Option<String>> {
+        self.first("SELECT id FROM identity", [], |row| row.get(0))
+    }
+
     /// Adds a workspace and gives its number.
     pub(crate) fn add_workspace(self, row: &WorkspaceRow) -> Result<i64> {
         self.execute(

@@ -1,3 +1,7 @@
+-- What tells this depot from every other, for whoever writes down where a workspace is.
+CREATE TABLE identity (id TEXT NOT NULL);
+INSERT INTO identity (id) VALUES (lower(hex(randomblob(16))));
+
 -- Content by the BLAKE3 of its bytes. `data` is NULL where the blob store holds it; `touched` is the time (ms) of the newest change that
 -- referred to it, so that a sweep never takes what a change under way relies on. A list is the parts of a larger content.
 CREATE TABLE content (
