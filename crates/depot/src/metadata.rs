@@ -8,6 +8,7 @@ mod changes;
 mod connection;
 mod contents;
 mod entries;
+mod merges;
 mod schema;
 mod snapshots;
 mod workspaces;
@@ -21,6 +22,7 @@ pub(crate) use changes::{ChangeRow, Standing};
 pub(crate) use connection::{Database, WriteConnection, Writing};
 pub(crate) use contents::{ContentRow, StoredPiece};
 pub(crate) use entries::{EntryRow, Held, Node};
+pub(crate) use merges::MoveRow;
 pub(crate) use snapshots::SnapshotRow;
 pub(crate) use workspaces::{Level, WorkspaceRow};
 
