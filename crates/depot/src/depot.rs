@@ -191,11 +191,8 @@ impl Depot {
 
     /// The workspace called `name`, or with that id.
     pub async fn workspace(&self, name: &str) -> Result<DepotWorkspace> {
-        let row = self.shared.database.read(|session| find(session, name))?;
-        match row.deleted {
-            None => Ok(self.handle(&row)),
-            Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until the garbage is collected")),
-        }
+        let row = self.shared.database.read(|session| find_open(session, name))?;
+        Ok(self.handle(&row))
     }
 
     /// Every workspace, deleted ones included, by name.
@@ -277,6 +274,15 @@ fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
         None => session.workspace_by_uid(name)?,
     };
     found.ok_or_else(|| missing(name))
+}
+
+/// The workspace called `name`, or with that id, unless it is deleted.
+pub(crate) fn find_open(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
+    let row = find(session, name)?;
+    match row.deleted {
+        None => Ok(row),
+        Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until the garbage is collected")),
+    }
 }
 
 fn missing(name: &str) -> Error {

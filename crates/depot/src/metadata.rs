@@ -10,6 +10,7 @@ mod contents;
 mod entries;
 mod retention;
 mod rollback;
+mod merges;
 mod schema;
 mod snapshots;
 mod workspaces;
@@ -24,6 +25,7 @@ pub(crate) use connection::{Database, WriteConnection, Writing};
 pub(crate) use contents::{ContentRow, PieceRow, StoredPiece};
 pub(crate) use entries::{EntryRow, Held, Node};
 pub(crate) use retention::{EndedRow, Oldest};
+pub(crate) use merges::MoveRow;
 pub(crate) use snapshots::SnapshotRow;
 pub(crate) use workspaces::{Level, WorkspaceRow};
 
