@@ -153,7 +153,7 @@ impl Depot {
     }
 
     /// Verifies and syncs what relaxed writes may have left unsynced. A damaged blob stays listed, and reading it is `corrupt`.
-    async fn settle_blobs(&self) -> Result<()> {
+    pub(crate) async fn settle_blobs(&self) -> Result<()> {
         let shared = &self.shared;
         for address in shared.database.read(|session| session.unsynced())? {
             if shared.content.settle(&shared.database, address).await? {
