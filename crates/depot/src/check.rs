@@ -80,6 +80,21 @@ impl Depot {
         Ok(found)
     }
 
+    /// Whether the entries of a workspace fit together and all their content is known.
+    pub(crate) fn is_whole(&self, workspace: i64) -> Result<bool> {
+        let Some(row) = self.shared.database.read(|session| session.workspace(workspace))? else {
+            return Ok(false);
+        };
+        let mut found = Inspection::default();
+        found.problems = self.shared.database.read(|session| check_journal(session, &row))?;
+        let nothing = Damage {
+            contents: BTreeSet::new(),
+            unsynced: BTreeSet::new(),
+        };
+        self.check_workspace(&row, &nothing, &mut found)?;
+        Ok(found.problems.is_empty())
+    }
+
     fn check_workspace(&self, row: &WorkspaceRow, damage: &Damage, found: &mut Inspection) -> Result<()> {
         let mut after = Some((Vec::new(), -1));
         while let Some(start) = after {

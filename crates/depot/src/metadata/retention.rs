@@ -133,6 +133,12 @@ impl Session<'_> {
         self.all(sql, [workspace], |row| row.get(0))
     }
 
+    /// A path of a workspace, or of one that it was branched off, whose file has the content at `address`.
+    pub(crate) fn path_of(self, workspace: i64, address: Address) -> Result<Option<Vec<u8>>> {
+        let sql = "SELECT path FROM entry WHERE hash = ?2 ORDER BY workspace != ?1 LIMIT 1";
+        self.first(sql, params![workspace, address], |row| row.get(0))
+    }
+
     /// How many files the level of a workspace has at `at`, and their bytes.
     pub(crate) fn totals(self, workspace: i64, at: i64) -> Result<(u64, u64)> {
         let sql = "SELECT count(*), coalesce(sum(size), 0) FROM entry
