@@ -290,7 +290,7 @@ fn missing(name: &str) -> Error {
         .hint("list the workspaces to see which there are")
 }
 
-fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
+pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     match session.workspace_by_name(name)? {
         None => Ok(()),
@@ -307,7 +307,7 @@ fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
 }
 
 /// A name is what a user types after `-w`: short, printable, and without the characters that would mean something there.
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '@' | '/' | ':' | '\\');
     if name.is_empty() || name.len() > 100 || name.starts_with(['-', '.']) || name.contains(is_odd) {
         return Err(

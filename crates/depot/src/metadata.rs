@@ -8,6 +8,7 @@ mod changes;
 mod connection;
 mod contents;
 mod entries;
+mod repair;
 mod retention;
 mod rollback;
 mod merges;

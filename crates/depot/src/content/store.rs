@@ -3,6 +3,8 @@
 //! The order that a crash cannot break: a blob is in its place (and under full durability synced, with its directory) before the
 //! transaction that names it begins. What is left over when that transaction never comes is swept later.
 
+mod transfer;
+
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ use super::plan::{Piece, Plan, plan};
 use crate::error::{blob_not_read, blob_not_written, damaged};
 use crate::metadata::{ContentRow, Database, Session, StoredPiece};
 use garret_core::Durability;
+
+pub(crate) use transfer::PlainPiece;
 
 /// A blob that a change referred to within this time is relied on without being written again; a sweep spares what is younger than
 /// twice this.
