@@ -242,7 +242,7 @@ impl ContentStore {
         }
     }
 
-    pub(super) async fn decoded<R: RowOf>(&self, row: &R, address: Address) -> Result<Decoded> {
+    async fn decoded<R: RowOf>(&self, row: &R, address: Address) -> Result<Decoded> {
         let row = row(address)?.ok_or_else(|| damaged("the depot has lost it"))?;
         decode(self.encoded(address, row.data).await?, address, row.size)
     }
@@ -390,17 +390,6 @@ impl ContentStore {
         }
     }
 
-    /// The same inside the writer's transaction; none where it is damaged.
-    pub(crate) fn parts_in(&self, session: Session<'_>, address: Address) -> Result<Vec<Address>> {
-        let row = |address| session.content(address);
-        match block_on(self.decoded(&row, address)) {
-            Ok(Decoded::List(parts)) => Ok(parts.into_iter().map(|part| part.address).collect()),
-            Ok(Decoded::Whole(_)) => Ok(Vec::new()),
-            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Verifies a piece of content as it is stored; of a list, that its parts are known. Gives what is wrong.
     pub(crate) async fn verify(&self, database: &Database, address: Address) -> Result<Option<Error>> {
         let row = |address| database.read(|session| session.content(address));
@@ -418,7 +407,7 @@ impl ContentStore {
 }
 
 /// Finds the row of an address: by a look of its own, or inside the writer's transaction.
-pub(super) trait RowOf: Fn(Address) -> Result<Option<ContentRow>> {}
+trait RowOf: Fn(Address) -> Result<Option<ContentRow>> {}
 impl<F: Fn(Address) -> Result<Option<ContentRow>>> RowOf for F {}
 
 /// Tells whether a blob need not be written again.
