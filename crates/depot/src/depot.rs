@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) options: DepotOptions,
+    /// The directory it is in; `None` in memory.
+    pub(crate) home: Option<PathBuf>,
     pub(crate) is_flattening: AtomicBool,
 }
 
@@ -107,7 +109,7 @@ impl Depot {
         sync_directory(home).map_err(|error| error::home(&error))?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
         let writer = Writer::start(connection, Some(turns))?;
-        let depot = Self::assembled(database, content, writer, options, context);
+        let depot = Self::assembled(database, content, writer, options, context, Some(home.to_owned()));
         depot.settle_blobs().await?;
         Ok(depot)
     }
@@ -117,7 +119,7 @@ impl Depot {
         let (database, connection) = Database::in_memory()?;
         let content = ContentStore::in_memory(options.inline_bytes, context.clock.clone());
         let writer = Writer::start(connection, None)?;
-        Ok(Self::assembled(database, content, writer, options, context))
+        Ok(Self::assembled(database, content, writer, options, context, None))
     }
 
     fn assembled(
@@ -126,6 +128,7 @@ impl Depot {
         writer: Writer,
         options: DepotOptions,
         context: OpenContext,
+        home: Option<PathBuf>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -135,6 +138,7 @@ impl Depot {
                 clock: context.clock,
                 ids: context.ids,
                 options,
+                home,
                 is_flattening: AtomicBool::new(false),
             }),
         }
@@ -236,7 +240,7 @@ impl Depot {
         self.shared.writer.write(self.shared.options.durability, work).await
     }
 
-    fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
+    pub(crate) fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
         DepotWorkspace::new(self.clone(), row.id, row.uid.clone(), row.kind.clone())
     }
 }
@@ -270,7 +274,7 @@ fn missing(name: &str) -> Error {
         .hint("list the workspaces to see which there are")
 }
 
-fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
+pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     match session.workspace_by_name(name)? {
         None => Ok(()),

@@ -9,6 +9,7 @@ mod connection;
 mod contents;
 mod entries;
 mod schema;
+mod seen;
 mod snapshots;
 mod workspaces;
 
@@ -36,6 +37,17 @@ impl<'c> Session<'c> {
     pub(crate) fn integrity(self) -> Result<Vec<String>> {
         let lines = self.all("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
         Ok(lines.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    /// Runs `work` so that, where it fails, nothing of it stays, and the transaction goes on.
+    pub(crate) fn attempt<T>(self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.execute("SAVEPOINT attempt", [])?;
+        let done = work();
+        if done.is_err() {
+            self.execute("ROLLBACK TO attempt", [])?;
+        }
+        self.execute("RELEASE attempt", [])?;
+        done
     }
 
     fn execute(self, sql: &str, params: impl Params) -> Result<usize> {

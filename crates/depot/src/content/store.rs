@@ -45,6 +45,14 @@ pub(crate) struct Prepared {
     rows: Vec<PieceRow>,
 }
 
+impl Prepared {
+    /// Content that the depot has already, rows and all.
+    pub(crate) fn stored(address: Address, size: u64) -> Self {
+        let rows = Vec::new();
+        Self { address, size, rows }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct PieceRow {
     address: Address,
@@ -97,6 +105,11 @@ impl ContentStore {
         let planned = plan(&[], content, self.inline);
         let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address, durability));
         self.place(planned, &is_relied_on, durability).await
+    }
+
+    /// The address that `content` has or would have.
+    pub(crate) fn address_of(&self, content: &Bytes) -> Address {
+        plan(&[], content, self.inline).address
     }
 
     /// The same inside the writer's transaction.

@@ -41,7 +41,7 @@ impl DepotWorkspace {
             let making = described(making, word, format!("{word} {count} paths"));
             finish(session, &shared, changing, kind, making)
         };
-        self.shared().writer.write(self.durability, work).await
+        self.write(work).await
     }
 
     async fn ready(&self, puts: Vec<Put>) -> Result<Vec<Ready>> {

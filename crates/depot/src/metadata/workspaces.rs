@@ -109,7 +109,7 @@ impl Session<'_> {
 
     /// Removes a workspace with its journal, its entries and its snapshots.
     pub(crate) fn remove_workspace(self, id: i64) -> Result<()> {
-        for table in ["entry", "change", "reversal", "move", "snapshot"] {
+        for table in ["entry", "change", "reversal", "move", "snapshot", "journal", "seen"] {
             self.execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
         }
         self.execute("DELETE FROM workspace WHERE id = ?1", [id]).map(|_| ())

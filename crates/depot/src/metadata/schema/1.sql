@@ -101,3 +101,22 @@ CREATE TABLE snapshot (
     lazy INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (workspace, label)
 ) WITHOUT ROWID;
+
+-- Workspaces whose files live elsewhere: where that is, the newest record of the log that is in the journal, and the first change from
+-- which on every file was known.
+CREATE TABLE journal (
+    workspace INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    place TEXT,
+    ingested INTEGER NOT NULL DEFAULT 0,
+    whole INTEGER
+);
+CREATE UNIQUE INDEX journal_place ON journal (kind, place) WHERE place IS NOT NULL;
+
+-- The storage's own version of a file when the journal last met it, so that what has not changed since need not be read again.
+CREATE TABLE seen (
+    workspace INTEGER NOT NULL,
+    path BLOB NOT NULL,
+    token TEXT NOT NULL,
+    PRIMARY KEY (workspace, path)
+) WITHOUT ROWID;
