@@ -5,7 +5,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::FsPolicy;
+use crate::path::quote;
+use crate::{Error, FsPolicy, Result, shape};
 
 /// A capability in a configuration: `true` for the defaults, an object with options, `false` or absent for none.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -25,7 +26,7 @@ impl<P> Default for Declared<P> {
 
 /// Written out, because a derived reader of untagged data does not say what was wrong.
 impl<'de, P: DeserializeOwned> Deserialize<'de> for Declared<P> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::Bool(switch) => Ok(Self::Switch(switch)),
             value @ Value::Object(_) => P::deserialize(value).map(Self::Options).map_err(D::Error::custom),
@@ -33,6 +34,13 @@ impl<'de, P: DeserializeOwned> Deserialize<'de> for Declared<P> {
                 "a capability is `true`, `false` or an object with options",
             )),
         }
+    }
+}
+
+impl<P> Declared<P> {
+    /// Whether it is declared.
+    pub const fn is_declared(&self) -> bool {
+        !matches!(self, Self::Switch(false))
     }
 }
 
@@ -54,13 +62,61 @@ pub struct Capabilities {
     /// The file tools.
     #[serde(default)]
     pub fs: Declared<FsPolicy>,
+    /// The tools for snapshots, branches and merges.
+    #[serde(default)]
+    pub snapshot: Declared<SnapshotPolicy>,
+}
+
+/// What may be done with snapshots; there is nothing to choose yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotPolicy {}
+
+impl Capabilities {
+    /// The names of the capabilities that there are.
+    pub const NAMES: [&str; 2] = ["fs", "snapshot"];
+
+    /// The capabilities called `names`, each with its defaults, and none besides.
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        let mut all = Self {
+            fs: Declared::Switch(false),
+            snapshot: Declared::Switch(false),
+        };
+        for name in names {
+            match name {
+                "fs" => all.fs = Declared::Switch(true),
+                "snapshot" => all.snapshot = Declared::Switch(true),
+                _ => return Err(unknown(name)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// The names of those that are declared.
+    pub fn declared(&self) -> Vec<&'static str> {
+        let declared = [self.fs.is_declared(), self.snapshot.is_declared()];
+        let named = Self::NAMES.into_iter().zip(declared);
+        named
+            .filter_map(|(name, is_declared)| is_declared.then_some(name))
+            .collect()
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    let known = Capabilities::NAMES.map(|name| format!("`{name}`")).join(", ");
+    let hint = match shape::nearest(name, Capabilities::NAMES) {
+        Some(near) => format!("did you mean `{near}`? Known: {known}"),
+        None => format!("known: {known}"),
+    };
+    Error::invalid(format!("there is no capability {}", quote(name))).hint(hint)
 }
 
 impl Default for Capabilities {
-    /// The file tools with their defaults: what a workspace without a configuration has.
+    /// Files, snapshots and branches with their defaults: what a workspace without a configuration has.
     fn default() -> Self {
         Self {
             fs: Declared::Switch(true),
+            snapshot: Declared::Switch(true),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Capabilities, Error, Result, shape};
+use crate::{Capabilities, Error, HistoryMode, Result, shape};
 
 /// A `garret.toml` (or its JSON form): workspaces by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +35,9 @@ pub struct WorkspaceConfig {
     /// What commands in it will find in their environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// How long its history is kept: `durable` where nothing is said and there is a home for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<HistoryMode>,
 }
 
 impl WorkspaceConfig {
@@ -45,6 +48,7 @@ impl WorkspaceConfig {
             capabilities: Capabilities::default(),
             tools: ToolsConfig::default(),
             env: BTreeMap::new(),
+            history: None,
         }
     }
 
@@ -129,6 +133,24 @@ pub enum StorageConfig {
         #[serde(flatten)]
         options: Map<String, Value>,
     },
+}
+
+impl StorageConfig {
+    /// The kind of the storage.
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Url(url) => url.split_once(':').map_or(url, |(kind, _)| kind),
+            Self::Table { kind, .. } => kind,
+        }
+    }
+
+    /// The options, where they are written as a table.
+    pub fn options(&self) -> Option<&Map<String, Value>> {
+        match self {
+            Self::Url(_) => None,
+            Self::Table { options, .. } => Some(options),
+        }
+    }
 }
 
 /// Written out, because a derived reader of untagged data does not say what was wrong.

@@ -176,6 +176,11 @@ impl ChangeKind {
         }
     }
 
+    /// Whether it is somebody's work, which a plain undo takes back: neither an undo or redo, nor what other programs did.
+    pub const fn is_work(self) -> bool {
+        matches!(self, Self::Change | Self::Restore | Self::Merge)
+    }
+
     /// The kind that `word` is for.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
@@ -271,6 +276,8 @@ pub enum Selection {
     Last(usize),
     /// The change with this id, wherever it stands; later changes to other paths stay.
     Change(String),
+    /// The changes with these ids.
+    Changes(Vec<String>),
     /// Everything that one session did and that is not already undone.
     Session(String),
     /// Everything that one tool call did and that is not already undone.

@@ -6,20 +6,24 @@
 
 pub mod capability;
 pub mod config;
+pub mod content;
 pub mod error;
 pub mod event;
 pub mod history;
+pub mod keep;
 pub mod memory;
 pub mod path;
 pub mod policy;
+pub mod reference;
 pub mod registry;
 pub mod shape;
 pub mod storage;
 pub mod time;
 pub mod version;
 
-pub use capability::{Capabilities, Declared};
+pub use capability::{Capabilities, Declared, SnapshotPolicy};
 pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
+pub use content::{Content, ContentReader, ContentSource};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
 pub use history::{
@@ -27,13 +31,15 @@ pub use history::{
     Image, Making, MergePoint, Merging, PathChange, PathVersion, Placed, Point, Put, Puts, Restore, Reversed, Review,
     Selection, Side, Snapshot, SnapshotOptions,
 };
+pub use keep::Keep;
 pub use memory::MemoryStorage;
 pub use path::{EntryPath, OnEscape, WsPath};
 pub use policy::{Access, FsPolicy, FsRules};
+pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use storage::{
-    Applied, Batch, Directory, DirectoryEntry, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation, OpenFile,
-    Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
+    Applied, Batch, Directory, DirectoryEntry, Durability, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation,
+    OpenFile, Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
 };
 pub use time::{Clock, CountedIds, FixedClock, Ids, RandomIds, SystemClock, Timestamp};
 pub use version::{Precondition, Version};

@@ -11,7 +11,7 @@ use crate::config::StorageConfig;
 use crate::memory::MemoryStorage;
 use crate::path::quote;
 use crate::time::{Clock, Ids};
-use crate::{Error, History, Result, Storage, shape};
+use crate::{Durability, Error, History, HistoryMode, Result, Storage, shape};
 
 /// What a factory may use while it opens a storage.
 #[derive(Debug, Clone)]
@@ -20,6 +20,8 @@ pub struct OpenContext {
     pub clock: Arc<dyn Clock>,
     /// The ids of the workspace.
     pub ids: Arc<dyn Ids>,
+    /// How long its history is to be kept, for a storage that keeps it itself.
+    pub history: HistoryMode,
 }
 
 /// A storage that was opened, and what else its factory knows of it.
@@ -32,6 +34,10 @@ pub struct Opened {
     /// What tells this place from every other of its kind on this machine, so that a journal kept elsewhere finds its files again;
     /// `None` where the files do not outlive the handle. It never reaches a user.
     pub place: Option<String>,
+    /// The options by which the same files are opened again by another process on this machine, where they can be.
+    pub reference: Option<Map<String, Value>>,
+    /// What its changes survive.
+    pub durability: Durability,
 }
 
 impl<S: Storage + 'static> From<Arc<S>> for Opened {
@@ -40,6 +46,8 @@ impl<S: Storage + 'static> From<Arc<S>> for Opened {
             storage,
             history: None,
             place: None,
+            reference: None,
+            durability: Durability::Full,
         }
     }
 }

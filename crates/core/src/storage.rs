@@ -14,7 +14,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
-use crate::{Actor, EntryPath, Precondition, Result, Version, WsPath};
+use crate::{Actor, Content, EntryPath, Precondition, Result, Version, WsPath};
 
 /// A tree of files.
 ///
@@ -254,7 +254,7 @@ pub enum Mutation {
         /// The file.
         path: WsPath,
         /// All of its new content.
-        content: Bytes,
+        content: Content,
         /// What must hold.
         precondition: Precondition,
         /// New permission bits.
@@ -329,7 +329,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// A write that replaces whatever file is there and makes the directories above.
-    pub fn write(path: WsPath, content: impl Into<Bytes>) -> Self {
+    pub fn write(path: WsPath, content: impl Into<Content>) -> Self {
         Self::Write {
             path,
             content: content.into(),
@@ -362,6 +362,17 @@ pub struct Applied {
     pub size: u64,
     /// Whether something is there that was not there before.
     pub created: bool,
+}
+
+/// What a change that was returned as done survives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// The end of the process and the loss of power.
+    #[default]
+    Full,
+    /// The end of the process. A loss of power may take the newest changes.
+    Relaxed,
 }
 
 /// What a storage is.

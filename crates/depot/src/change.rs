@@ -13,8 +13,8 @@ use crate::content::{Address, ContentStore, Prepared};
 use crate::depot::Shared;
 use crate::history::paths_of;
 use crate::metadata::{ChangeRow, HEAD, Held, Level, Node, Session, WorkspaceRow, stored_time};
-use crate::options::Durability;
 use crate::tree::Tree;
+use garret_core::Durability;
 
 pub(crate) use mutate::Step;
 pub(crate) use summary::summary_of;

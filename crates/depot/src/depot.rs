@@ -15,10 +15,12 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
 use crate::content::ContentStore;
 use crate::error;
+use crate::history::check_kept;
 use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
-use crate::options::{DepotOptions, Durability};
+use crate::options::DepotOptions;
 use crate::workspace::DepotWorkspace;
 use crate::writer::Writer;
+use garret_core::Durability;
 
 /// Many workspaces with their journals, content, snapshots and branches. Cheap to clone: clones are the same depot.
 #[derive(Debug, Clone)]
@@ -35,9 +37,9 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) options: DepotOptions,
-    /// The directory it is in; `None` in memory.
-    pub(crate) home: Option<PathBuf>,
     pub(crate) is_flattening: AtomicBool,
+    /// The folder it is in; `None` in memory.
+    pub(crate) home: Option<PathBuf>,
 }
 
 /// A workspace to make.
@@ -138,10 +140,16 @@ impl Depot {
                 clock: context.clock,
                 ids: context.ids,
                 options,
-                home,
                 is_flattening: AtomicBool::new(false),
+                home,
             }),
         }
+    }
+
+    /// What tells this depot from every other.
+    pub fn id(&self) -> Result<String> {
+        let id = self.shared.database.read(|session| session.identity())?;
+        id.ok_or_else(|| error::damaged("the depot has lost its id"))
     }
 
     /// Verifies and syncs what relaxed writes may have left unsynced. A damaged blob stays listed, and reading it is `corrupt`.
@@ -183,6 +191,8 @@ impl Depot {
             if let Some(fork) = row.fork {
                 let origin = session.workspace(fork.workspace)?;
                 origin.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch off is gone"))?;
+                // Asked again here: retention or a removal may have come since the point was looked up.
+                check_kept(session, fork)?;
             }
             let id = session.add_workspace(&row)?;
             Ok(WorkspaceRow { id, ..row })

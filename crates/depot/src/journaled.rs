@@ -42,9 +42,9 @@ use garret_core::{
 
 use self::gate::{Files, Gate, Reading};
 use self::turn::State;
-use crate::options::Durability;
 use crate::places::Site;
 use crate::workspace::DepotWorkspace;
+use garret_core::Durability;
 
 pub use self::lazy::LazyDepot;
 

@@ -8,8 +8,8 @@ use garret_core::Result;
 use crate::depot::{Depot, Shared, WorkspaceInfo, info};
 use crate::error::damaged;
 use crate::metadata::{HEAD, Level, Session};
-use crate::options::Durability;
 use crate::storage::DepotView;
+use garret_core::Durability;
 
 /// A workspace of a depot: its files at their newest state as a [`garret_core::Storage`], and its history. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use futures::channel::oneshot;
 use garret_core::{Error, ErrorKind, Result};
 
 use crate::metadata::{Session, WriteConnection, Writing};
-use crate::options::Durability;
+use garret_core::Durability;
 
 /// The most jobs in one transaction, so that the first of them does not wait for ever.
 const GROUP: usize = 512;

@@ -63,6 +63,7 @@ async fn open(home: &Path) -> Depot {
     let context = OpenContext {
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(RandomIds),
+        history: garret_core::HistoryMode::Durable,
     };
     Depot::open(home, DepotOptions::default(), context)
         .await

@@ -5,15 +5,19 @@ use std::sync::Arc;
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Clock, Error, EventSink, FsPolicy, FsRules, Ids, MemoryFactory, NoEvents, OpenContext, RandomIds, Result,
-    StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
+    Actor, Clock, Error, EventSink, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, RandomIds, Reference,
+    Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
+use garret_depot::Depot;
 use garret_storage::{LocalFactory, LocalOptions};
 use garret_tools::{Toolbox, tool_names};
 use garret_workspace::{Approver, Workspace};
 use serde_json::{Map, Value};
 
 use crate::anchored::{AnchoredLocal, not_utf8};
+use crate::filestore::{self, FilestoreFactory, FilestoreOptions};
+use crate::home::{self, Home};
+use crate::remembering::RememberingFactory;
 
 /// The name of a workspace that was given none.
 pub const UNNAMED: &str = "workspace";
@@ -22,6 +26,7 @@ pub const UNNAMED: &str = "workspace";
 #[derive(Debug, Clone)]
 pub struct Garret {
     storages: StorageRegistry,
+    home: Option<Home>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
@@ -36,13 +41,16 @@ impl Default for Garret {
 }
 
 impl Garret {
-    /// Knows the storages `memory` and `local`, the system's clock and random ids; events go nowhere, and nobody gives approval.
+    /// Knows the storages `memory`, `local` and `filestore`, the system's clock and random ids; events go nowhere, nobody gives approval,
+    /// and there is no home: history ends with the process until [`Garret::home`] is given one.
     pub fn new() -> Self {
         let mut storages = StorageRegistry::empty();
-        storages.register(MemoryFactory);
+        storages.register(RememberingFactory);
         storages.register(LocalFactory);
+        storages.register(FilestoreFactory::default());
         Self {
             storages,
+            home: None,
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
@@ -52,6 +60,16 @@ impl Garret {
                 ..Actor::default()
             },
         }
+    }
+
+    /// Keeps workspaces, their history and their content in the directory `home`, which is made where it is missing.
+    #[must_use]
+    pub fn home(mut self, home: Home) -> Self {
+        self.storages.register(FilestoreFactory {
+            home: Some(home.clone()),
+        });
+        self.home = Some(home);
+        self
     }
 
     /// Adds a storage under its kind; one of the same kind is replaced.
@@ -147,18 +165,26 @@ impl Garret {
     /// Opens the workspace `name` as configured. This is the default stack, from the ground up:
     ///
     /// 1. the storage, which keeps every path below its root and every write whole;
-    /// 2. the workspace over it: each operation passes log, approval, policy and quota, in that order, so that whatever is refused, and
+    /// 2. its history: the depot's own where the files live there, a journal beside the files otherwise;
+    /// 3. the workspace over both: each operation passes log, approval, policy and quota, in that order, so that whatever is refused, and
     ///    by whom, is logged, and nothing counts against the quota that the policy did not admit;
-    /// 3. the tools over the workspace: one for each operation of each declared capability, and none besides.
+    /// 4. the tools over the workspace: one for each operation of each declared capability, and none besides.
     pub async fn open_config(&self, name: &str, config: &WorkspaceConfig) -> Result<Toolbox> {
         self.check(config)?;
-        let context = OpenContext {
-            clock: self.clock.clone(),
-            ids: self.ids.clone(),
-        };
-        let opened = self.storages.open(&config.storage, &context).await?;
+        let mode = self.history_of(config)?;
+        let opened = self.storages.open(&config.storage, &self.context(mode)).await?;
+        let kind = opened.storage.info().kind;
+        let reference = opened.reference.clone().map(|payload| Reference {
+            schema: Reference::SCHEMA,
+            kind,
+            name: name.to_owned(),
+            payload,
+            capabilities: config.capabilities.clone(),
+        });
         let declared = config.capabilities.fs.policy();
         let mut builder = Workspace::builder(opened.storage)
+            .history(opened.history)
+            .reference(reference)
             .name(name)
             .policy(declared.clone().unwrap_or_else(nothing))
             .env(config.env.clone())
@@ -177,11 +203,56 @@ impl Garret {
     }
 }
 
+impl Garret {
+    /// What a factory may use.
+    pub(crate) fn context(&self, history: HistoryMode) -> OpenContext {
+        OpenContext {
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            history,
+        }
+    }
+
+    /// How long the history of a workspace is kept: as it says, else as long as there is a place for it.
+    fn history_of(&self, config: &WorkspaceConfig) -> Result<HistoryMode> {
+        match (config.history, &self.home) {
+            (Some(HistoryMode::Durable), None) => {
+                Err(Error::invalid("a durable history needs a home, and none was given")
+                    .hint("give a directory for it, or set `history` to `session`"))
+            }
+            (Some(mode), _) => Ok(mode),
+            (None, Some(_)) => Ok(HistoryMode::Durable),
+            (None, None) => Ok(HistoryMode::Session),
+        }
+    }
+
+    /// The depot of the home; without a home it is `invalid`.
+    pub async fn depot(&self) -> Result<Depot> {
+        home::required(self.home.as_ref(), &self.context(HistoryMode::Durable)).await
+    }
+
+    /// Reopens the workspace of a ref. A ref of an unknown kind or a newer schema, or one that is not whole, is refused with the reason.
+    pub async fn resolve(&self, reference: &Reference) -> Result<Toolbox> {
+        reference.check_schema()?;
+        let config = WorkspaceConfig {
+            capabilities: reference.capabilities.clone(),
+            ..WorkspaceConfig::on(StorageConfig::Table {
+                kind: reference.kind.clone(),
+                options: reference.payload.clone(),
+            })
+        };
+        self.open_config(&reference.name, &config).await
+    }
+}
+
 /// Checks the options of a storage as far as they are known without opening it.
 fn check_options(storage: &StorageConfig) -> Result<()> {
     match storage {
         StorageConfig::Table { kind, options } if kind == LocalFactory.kind() => {
             shape::from_value::<LocalOptions>(Value::Object(options.clone())).map(|_| ())
+        }
+        StorageConfig::Table { kind, options } if kind == filestore::KIND => {
+            shape::from_value::<FilestoreOptions>(Value::Object(options.clone())).map(|_| ())
         }
         _ => Ok(()),
     }

@@ -36,12 +36,21 @@
 pub use async_trait::async_trait;
 
 mod anchored;
+mod filestore;
 mod garret;
+mod home;
+
+mod named;
+mod remembering;
 
 pub use garret_core::*;
+pub use garret_depot::{Depot, WorkspaceInfo};
 pub use garret_storage::local::probe;
-pub use garret_storage::{Durability, LocalFactory, LocalOptions, LocalStorage};
+pub use garret_storage::{LocalFactory, LocalOptions, LocalStorage};
 pub use garret_tools::{Annotations, Answer, Definition, ExportFormat, Image, Toolbox};
 pub use garret_workspace::*;
 
+pub use crate::filestore::FilestoreOptions;
 pub use crate::garret::{Garret, UNNAMED};
+pub use crate::home::Home;
+pub use crate::named::split_point;

@@ -71,7 +71,7 @@ fn clock_ids_and_events_are_injected() {
     let event = events.events().remove(0);
     assert_eq!(
         (event.id.as_str(), event.at, event.operation, event.bytes),
-        ("id-1", Timestamp::UNIX_EPOCH, "write_file", 1)
+        ("id-3", Timestamp::UNIX_EPOCH, "write_file", 1)
     );
 }
 

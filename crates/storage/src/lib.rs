@@ -9,5 +9,6 @@ compile_error!("the storage `local` needs Linux: see docs/decisions/0002-local-b
 #[cfg(target_os = "linux")]
 pub mod local;
 
+pub use garret_core::Durability;
 #[cfg(target_os = "linux")]
-pub use local::{Durability, LocalFactory, LocalOptions, LocalStorage};
+pub use local::{LocalFactory, LocalOptions, LocalStorage};

@@ -25,6 +25,7 @@ fn opened(directory: &Path) -> Fixture {
     let context = OpenContext {
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(RandomIds),
+        history: garret_core::HistoryMode::Durable,
     };
     let storage = LocalStorage::open(&options, &context).expect("the directory is there");
     Fixture::new(Arc::new(storage)).hiding(root)

@@ -1,17 +1,23 @@
 //! The one function through which every mutation of a workspace goes.
 
-use garret_core::{Applied, Batch, Follow, Mutation, Result, StatOptions};
+use garret_core::{Applied, Batch, Follow, Mutation, Origin, Result, StatOptions};
 
 use crate::Workspace;
 
 impl Workspace {
     /// Applies the mutations as one atomic change. Their paths are admitted already; here sizes and quota are checked, and the storage
     /// is asked once.
-    pub(crate) async fn commit(&self, mutations: Vec<Mutation>, follow: Follow) -> Result<Vec<Applied>> {
+    pub(crate) async fn commit(
+        &self,
+        operation: &'static str,
+        mutations: Vec<Mutation>,
+        follow: Follow,
+    ) -> Result<Vec<Applied>> {
+        let summary = summary_of(operation, &mutations);
         let batch = Batch {
             mutations,
             follow,
-            ..Batch::default()
+            origin: self.origin(operation, summary),
         };
         for mutation in &batch.mutations {
             self.check_size(mutation).await?;
@@ -28,6 +34,16 @@ impl Workspace {
         Ok(applied)
     }
 
+    /// Where a change of this workspace comes from.
+    pub(crate) fn origin(&self, operation: &'static str, summary: String) -> Origin {
+        Origin {
+            operation,
+            summary,
+            actor: self.actor().clone(),
+            command: None,
+        }
+    }
+
     /// Checks the size that a file would have.
     async fn check_size(&self, mutation: &Mutation) -> Result<()> {
         if self
@@ -39,7 +55,7 @@ impl Workspace {
             return Ok(());
         }
         let size = match mutation {
-            Mutation::Write { content, .. } => content.len() as u64,
+            Mutation::Write { content, .. } => content.len(),
             Mutation::Append { path, content, .. } => self.size_of(path).await + content.len() as u64,
             Mutation::Copy { from, .. } => self.size_of(from).await,
             _ => return Ok(()),
@@ -60,5 +76,19 @@ impl Workspace {
             .stat(&real, StatOptions::default())
             .await
             .map_or(0, |stat| stat.size)
+    }
+}
+
+/// Words for what the mutations alone would tell wrongly; empty where they tell it.
+fn summary_of(operation: &str, mutations: &[Mutation]) -> String {
+    let verb = match operation {
+        "edit_file" => "edit",
+        "apply_patch" => "patch",
+        _ => return String::new(),
+    };
+    match mutations {
+        [] => String::new(),
+        [one] => format!("{verb} {}", one.path().quoted()),
+        [first, rest @ ..] => format!("{verb} {} and {} more", first.path().quoted(), rest.len()),
     }
 }

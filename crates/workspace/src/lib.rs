@@ -10,6 +10,7 @@ mod admit;
 mod approval;
 mod commit;
 mod fs;
+mod history;
 mod operation;
 mod quota;
 mod scope;
@@ -19,6 +20,7 @@ mod workspace;
 
 pub use approval::{Approval, ApprovalRequest, Approver};
 pub use fs::*;
+pub use history::*;
 pub use scope::ScopeOptions;
 pub use search::*;
 pub use workspace::{Workspace, WorkspaceBuilder};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    Actor, Clock, EventSink, FsPolicy, FsRules, Ids, NoEvents, RandomIds, Result, Storage, StorageInfo, SystemClock,
-    WsPath,
+    Actor, Clock, Error, ErrorKind, EventSink, FsPolicy, FsRules, History, Ids, NoEvents, RandomIds, Reference, Result,
+    Storage, StorageInfo, SystemClock, WsPath,
 };
 
 use crate::Approver;
@@ -24,6 +24,8 @@ pub struct Workspace {
 pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) history: Option<Arc<dyn History>>,
+    pub(crate) reference: Option<Reference>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) events: Arc<dyn EventSink>,
@@ -61,6 +63,8 @@ impl Workspace {
         WorkspaceBuilder {
             name: "workspace".into(),
             storage,
+            history: None,
+            reference: None,
             policy: FsPolicy::default(),
             env: BTreeMap::new(),
             clock: None,
@@ -82,6 +86,16 @@ impl Workspace {
     /// The policy of this view: its own; those of the views around it hold besides.
     pub fn policy(&self) -> &FsPolicy {
         self.own_layer().rules.policy()
+    }
+
+    /// A small, serialisable handle that reopens this workspace in another process. One whose files end with this process has none:
+    /// `unsupported`. So has a narrowed view, since a ref opens the whole.
+    pub fn reference(&self) -> Result<Reference> {
+        let reference = self.shared.reference.clone().filter(|_| self.view.layers.len() == 1);
+        reference.ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "this workspace cannot be reopened from a ref")
+                .hint("refs are for whole workspaces whose files outlive the process: `filestore` and `local`")
+        })
     }
 
     /// What its storage is.
@@ -122,6 +136,8 @@ impl Workspace {
 pub struct WorkspaceBuilder {
     name: String,
     storage: Arc<dyn Storage>,
+    history: Option<Arc<dyn History>>,
+    reference: Option<Reference>,
     policy: FsPolicy,
     env: BTreeMap<String, String>,
     clock: Option<Arc<dyn Clock>>,
@@ -136,6 +152,20 @@ impl WorkspaceBuilder {
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
+        self
+    }
+
+    /// The history of the same files.
+    #[must_use]
+    pub fn history(mut self, history: Option<Arc<dyn History>>) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// The handle that reopens the workspace elsewhere.
+    #[must_use]
+    pub fn reference(mut self, reference: Option<Reference>) -> Self {
+        self.reference = reference;
         self
     }
 
@@ -194,6 +224,8 @@ impl WorkspaceBuilder {
         let shared = Shared {
             name: self.name,
             storage: self.storage,
+            history: self.history,
+            reference: self.reference,
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::default())),
             ids: self.ids,
             events: self.events,

@@ -58,22 +58,34 @@ fn selected(session: Session<'_>, workspace: i64, selection: &Selection) -> Resu
         Selection::Last(count) => session.standing(workspace, Standing::Last(*count)),
         Selection::Session(name) => session.standing(workspace, Standing::Session(name)),
         Selection::ToolCall(call) => session.standing(workspace, Standing::ToolCall(call)),
-        Selection::Change(id) => {
-            let found = session.change_by_id(id)?.filter(|row| row.workspace == workspace);
-            let row = found.ok_or_else(|| {
-                Error::new(
-                    ErrorKind::NotFound,
-                    format!("this workspace has made no change {}", quote(id)),
-                )
-                .hint("look at the history for the ids of its changes")
-            })?;
-            match row.undone_by {
-                None => Ok(vec![row]),
-                Some(_) => {
-                    Err(Error::invalid(format!("the change {} is undone already", quote(id)))
-                        .hint("redo brings it back"))
-                }
-            }
+        Selection::Change(id) => Ok(vec![undoable(session, workspace, id)?]),
+        Selection::Changes(ids) => {
+            let found = ids.iter().map(|id| undoable(session, workspace, id));
+            let mut rows = found.collect::<Result<Vec<_>>>()?;
+            rows.sort_by_key(|row| std::cmp::Reverse(row.seq));
+            rows.dedup_by_key(|row| row.seq);
+            Ok(rows)
+        }
+    }
+}
+
+/// The change with the id `id`, or its number, which must stand.
+fn undoable(session: Session<'_>, workspace: i64, id: &str) -> Result<ChangeRow> {
+    let found = match id.parse() {
+        Ok(number) => session.change(workspace, number)?,
+        Err(_) => session.change_by_id(id)?.filter(|row| row.workspace == workspace),
+    };
+    let row = found.ok_or_else(|| {
+        Error::new(
+            ErrorKind::NotFound,
+            format!("this workspace has made no change {}", quote(id)),
+        )
+        .hint("look at the history for the ids of its changes")
+    })?;
+    match row.undone_by {
+        None => Ok(row),
+        Some(_) => {
+            Err(Error::invalid(format!("the change {} is undone already", quote(id))).hint("redo brings it back"))
         }
     }
 }

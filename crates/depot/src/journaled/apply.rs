@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use garret_core::{
-    Applied, Batch, EntryKind, Error, ErrorKind, Follow, Mutation, Precondition, Result, Version, WsPath,
+    Applied, Batch, Content, EntryKind, Error, ErrorKind, Follow, Mutation, Precondition, Result, Version, WsPath,
 };
 
 use super::ingest::foreseen;
@@ -61,7 +61,11 @@ impl Turn<'_> {
         else {
             return Ok(None);
         };
-        if content.len() > self.room.shared().options.inline_bytes || path.is_root() {
+        if content
+            .as_bytes()
+            .is_none_or(|bytes| bytes.len() > self.room.shared().options.inline_bytes)
+            || path.is_root()
+        {
             return Ok(None);
         }
         let text = path.as_str();
@@ -101,10 +105,11 @@ impl Turn<'_> {
         else {
             unreachable!("only a write is quick")
         };
-        let (path, size) = (path.clone(), content.len() as u64);
+        let (path, size) = (path.clone(), content.len());
+        let inline = Held::Inline(content.to_bytes()?);
         let before = self.known(path.as_str().as_bytes())?.map(|known| known.mode);
         let mode = mode.map(|mode| mode & 0o7777).or(before).or(self.state.file_mode);
-        self.begin(&batch, batch.follow, vec![Some(Held::Inline(content.clone()))])?;
+        self.begin(&batch, batch.follow, vec![Some(inline)])?;
         let applied = match self.journaled.files.apply(batch).await {
             Ok(applied) => applied,
             Err(error) => {
@@ -560,7 +565,7 @@ fn steps(mutations: &[Mutation], contents: Vec<Option<Held>>) -> Vec<LoggedStep>
                 precondition, content, ..
             } => {
                 *precondition = Precondition::Any;
-                *content = bytes::Bytes::new();
+                *content = Content::default();
             }
             Mutation::Append { precondition, .. } | Mutation::Remove { precondition, .. } => {
                 *precondition = Precondition::Any;

@@ -1,16 +1,25 @@
 //! Bringing the storage to given images: the mutations that make each path what it should be.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::ops::Range;
 
 use bytes::Bytes;
+use futures::executor::block_on;
 use garret_core::{
-    Batch, EntryKind, Error, ErrorKind, Follow, Image, Mutation, PathChange, Precondition, Result, Version, WsPath,
+    Batch, Content, ContentSource, EntryKind, Error, ErrorKind, Follow, Image, Mutation, PathChange, Precondition,
+    Result, Version, WsPath,
 };
 
 use super::turn::Turn;
 use crate::content::Address;
 use crate::error::damaged;
 use crate::workspace::DepotWorkspace;
+
+/// Content up to this size is read at once.
+const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
+/// Larger content is read in parts of this size.
+const PART_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A path, what is there, and what should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +115,7 @@ impl Turn<'_> {
                     mutations.push(Mutation::SetMode { path, mode: image.mode });
                     return Ok(());
                 }
-                let content = content_of(self.room, image).await.map_err(|error| error.at(&path))?;
+                let content = stored(self.room, image).await.map_err(|error| error.at(&path))?;
                 let precondition = match goal.is_remade() {
                     true => Precondition::Absent,
                     false => self.binding(goal)?,
@@ -135,15 +144,76 @@ impl Turn<'_> {
     }
 }
 
+/// The content of an image, large content to be read as it is written.
+async fn stored(room: &DepotWorkspace, image: &Image) -> Result<Content> {
+    if image.size <= WHOLE_BYTES {
+        return content_of(room, image).await.map(Content::from);
+    }
+    Ok(Content::from_source(StoredSource {
+        room: room.clone(),
+        image: image.clone(),
+    }))
+}
+
+/// Content of the depot, read a part at a time.
+#[derive(Debug)]
+struct StoredSource {
+    room: DepotWorkspace,
+    image: Image,
+}
+
+impl ContentSource for StoredSource {
+    fn size(&self) -> u64 {
+        self.image.size
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(Box::new(StoredReader {
+            room: self.room.clone(),
+            image: self.image.clone(),
+            at: 0,
+            part: Bytes::new(),
+        }))
+    }
+}
+
+struct StoredReader {
+    room: DepotWorkspace,
+    image: Image,
+    at: u64,
+    part: Bytes,
+}
+
+impl Read for StoredReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.part.is_empty() && self.at < self.image.size {
+            let end = (self.at + PART_BYTES).min(self.image.size);
+            // On a thread of its own: the caller's may be one that drives futures.
+            let read = std::thread::scope(|scope| {
+                let reading = scope.spawn(|| block_on(range_of(&self.room, &self.image, self.at..end)));
+                reading.join()
+            });
+            self.part = read.map_err(|_| io::ErrorKind::Other)?.map_err(io::Error::other)?;
+            self.at = end;
+        }
+        let count = buffer.len().min(self.part.len());
+        buffer[..count].copy_from_slice(&self.part.split_to(count));
+        Ok(count)
+    }
+}
+
 /// The bytes of an image's content.
 pub(super) async fn content_of(room: &DepotWorkspace, image: &Image) -> Result<Bytes> {
+    range_of(room, image, 0..image.size).await
+}
+
+async fn range_of(room: &DepotWorkspace, image: &Image, range: Range<u64>) -> Result<Bytes> {
     let address = image.content.ok_or_else(|| damaged("a file has no content"))?;
     let address = Address(address.0);
     let shared = room.shared();
     let row = shared.database.read(|session| session.content(address))?;
     let row = row.ok_or_else(|| damaged("the depot has lost it"))?;
-    let size = row.size.max(image.size);
-    shared.content.read(&shared.database, address, row, 0..size).await
+    shared.content.read(&shared.database, address, row, range).await
 }
 
 /// Whether the depot can give the content of every image.
@@ -151,7 +221,9 @@ pub(super) async fn is_held(room: &DepotWorkspace, image: Option<&Image>) -> Res
     let Some(image) = image.filter(|image| image.kind == EntryKind::File) else {
         return Ok(true);
     };
-    match content_of(room, image).await {
+    // A look at the end reads the list of parts and one of them, not all of a large file.
+    let end = image.size.saturating_sub(1)..image.size;
+    match range_of(room, image, end).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
         Err(error) => Err(error),

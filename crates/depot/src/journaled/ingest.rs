@@ -14,8 +14,8 @@ use crate::content::Prepared;
 use crate::depot::Shared;
 use crate::error::damaged;
 use crate::metadata::{Node, Session};
-use crate::options::Durability;
 use crate::workspace::DepotWorkspace;
+use garret_core::Durability;
 
 /// Records in one transaction, so that other writers wait only for that.
 const CHUNK: usize = 256;

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use futures::lock::Mutex;
-use garret_core::{OpenContext, Result};
+use garret_core::{HistoryMode, OpenContext, Result};
 
 use crate::depot::Depot;
 use crate::options::DepotOptions;
@@ -42,6 +42,7 @@ impl LazyDepot {
             context: OpenContext {
                 clock: shared.clock.clone(),
                 ids: shared.ids.clone(),
+                history: HistoryMode::Durable,
             },
             opened: Mutex::new(Some(depot)),
         }

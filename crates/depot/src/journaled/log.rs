@@ -21,7 +21,7 @@ use super::codec::Sink;
 use super::gate::Files;
 use super::record::Record;
 use crate::error;
-use crate::options::Durability;
+use garret_core::Durability;
 
 const HEAD_BYTES: usize = 4 + CHECK_BYTES;
 const CHECK_BYTES: usize = 16;

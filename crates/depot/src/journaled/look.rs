@@ -3,9 +3,12 @@
 //! A file is known to be the same by the storage's own version of it; only where that differs is it read. What differs was done by
 //! other programs, or was there before the journal began.
 
+use std::io::Read;
+use std::sync::Arc;
+
 use garret_core::{
-    ChangeActor, ChangeKind, EntryKind, ErrorKind, Follow, ListOptions, Precondition, ReadOptions, Result, Stat,
-    StatOptions, Version, WsPath,
+    ChangeActor, ChangeKind, Content, ContentSource, EntryKind, Error, ErrorKind, Follow, ListOptions, Precondition,
+    ReadOptions, Result, Stat, StatOptions, Storage, Version, WsPath,
 };
 
 use super::record::{Authorship, Found, FoundEntry, Held, Known, Seen, Thing};
@@ -15,6 +18,8 @@ use super::turn::Turn;
 const PAGE: usize = 1_000;
 /// How often a file that changes while it is read is read again.
 const TRIES: usize = 5;
+/// A file up to this size is read at once.
+const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// A place to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -229,6 +234,11 @@ impl Turn<'_> {
         if known.kind != EntryKind::File {
             return Ok(Some(Thing { known, content: None }));
         }
+        if known.size > WHOLE_BYTES
+            && let Some(thing) = self.capture_large(path).await?
+        {
+            return Ok(Some(thing));
+        }
         for _ in 0..TRIES {
             let options = ReadOptions {
                 follow: Follow::Never,
@@ -239,7 +249,7 @@ impl Turn<'_> {
                     known.size = read.size;
                     known.mode = read.mode.unwrap_or(known.mode);
                     known.token = Some(read.version.as_str().to_owned());
-                    let content = Some(self.keep(read.bytes).await?);
+                    let content = Some(self.keep(read.bytes.into()).await?);
                     return Ok(Some(Thing { known, content }));
                 }
                 Err(error) if is_nothing(error.kind()) => return Ok(None),
@@ -247,14 +257,45 @@ impl Turn<'_> {
                 Err(error) => return Err(error),
             }
         }
-        Err(garret_core::Error::new(ErrorKind::Unavailable, "a file keeps changing while it is read").at(path))
+        Err(unsteady(path))
+    }
+
+    /// Captures a large file as it is read; `None` where the storage gives no handles. What is not the same file from the first byte
+    /// to the last is read again.
+    async fn capture_large(&self, path: &WsPath) -> Result<Option<Thing>> {
+        for _ in 0..TRIES {
+            let Some(before) = self.stat(path).await?.filter(|stat| stat.kind == EntryKind::File) else {
+                return Ok(None);
+            };
+            let source = HandleSource {
+                files: self.journaled.files.clone(),
+                path: path.clone(),
+                size: before.size,
+            };
+            if self.journaled.files.open_directory(&WsPath::root())?.is_none() {
+                return Ok(None);
+            }
+            let known = known_of(&before);
+            let Ok(held) = self.keep(Content::from_source(source)).await else {
+                continue;
+            };
+            if let Some(token) = &known.token
+                && self.holds(path, token).await?
+            {
+                return Ok(Some(Thing {
+                    known,
+                    content: Some(held),
+                }));
+            }
+        }
+        Err(unsteady(path))
     }
 
     /// Holds content for a record: small content in it, larger content in the depot.
-    pub(super) async fn keep(&self, content: bytes::Bytes) -> Result<Held> {
+    pub(super) async fn keep(&self, content: Content) -> Result<Held> {
         let shared = self.room.shared().clone();
-        if content.len() <= shared.options.inline_bytes {
-            return Ok(Held::Inline(content));
+        if content.len() <= shared.options.inline_bytes as u64 {
+            return content.to_bytes().map(Held::Inline);
         }
         let durability = self.journaled.durability;
         let prepared = shared.content.prepare(&shared.database, &content, durability).await?;
@@ -278,6 +319,31 @@ impl Turn<'_> {
             });
         }
         Ok(seen)
+    }
+}
+
+fn unsteady(path: &WsPath) -> Error {
+    Error::new(ErrorKind::Unavailable, "a file keeps changing while it is read").at(path)
+}
+
+/// A file of a storage with handles, read as often as it is asked for.
+#[derive(Debug)]
+struct HandleSource {
+    files: Arc<dyn Storage>,
+    path: WsPath,
+    size: u64,
+}
+
+impl ContentSource for HandleSource {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        let above = self.path.parent().unwrap_or_else(WsPath::root);
+        let directory = self.files.open_directory(&above)?.ok_or_else(|| unsteady(&self.path))?;
+        let name = self.path.name().unwrap_or_default();
+        Ok(directory.open_file(name.as_bytes())?.content)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A writer's turn: the lock, the log and what is known, in one hand.
 
 use futures::lock::MutexGuard;
-use garret_core::Result;
+use garret_core::{Durability, Result};
 
 use super::Journaled;
 use super::gate::{Exclusive, Files};
@@ -171,7 +171,7 @@ impl Turn<'_> {
         };
         let record = Record::Closed { id: intent.id, seen };
         // Never synced: whoever finds the intent open after a loss of power finds the storage as it left it.
-        let written = log.append(&[&record], crate::options::Durability::Relaxed);
+        let written = log.append(&[&record], Durability::Relaxed);
         if written.is_err() {
             // The change is made; the next turn settles the intent and finds it done.
             self.state.open = Some(intent);
@@ -186,7 +186,7 @@ impl Turn<'_> {
         };
         let record = Record::Aborted { id: intent.id };
         match self.state.log.as_mut() {
-            Some(log) => log.append(&[&record], crate::options::Durability::Relaxed),
+            Some(log) => log.append(&[&record], Durability::Relaxed),
             None => Ok(()),
         }
     }

@@ -108,7 +108,10 @@ impl Turn<'_> {
                 continue;
             };
             if let Held::Inline(bytes) = content {
-                let one = shared.content.prepare(&shared.database, bytes, durability).await?;
+                let one = shared
+                    .content
+                    .prepare(&shared.database, &bytes.clone().into(), durability)
+                    .await?;
                 *content = Held::Stored {
                     address: one.address,
                     size: one.size,

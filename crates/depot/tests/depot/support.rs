@@ -11,6 +11,7 @@ pub(crate) fn context() -> OpenContext {
     OpenContext {
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(RandomIds),
+        history: garret_core::HistoryMode::Durable,
     }
 }
 

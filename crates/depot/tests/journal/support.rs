@@ -14,6 +14,7 @@ pub(crate) fn context() -> OpenContext {
     OpenContext {
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(RandomIds),
+        history: garret_core::HistoryMode::Durable,
     }
 }
 

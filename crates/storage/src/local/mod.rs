@@ -41,12 +41,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Clock, Directory, EntryPath, Follow, Ids, ListOptions, ListPage, OpenContext, ReadOptions,
-    ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Applied, Batch, Clock, Directory, Durability, EntryPath, Follow, Ids, ListOptions, ListPage, OpenContext,
+    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
 use self::beneath::{Last, Root, Way};
-pub use self::options::{Durability, LocalFactory, LocalOptions};
+pub use self::options::{LocalFactory, LocalOptions};
 
 /// Files in a directory of this machine.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use garret_core::{Error, OpenContext, Opened, Result, StorageFactory, shape};
+use garret_core::{Durability, EntryPath, Error, OpenContext, Opened, Result, StorageFactory, shape};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -31,17 +31,6 @@ impl LocalOptions {
     }
 }
 
-/// When a write counts as done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Durability {
-    /// When file and directory are on the disk.
-    #[default]
-    Full,
-    /// When every other program sees it; a crash of the machine may lose it.
-    Relaxed,
-}
-
 /// Opens local storages as `local:DIR`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LocalFactory;
@@ -63,10 +52,26 @@ impl StorageFactory for LocalFactory {
         let options: LocalOptions = shape::from_value(Value::Object(options))?;
         let storage = LocalStorage::open(&options, context)?;
         let place = storage.place();
+        let reference = place.as_deref().and_then(|place| reference(place, &options));
         Ok(Opened {
             place,
+            reference,
+            durability: options.durability,
             ..Arc::new(storage).into()
         })
+    }
+}
+
+/// The options by which the same directory is opened from anywhere on this machine; `None` where its path is not UTF-8.
+fn reference(place: &str, options: &LocalOptions) -> Option<Map<String, Value>> {
+    let place = EntryPath::from_token(place.strip_prefix('/')?).ok()?;
+    let absolute = LocalOptions {
+        dir: format!("/{}", place.as_path()?),
+        ..options.clone()
+    };
+    match serde_json::to_value(absolute) {
+        Ok(Value::Object(options)) => Some(options),
+        _ => None,
     }
 }
 

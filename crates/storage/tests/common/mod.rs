@@ -140,6 +140,7 @@ pub fn context() -> OpenContext {
     OpenContext {
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(RandomIds),
+        history: garret_core::HistoryMode::Durable,
     }
 }
 

@@ -24,7 +24,7 @@ impl Workspace {
             _ => (vec![copy_file(real.real, to.real, options)], 1),
         };
         let is_tree = mutations.len() > 1 || matches!(mutations[0], Mutation::MakeDir { .. });
-        let applied = self.commit(mutations, from.follow).await?;
+        let applied = self.commit("copy", mutations, from.follow).await?;
         let version = applied[0].version.clone().filter(|_| !is_tree);
         Ok(Transferred {
             src: from.shown.to_string(),

@@ -82,7 +82,7 @@ impl Workspace {
             return Ok(outcome);
         }
         let applied = self
-            .commit(vec![rewrite(target, content, before)], target.follow)
+            .commit("edit_file", vec![rewrite(target, content, before)], target.follow)
             .await?;
         Ok(Edited {
             version: applied[0].version.clone(),
@@ -95,7 +95,7 @@ impl Workspace {
 fn rewrite(target: &Target, content: Bytes, before: ReadResult) -> Mutation {
     Mutation::Write {
         path: target.real.clone(),
-        content,
+        content: content.into(),
         precondition: Precondition::Version(before.version),
         mode: None,
         parents: false,

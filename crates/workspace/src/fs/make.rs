@@ -23,6 +23,7 @@ impl Workspace {
             let target = self.admit(path, Names::Content, &[Access::Write]).await?;
             let applied = self
                 .commit(
+                    "mkdir",
                     vec![Mutation::MakeDir {
                         path: target.real,
                         parents,

@@ -87,7 +87,7 @@ impl Workspace {
                 .iter()
                 .flat_map(|file| file.from.iter().map(|(from, _)| from).chain(&file.to));
             let follow = targets.map(|target| target.follow).next().unwrap_or_default();
-            self.commit(mutations(planned), follow).await?;
+            self.commit("apply_patch", mutations(planned), follow).await?;
         }
         Ok(Patched {
             files,
@@ -261,7 +261,7 @@ fn write(target: Target, content: Option<Bytes>, precondition: Precondition, mod
     let content = content.expect("only a deleted file has no content");
     Mutation::Write {
         path: target.real,
-        content,
+        content: content.into(),
         precondition,
         mode,
         parents: true,

@@ -45,6 +45,7 @@ impl Workspace {
             precondition,
         } = options;
         self.commit(
+            "rm",
             vec![Mutation::Remove {
                 path: target.real,
                 recursive,

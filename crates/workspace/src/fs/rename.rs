@@ -50,7 +50,7 @@ impl Workspace {
             overwrite: options.overwrite,
             parents: true,
         };
-        let applied = self.commit(vec![mutation], from.follow).await?;
+        let applied = self.commit("move", vec![mutation], from.follow).await?;
         let version = applied[0].version.clone();
         Ok(Transferred {
             src: from.shown.to_string(),

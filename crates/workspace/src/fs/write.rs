@@ -1,7 +1,7 @@
 //! Writing and appending.
 
 use bytes::Bytes;
-use garret_core::{Access, Mutation, Precondition, Result, Version};
+use garret_core::{Access, Content, Mutation, Precondition, Result, Version};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -50,17 +50,18 @@ pub struct Written {
 }
 
 impl Workspace {
-    /// Puts `content` at `path`, whole, and makes the directories above. Atomic: a reader sees the old content or the new.
-    pub async fn write(&self, path: &str, content: impl Into<Bytes>, options: WriteOptions) -> Result<Written> {
+    /// Puts `content` at `path`, whole, and makes the directories above. Atomic: a reader sees the old content or the new. Content from a
+    /// source ([`Content::from_source`]) is stored as it is read, whatever its size; one that fails on the way changes nothing.
+    pub async fn write(&self, path: &str, content: impl Into<Content>, options: WriteOptions) -> Result<Written> {
         let content = content.into();
-        let size = content.len() as u64;
+        let size = content.len();
         let WriteOptions { precondition, mode } = options;
         // Whether a version fits, and which one is there instead, tells of the content.
         let accesses: &[Access] = match precondition {
             Precondition::Any => &[Access::Write],
             _ => &[Access::Read, Access::Write],
         };
-        let work = self.put(path, accesses, |path| Mutation::Write {
+        let work = self.put("write_file", path, accesses, |path| Mutation::Write {
             path,
             content,
             precondition,
@@ -76,23 +77,28 @@ impl Workspace {
         let size = content.len() as u64;
         let AppendOptions { precondition, create } = options;
         // The answer tells the size and the version of the whole, so what may not be read cannot be appended to.
-        let work = self.put(path, &[Access::Read, Access::Write], |path| Mutation::Append {
-            path,
-            content,
-            precondition,
-            create,
+        let work = self.put("append_file", path, &[Access::Read, Access::Write], |path| {
+            Mutation::Append {
+                path,
+                content,
+                precondition,
+                create,
+            }
         });
         self.operate("append_file", &[path], |_| size, work).await
     }
 
     async fn put(
         &self,
+        operation: &'static str,
         path: &str,
         accesses: &[Access],
         mutation: impl FnOnce(garret_core::WsPath) -> Mutation,
     ) -> Result<Written> {
         let target = self.admit(path, Names::Content, accesses).await?;
-        let applied = self.commit(vec![mutation(target.real)], target.follow).await?;
+        let applied = self
+            .commit(operation, vec![mutation(target.real)], target.follow)
+            .await?;
         let applied = applied.into_iter().next().expect("one mutation has one result");
         let path = target.shown.to_string();
         Ok(Written {

@@ -44,6 +44,7 @@ fn open_local(dir: &Path) -> LocalStorage {
     let context = OpenContext {
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(CountedIds::default()),
+        history: garret_core::HistoryMode::Durable,
     };
     let options = LocalOptions {
         dir: dir.to_str().unwrap().to_owned(),

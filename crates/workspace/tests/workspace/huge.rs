@@ -23,6 +23,7 @@ async fn a_file_too_large_to_change_in_memory_is_refused_unread() {
     let context = OpenContext {
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(CountedIds::default()),
+        history: garret_core::HistoryMode::Durable,
     };
     let storage = Arc::new(LocalStorage::open(&options, &context).unwrap());
     let workspace = builder_on(storage).open().unwrap();

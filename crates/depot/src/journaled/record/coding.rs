@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use garret_core::{
-    ChangeActor, ChangeKind, ContentAddress, EntryKind, EntryPath, Follow, Image, MergePoint, Mutation, Placed, Point,
-    Precondition, Put, Puts, Restore, Result, Selection, Timestamp, Version, WsPath,
+    ChangeActor, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, Follow, Image, MergePoint, Mutation,
+    Placed, Point, Precondition, Put, Puts, Restore, Result, Selection, Timestamp, Version, WsPath,
 };
 
 use super::{Authorship, Found, FoundEntry, Held, Intent, Known, LoggedStep, Operation, Record, Seen, Thing, Work};
@@ -227,7 +227,7 @@ fn take_step(source: &mut Source) -> Result<LoggedStep> {
     let mutation = match source.byte()? {
         1 => Mutation::Write {
             path: take_path(source)?,
-            content: Bytes::new(),
+            content: Content::default(),
             precondition,
             mode: source.maybe(take_mode)?,
             parents: source.flag()?,
@@ -387,6 +387,10 @@ fn put_selection(sink: &mut Sink, selection: &Selection) {
         Selection::Change(text) => put_tagged(sink, 2, text),
         Selection::Session(text) => put_tagged(sink, 3, text),
         Selection::ToolCall(text) => put_tagged(sink, 4, text),
+        Selection::Changes(ids) => {
+            sink.byte(5);
+            sink.each(ids.iter(), |sink, id| sink.text(id));
+        }
     }
 }
 
@@ -401,6 +405,7 @@ fn take_selection(source: &mut Source) -> Result<Selection> {
         2 => source.text().map(Selection::Change),
         3 => source.text().map(Selection::Session),
         4 => source.text().map(Selection::ToolCall),
+        5 => source.each(Source::text).map(Selection::Changes),
         _ => Err(odd()),
     }
 }

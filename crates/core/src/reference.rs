@@ -1,0 +1,110 @@
+//! Refs: small JSON that reopens a workspace in another process.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{Capabilities, Error, ErrorKind, Result, shape};
+
+/// A handle on a workspace that can be written down.
+///
+/// It names what the workspace is made of and holds no content, no secret and no path of the host where the depot knows the place. Its
+/// form is strict: a ref that lacks a field or has one more is refused, and so is one of a newer schema, because to open it in part
+/// would be to open another workspace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// The version of this form.
+    pub schema: u32,
+    /// The kind of the storage.
+    pub kind: String,
+    /// The name that the workspace was opened under.
+    pub name: String,
+    /// What the kind needs to find the files again.
+    pub payload: Map<String, Value>,
+    /// What may be done in the workspace.
+    pub capabilities: Capabilities,
+}
+
+impl Reference {
+    /// The newest form that this program reads and the one that it writes.
+    pub const SCHEMA: u32 = 1;
+
+    /// Reads a ref.
+    pub fn parse(text: &str) -> Result<Self> {
+        let value: Value = serde_json::from_str(text)
+            .map_err(|error| Error::invalid(format!("this ref is not JSON: {error}")).hint("pass it on unchanged"))?;
+        // Looked at first: a newer form may have other fields, and then its age is the reason, not the fields.
+        if let Some(schema) = value.get("schema").and_then(Value::as_u64) {
+            check_schema(schema)?;
+        }
+        shape::from_value(value).map_err(|error| error.map_text(|text| format!("this ref is not whole: {text}")))
+    }
+
+    /// Refuses a form that this program does not know.
+    pub fn check_schema(&self) -> Result<()> {
+        check_schema(self.schema.into())
+    }
+
+    /// The ref as text; [`Reference::parse`] reads it back.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("a ref has only strings as keys")
+    }
+}
+
+fn check_schema(schema: u64) -> Result<()> {
+    let known = u64::from(Reference::SCHEMA);
+    if (1..=known).contains(&schema) {
+        return Ok(());
+    }
+    let message = format!("this ref has schema {schema}, and this program knows schema {known}");
+    Err(Error::new(ErrorKind::Unsupported, message).hint("use the Garret that wrote it, or a newer one"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn reference() -> Reference {
+        Reference {
+            schema: Reference::SCHEMA,
+            kind: "filestore".into(),
+            name: "notes".into(),
+            payload: Map::from_iter([("workspace".to_owned(), json!("w1"))]),
+            capabilities: Capabilities::default(),
+        }
+    }
+
+    #[test]
+    fn a_ref_is_read_back_as_it_was_written() {
+        assert_eq!(Reference::parse(&reference().to_text()).unwrap(), reference());
+    }
+
+    #[test]
+    fn a_ref_with_a_field_too_few_or_too_many_is_refused_with_its_name() {
+        let whole = serde_json::to_value(reference()).unwrap();
+        for field in ["schema", "kind", "name", "payload", "capabilities"] {
+            let mut less = whole.clone();
+            less.as_object_mut().unwrap().remove(field);
+            let error = Reference::parse(&less.to_string()).unwrap_err();
+            assert!(error.message().contains(field), "{error}");
+        }
+        let mut more = whole;
+        more["extra"] = json!(1);
+        assert!(
+            Reference::parse(&more.to_string())
+                .unwrap_err()
+                .message()
+                .contains("extra")
+        );
+    }
+
+    #[test]
+    fn a_newer_ref_is_refused_for_its_age() {
+        let error = Reference::parse(r#"{"schema": 2, "anything": true}"#).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.message().contains("schema 2"), "{error}");
+    }
+}

@@ -1,0 +1,123 @@
+//! The storage `filestore`: files that live in the depot of the home.
+
+use async_trait::async_trait;
+use garret_core::path::quote;
+use garret_core::{Durability, Error, ErrorKind, HistoryMode, OpenContext, Opened, Result, StorageFactory, shape};
+use garret_depot::{Depot, DepotWorkspace, NewWorkspace};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+use crate::home::{self, Home};
+
+/// The kind of a workspace whose files live in the depot.
+pub(crate) const KIND: &str = "filestore";
+
+/// The options of `filestore`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FilestoreOptions {
+    /// The name of the workspace in the home, or its id.
+    pub workspace: String,
+    /// What a write that returned survives.
+    #[serde(default)]
+    pub durability: Durability,
+    /// Whether a workspace that is missing is made.
+    #[serde(default = "yes")]
+    pub create: bool,
+    /// The id of the depot, where only this one will do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depot: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Opens `filestore:NAME`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FilestoreFactory {
+    pub(crate) home: Option<Home>,
+}
+
+#[async_trait]
+impl StorageFactory for FilestoreFactory {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>> {
+        if rest.is_empty() {
+            return Err(Error::invalid("`filestore:` needs the name of a workspace")
+                .hint("write `filestore:notes`; it is made where there is none"));
+        }
+        Ok(Map::from_iter([("workspace".to_owned(), rest.into())]))
+    }
+
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
+        let options: FilestoreOptions = shape::from_value(Value::Object(options))?;
+        let depot = home::required(self.home.as_ref(), context).await?;
+        check_depot(&depot, &options)?;
+        let workspace = found(&depot, &options).await?.with_durability(options.durability);
+        let reference = FilestoreOptions {
+            workspace: workspace.id().to_owned(),
+            create: false,
+            depot: Some(depot.id()?),
+            ..options
+        };
+        Ok(Opened {
+            reference: serde_json::to_value(reference)
+                .ok()
+                .and_then(|value| value.as_object().cloned()),
+            durability: options.durability,
+            ..native(workspace, context.history)
+        })
+    }
+}
+
+/// A workspace of the depot with its own history.
+pub(crate) fn native(workspace: DepotWorkspace, history: HistoryMode) -> Opened {
+    let storage = Arc::new(workspace);
+    Opened {
+        history: match history {
+            HistoryMode::Off => None,
+            HistoryMode::Durable | HistoryMode::Session => Some(storage.clone()),
+        },
+        ..storage.into()
+    }
+}
+
+fn check_depot(depot: &Depot, options: &FilestoreOptions) -> Result<()> {
+    match &options.depot {
+        Some(wanted) if *wanted != depot.id()? => Err(Error::new(
+            ErrorKind::NotFound,
+            "this workspace is in another home than the one that is open",
+        )
+        .hint("open the home in which the ref was made")),
+        _ => Ok(()),
+    }
+}
+
+async fn found(depot: &Depot, options: &FilestoreOptions) -> Result<DepotWorkspace> {
+    let name = &options.workspace;
+    let workspace = match depot.workspace(name).await {
+        Err(error) if error.kind() == ErrorKind::NotFound && options.create => {
+            match depot.create(NewWorkspace::named(name)).await {
+                // Another process was quicker.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => depot.workspace(name).await?,
+                made => made?,
+            }
+        }
+        found => found?,
+    };
+    match workspace.kind() {
+        KIND => Ok(workspace),
+        kind => Err(Error::invalid(format!(
+            "the files of the workspace {} are in {}, not in the home",
+            quote(name),
+            quote(kind)
+        ))
+        .hint("open it by its name alone")),
+    }
+}

@@ -1,0 +1,179 @@
+//! Workspaces that are kept in a home: by name, by ref, at a point.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use garret::{
+    Capabilities, ErrorKind, Garret, HistoryMode, Home, LogRequest, Point, Reference, SnapshotOptions, StorageConfig,
+    Toolbox, UndoRequest, WorkspaceConfig, WriteOptions,
+};
+use serde_json::json;
+
+fn garret(home: &tempfile::TempDir) -> Garret {
+    Garret::new().home(Home::new(home.path()))
+}
+
+fn filestore() -> WorkspaceConfig {
+    WorkspaceConfig::on(StorageConfig::Url("filestore".into()))
+}
+
+async fn write(toolbox: &Toolbox, path: &str, content: &str) {
+    let options = WriteOptions::default();
+    toolbox
+        .workspace()
+        .write(path, content.to_owned(), options)
+        .await
+        .unwrap();
+}
+
+async fn read(toolbox: &Toolbox, path: &str) -> String {
+    let read = toolbox.workspace().read_bytes(path).await.unwrap();
+    String::from_utf8(read.bytes.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_named_workspace_is_there_again_for_the_next_program() {
+    let home = tempfile::tempdir().unwrap();
+    garret(&home).create("notes", &filestore()).await.unwrap();
+    write(&garret(&home).open_named("notes").await.unwrap(), "a.txt", "one").await;
+    let again = garret(&home).open_named("notes").await.unwrap();
+    assert_eq!(read(&again, "a.txt").await, "one");
+    let error = garret(&home).create("notes", &filestore()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(
+        garret(&home).open_named("other").await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+}
+
+#[tokio::test]
+async fn a_change_says_who_made_it_and_with_what() {
+    let toolbox = Garret::new().open_url("memory:").await.unwrap();
+    write(&toolbox, "a.txt", "one\n").await;
+    let edit = json!({"path": "a.txt", "old_text": "one", "new_text": "two"});
+    assert!(toolbox.call("edit_file", edit).await.ok);
+    let log = toolbox.workspace().log(LogRequest::default()).await.unwrap();
+    let told: Vec<_> = log
+        .changes
+        .iter()
+        .map(|change| (change.operation.as_str(), change.summary.as_str()))
+        .collect();
+    assert_eq!(told, [("edit_file", "edit `a.txt`"), ("write_file", "write `a.txt`")]);
+    assert_eq!(log.changes[0].actor.door, "api");
+    assert_eq!(log.changes[0].paths, ["a.txt"]);
+}
+
+#[tokio::test]
+async fn a_name_with_a_point_is_the_workspace_as_it_was() {
+    let home = tempfile::tempdir().unwrap();
+    garret(&home).create("notes", &filestore()).await.unwrap();
+    let now = garret(&home).open_named("notes").await.unwrap();
+    write(&now, "a.txt", "before").await;
+    now.workspace()
+        .snapshot("first", SnapshotOptions::default())
+        .await
+        .unwrap();
+    write(&now, "a.txt", "after").await;
+    let past = garret(&home).open_named("notes@first").await.unwrap();
+    assert_eq!(read(&past, "a.txt").await, "before");
+    let refused = past
+        .workspace()
+        .write("a.txt", "x", WriteOptions::default())
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Denied);
+    assert_eq!(read(&now, "a.txt").await, "after");
+}
+
+#[tokio::test]
+async fn a_ref_reopens_the_workspace_and_a_branch_has_one_of_its_own() {
+    let home = tempfile::tempdir().unwrap();
+    garret(&home).create("notes", &filestore()).await.unwrap();
+    let notes = garret(&home).open_named("notes").await.unwrap();
+    write(&notes, "a.txt", "one").await;
+    let text = notes.workspace().reference().unwrap().to_text();
+    assert!(
+        !text.contains(home.path().to_str().unwrap()),
+        "a ref into the depot shows no path: {text}"
+    );
+    notes.workspace().branch("try", &Point::Now).await.unwrap();
+    let branch = garret(&home).open_named("try").await.unwrap();
+    assert_ne!(branch.workspace().reference().unwrap().to_text(), text);
+    write(&branch, "a.txt", "two").await;
+    let again = garret(&home).resolve(&Reference::parse(&text).unwrap()).await.unwrap();
+    assert_eq!(read(&again, "a.txt").await, "one");
+}
+
+#[tokio::test]
+async fn a_ref_that_cannot_be_opened_says_why() {
+    let home = tempfile::tempdir().unwrap();
+    garret(&home).create("notes", &filestore()).await.unwrap();
+    let reference = garret(&home)
+        .open_named("notes")
+        .await
+        .unwrap()
+        .workspace()
+        .reference()
+        .unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let error = garret(&elsewhere).resolve(&reference).await.unwrap_err();
+    assert!(error.message().contains("another home"), "{error}");
+    let unknown = Reference {
+        kind: "s4".into(),
+        ..reference.clone()
+    };
+    let error = garret(&home).resolve(&unknown).await.unwrap_err();
+    assert!(error.message().contains("no storage of kind `s4`"), "{error}");
+    let newer = Reference { schema: 2, ..reference };
+    assert_eq!(
+        garret(&home).resolve(&newer).await.unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
+    let error = Garret::new()
+        .open_url("memory:")
+        .await
+        .unwrap()
+        .workspace()
+        .reference()
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn history_that_is_off_has_no_log_and_one_without_a_home_lasts_a_session() {
+    let off = WorkspaceConfig {
+        history: Some(HistoryMode::Off),
+        ..WorkspaceConfig::on(StorageConfig::Url("memory:".into()))
+    };
+    let toolbox = Garret::new().open_config("box", &off).await.unwrap();
+    let error = toolbox.workspace().log(LogRequest::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let durable = WorkspaceConfig {
+        history: Some(HistoryMode::Durable),
+        ..off
+    };
+    let error = Garret::new().open_config("box", &durable).await.unwrap_err();
+    assert!(error.message().contains("needs a home"), "{error}");
+    let toolbox = Garret::new().open_url("memory:").await.unwrap();
+    write(&toolbox, "a.txt", "one").await;
+    toolbox.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+    assert_eq!(
+        toolbox.workspace().read_bytes("a.txt").await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+    toolbox.workspace().redo().await.unwrap();
+    assert_eq!(read(&toolbox, "a.txt").await, "one");
+}
+
+#[tokio::test]
+async fn a_workspace_of_the_home_has_the_capabilities_it_was_made_with() {
+    let home = tempfile::tempdir().unwrap();
+    let config = WorkspaceConfig {
+        capabilities: Capabilities::named(["fs"]).unwrap(),
+        ..filestore()
+    };
+    garret(&home).create("notes", &config).await.unwrap();
+    let toolbox = garret(&home).open_named("notes").await.unwrap();
+    assert!(toolbox.definitions().iter().all(|tool| tool.name != "snapshot"));
+    let error = Capabilities::named(["fss"]).unwrap_err();
+    assert!(error.hint_text().starts_with("did you mean `fs`?"), "{error}");
+}

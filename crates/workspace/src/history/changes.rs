@@ -1,0 +1,240 @@
+//! The journal: its changes, and what one of them did.
+
+use garret_core::{Change, ChangeActor, ChangesOptions, EntryKind, Error, Image, PathChange, Point, Result};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::Workspace;
+
+/// Which part of the journal to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRequest {
+    /// Only changes that touched this path or something below it.
+    pub path: Option<String>,
+    /// The most changes.
+    pub limit: usize,
+    /// `next_cursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+impl Default for LogRequest {
+    fn default() -> Self {
+        Self {
+            path: None,
+            limit: 50,
+            cursor: None,
+        }
+    }
+}
+
+/// A page of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Log {
+    /// The changes, newest first.
+    pub changes: Vec<ChangeShown>,
+    /// Where the next page begins, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A change as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChangeShown {
+    /// Unique for ever, in the order of time.
+    pub id: String,
+    /// Its place in the journal, from 1.
+    pub number: u64,
+    /// When it was made, in RFC 3339.
+    pub at: String,
+    /// `change`, `undo`, `redo`, `restore`, `merge`, `outside` or `capture`.
+    pub kind: String,
+    /// The tool that made it.
+    pub operation: String,
+    /// What was done, in a few words.
+    pub summary: String,
+    /// Who did it.
+    pub actor: ActorShown,
+    /// The first of the paths that it touched.
+    pub paths: Vec<String>,
+    /// How many paths it touched.
+    pub path_count: u64,
+    /// The numbers of the changes that it reverses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reverses: Vec<u64>,
+    /// The number of the change that holds it reversed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undone_by: Option<u64>,
+}
+
+/// Who made a change, as it is shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ActorShown {
+    /// The agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The run of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The model's call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<String>,
+    /// The front door, or `outside` where another program did it.
+    pub door: String,
+    /// The command that did it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// A change with what it did to each path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Shown {
+    /// The change.
+    pub change: ChangeShown,
+    /// What each path was before and after.
+    pub paths: Vec<PathShown>,
+}
+
+/// What a path was before and after a change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PathShown {
+    /// The path.
+    pub path: String,
+    /// What was there; absent for nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<ImageShown>,
+    /// What is there afterwards; absent for nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<ImageShown>,
+}
+
+/// What was at a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ImageShown {
+    /// What it was.
+    #[serde(rename = "type")]
+    pub kind: EntryKind,
+    /// Its permission bits, in octal digits.
+    pub mode: String,
+    /// Bytes of content.
+    pub size: u64,
+    /// The version of a file's content in its history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where a link points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+impl From<ChangeActor> for ActorShown {
+    fn from(actor: ChangeActor) -> Self {
+        Self {
+            agent: actor.agent,
+            session: actor.session,
+            tool_call: actor.tool_call,
+            door: actor.door,
+            command: actor.command,
+        }
+    }
+}
+
+impl From<Change> for ChangeShown {
+    fn from(change: Change) -> Self {
+        Self {
+            id: change.id,
+            number: change.number,
+            at: change.at.to_string(),
+            kind: change.kind.as_str().to_owned(),
+            operation: change.operation,
+            summary: change.summary,
+            actor: change.actor.into(),
+            paths: change.paths.iter().map(garret_core::EntryPath::shown).collect(),
+            path_count: change.path_count,
+            reverses: change.reverses,
+            undone_by: change.undone_by,
+        }
+    }
+}
+
+impl From<Image> for ImageShown {
+    fn from(image: Image) -> Self {
+        Self {
+            kind: image.kind,
+            mode: format!("{:04o}", image.mode),
+            size: image.size,
+            version: image.version.map(|version| version.as_str().to_owned()),
+            target: image.target,
+        }
+    }
+}
+
+impl From<PathChange> for PathShown {
+    fn from(one: PathChange) -> Self {
+        Self {
+            path: one.path.shown(),
+            before: one.before.map(Into::into),
+            after: one.after.map(Into::into),
+        }
+    }
+}
+
+impl Workspace {
+    /// The changes of the workspace, newest first, a page at a time.
+    pub async fn log(&self, request: LogRequest) -> Result<Log> {
+        let path = request.path.clone().unwrap_or_default();
+        self.operate("history", &[&path], |_| 0, self.page_of_log(request))
+            .await
+    }
+
+    /// One change, with what it did to each path that shows here.
+    pub async fn show(&self, point: &Point) -> Result<Shown> {
+        self.operate("history", &[], |_| 0, self.one_change(point)).await
+    }
+
+    async fn page_of_log(&self, request: LogRequest) -> Result<Log> {
+        let path = self
+            .parse(request.path.as_deref().unwrap_or_default())?
+            .below(&self.view.base)?;
+        let mut before = request.cursor.as_deref().map(number_of).transpose()?;
+        let mut changes: Vec<ChangeShown> = Vec::new();
+        // One more than asked for tells whether another page follows.
+        let wanted = request.limit.saturating_add(1);
+        while changes.len() < wanted {
+            let options = ChangesOptions {
+                before,
+                limit: wanted,
+                path: Some(path.clone()).filter(|path| !path.is_root()),
+                inherited: false,
+            };
+            let found = self.journal()?.changes(options).await?;
+            let Some(oldest) = found.last() else { break };
+            before = Some(oldest.number);
+            for change in found {
+                changes.extend(self.seen(change).await?.map(ChangeShown::from));
+            }
+        }
+        let has_more = changes.len() > request.limit;
+        changes.truncate(request.limit);
+        let next_cursor = changes.last().filter(|_| has_more).map(|last| last.number.to_string());
+        Ok(Log { changes, next_cursor })
+    }
+
+    async fn one_change(&self, point: &Point) -> Result<Shown> {
+        let (change, paths) = self.journal()?.change(point).await?;
+        let seen = self.seen(change).await?;
+        let change = seen.ok_or_else(|| {
+            Error::new(garret_core::ErrorKind::NotFound, "there is no such change in this view")
+                .hint("look at the history to see which changes there are")
+        })?;
+        let paths = self.seen_paths(paths).into_iter().map(Into::into).collect();
+        Ok(Shown {
+            change: change.into(),
+            paths,
+        })
+    }
+}
+
+fn number_of(cursor: &str) -> Result<u64> {
+    cursor.parse().map_err(|_| {
+        Error::invalid("this cursor was not made by Garret").hint("pass `next_cursor` of the page before, unchanged")
+    })
+}

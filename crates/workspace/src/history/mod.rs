@@ -1,0 +1,39 @@
+//! The history of a workspace as its callers see it: through the same policies as the files.
+//!
+//! What may not be read does not show, in the past either; what may not be written is not brought back. A narrowed view sees the
+//! changes of its own directory and reverses those alone. The journal itself is the business of whoever implements
+//! [`garret_core::History`].
+
+mod branches;
+mod changes;
+mod past;
+mod seen;
+mod snapshots;
+mod undo;
+mod versions;
+
+use std::sync::Arc;
+
+use garret_core::{Error, ErrorKind, History, Result};
+
+use crate::Workspace;
+
+pub use changes::{ChangeShown, Log, LogRequest, PathShown, Shown};
+pub use snapshots::RestoreRequest;
+pub use undo::UndoRequest;
+pub use versions::VersionShown;
+
+impl Workspace {
+    /// Whether it keeps a history.
+    pub fn has_history(&self) -> bool {
+        self.shared.history.is_some()
+    }
+
+    /// Its history; `unsupported` where it keeps none.
+    pub(crate) fn journal(&self) -> Result<&Arc<dyn History>> {
+        self.shared.history.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "this workspace keeps no history")
+                .hint("open it with `history` set to `durable` or `session`")
+        })
+    }
+}

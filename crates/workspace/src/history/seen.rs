@@ -1,0 +1,138 @@
+//! What a view may see of a change, and what it may do to a path: policies, applied to the past.
+
+use garret_core::{
+    Access, Change, EntryKind, EntryPath, Error, ErrorKind, Image, Making, PathChange, Result, Review, WsPath,
+};
+
+use crate::Workspace;
+
+impl Workspace {
+    /// A change as this view shows it; `None` where it touched nothing that shows here.
+    pub(crate) async fn seen(&self, change: Change) -> Result<Option<Change>> {
+        if !self.is_fenced() {
+            return Ok(Some(change));
+        }
+        let paths = match change.path_count > change.paths.len() as u64 {
+            // The first paths may all lie elsewhere.
+            true => {
+                let point = garret_core::Point::Change(change.id.clone());
+                let (_, paths) = self.journal()?.change(&point).await?;
+                paths.into_iter().map(|one| one.path).collect()
+            }
+            false => change.paths.clone(),
+        };
+        let total = paths.len();
+        let visible: Vec<EntryPath> = paths.iter().filter(|path| self.is_path_seen(path)).cloned().collect();
+        if visible.is_empty() {
+            return Ok(None);
+        }
+        let is_whole = visible.len() == total && self.view.base.is_root();
+        let path_count = visible.len() as u64;
+        Ok(Some(Change {
+            // The words of the journal may name what does not show here.
+            summary: match is_whole {
+                true => change.summary.clone(),
+                false => self.summary_of(&change, &visible),
+            },
+            paths: visible
+                .iter()
+                .take(Change::SHOWN_PATHS)
+                .map(|path| self.shown_entry(path))
+                .collect(),
+            path_count,
+            actor: match is_whole {
+                true => change.actor,
+                false => garret_core::ChangeActor {
+                    command: None,
+                    ..change.actor
+                },
+            },
+            ..change
+        }))
+    }
+
+    fn summary_of(&self, change: &Change, visible: &[EntryPath]) -> String {
+        let word = match change.operation.as_str() {
+            "" => change.kind.as_str(),
+            operation => operation,
+        };
+        let first = visible
+            .first()
+            .map(|path| self.shown_entry(path).shown())
+            .unwrap_or_default();
+        match visible.len() {
+            1 => format!("{word} {}", garret_core::path::quote(&first)),
+            more => format!("{word} {} and {} more", garret_core::path::quote(&first), more - 1),
+        }
+    }
+
+    /// Whether a path of the journal shows in this view.
+    pub(crate) fn is_path_seen(&self, path: &EntryPath) -> bool {
+        self.is_entry_within(path) && self.is_entry_visible(path, false)
+    }
+
+    fn is_entry_within(&self, path: &EntryPath) -> bool {
+        let base = self.view.base.as_str().as_bytes();
+        let rest = path.as_bytes().strip_prefix(base);
+        base.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    }
+
+    /// The path changes that show in this view, with paths as it knows them.
+    pub(crate) fn seen_paths(&self, paths: Vec<PathChange>) -> Vec<PathChange> {
+        let visible = paths.into_iter().filter(|one| self.is_path_seen(&one.path));
+        visible
+            .map(|one| PathChange {
+                path: self.shown_entry(&one.path),
+                ..one
+            })
+            .collect()
+    }
+
+    /// How a change of the past is made from this view: by its actor, and refused where it would touch what the view may not.
+    pub(crate) fn making(&self, operation: &'static str) -> Making {
+        let view = self.clone();
+        let review: Review = std::sync::Arc::new(move |paths| view.review(paths));
+        Making {
+            origin: self.origin(operation, String::new()),
+            review: Some(review),
+        }
+    }
+
+    /// Checks that this view may do to each path what a change of the past would.
+    fn review(&self, paths: &[PathChange]) -> Result<()> {
+        paths.iter().try_for_each(|one| self.review_path(one))
+    }
+
+    fn review_path(&self, one: &PathChange) -> Result<()> {
+        // A scope's own directory, and those above it, come and go with what is in it.
+        let is_directory =
+            |image: &Option<Image>| image.as_ref().is_none_or(|image| image.kind == EntryKind::Directory);
+        if let Some(path) = one.path.as_path()
+            && self.view.base.is_within(path)
+            && is_directory(&one.before)
+            && is_directory(&one.after)
+        {
+            return self.check_writable();
+        }
+        if !self.is_entry_within(&one.path) {
+            return Err(
+                Error::new(ErrorKind::Denied, "the change also touched files outside this view")
+                    .hint("choose a change that stays within this view"),
+            );
+        }
+        match one.path.as_path() {
+            Some(path) => self.check_rules(path, &[Access::Read, Access::Write]),
+            None if self.is_entry_visible(&one.path, false) => self.check_writable(),
+            None => Err(Error::new(
+                ErrorKind::Denied,
+                "the change touched a name that is not UTF-8, which the policy cannot judge",
+            )),
+        }
+    }
+
+    /// Checks that this view may write at all.
+    fn check_writable(&self) -> Result<()> {
+        let read_only = self.view.layers.iter().find(|layer| layer.rules.policy().read_only);
+        read_only.map_or(Ok(()), |layer| layer.rules.check(Access::Write, &WsPath::root()))
+    }
+}
