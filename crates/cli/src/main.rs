@@ -10,8 +10,10 @@ mod arguments;
 mod choice;
 mod commands;
 mod config_file;
+mod home;
 mod input;
 mod output;
+mod point;
 mod render;
 mod session;
 

@@ -5,17 +5,20 @@ use garret::FileStat;
 
 use crate::output::{Outcome, Report};
 use crate::render;
+use crate::point::At;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
     /// The entry; a link is described itself
     path: String,
+    #[command(flatten)]
+    at: At,
 }
 
 impl Stat {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let stat = session.workspace().await?.stat(&self.path).await?;
+        let stat = session.workspace_at(self.at.point()).await?.stat(&self.path).await?;
         Ok(Report::done(lines(&stat), stat))
     }
 }

@@ -18,7 +18,7 @@ use garret_core::{Error, ErrorKind, History, Result};
 
 use crate::Workspace;
 
-pub use changes::{ChangeShown, Log, LogRequest, PathShown, Shown};
+pub use changes::{ActorShown, ChangeShown, ImageShown, Log, LogRequest, PathShown, Shown};
 pub use snapshots::RestoreRequest;
 pub use undo::UndoRequest;
 pub use versions::VersionShown;
