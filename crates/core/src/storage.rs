@@ -14,7 +14,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
-use crate::{Actor, EntryPath, Precondition, Result, Version, WsPath};
+use crate::{Actor, Content, EntryPath, Precondition, Result, Version, WsPath};
 
 /// A tree of files.
 ///
@@ -252,7 +252,7 @@ pub enum Mutation {
         /// The file.
         path: WsPath,
         /// All of its new content.
-        content: Bytes,
+        content: Content,
         /// What must hold.
         precondition: Precondition,
         /// New permission bits.
@@ -327,7 +327,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// A write that replaces whatever file is there and makes the directories above.
-    pub fn write(path: WsPath, content: impl Into<Bytes>) -> Self {
+    pub fn write(path: WsPath, content: impl Into<Content>) -> Self {
         Self::Write {
             path,
             content: content.into(),

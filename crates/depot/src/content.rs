@@ -7,6 +7,7 @@
 
 mod cut;
 mod encoding;
+mod pieces;
 mod plan;
 mod store;
 

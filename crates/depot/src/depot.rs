@@ -15,6 +15,7 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
 use crate::content::ContentStore;
 use crate::error;
+use crate::history::check_kept;
 use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::workspace::DepotWorkspace;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) options: DepotOptions,
     pub(crate) is_flattening: AtomicBool,
+    /// The folder it is in; `None` in memory.
+    pub(crate) home: Option<PathBuf>,
 }
 
 /// A workspace to make.
@@ -108,7 +111,7 @@ impl Depot {
         sync_directory(home).map_err(|error| error::home(&error))?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
         let writer = Writer::start(connection, Some(turns))?;
-        let depot = Self::assembled(database, content, writer, options, context);
+        let depot = Self::assembled(database, content, writer, options, context, Some(home.to_owned()));
         depot.settle_blobs().await?;
         Ok(depot)
     }
@@ -118,7 +121,7 @@ impl Depot {
         let (database, connection) = Database::in_memory()?;
         let content = ContentStore::in_memory(options.inline_bytes, context.clock.clone());
         let writer = Writer::start(connection, None)?;
-        Ok(Self::assembled(database, content, writer, options, context))
+        Ok(Self::assembled(database, content, writer, options, context, None))
     }
 
     fn assembled(
@@ -127,6 +130,7 @@ impl Depot {
         writer: Writer,
         options: DepotOptions,
         context: OpenContext,
+        home: Option<PathBuf>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -137,6 +141,7 @@ impl Depot {
                 ids: context.ids,
                 options,
                 is_flattening: AtomicBool::new(false),
+                home,
             }),
         }
     }
@@ -186,6 +191,8 @@ impl Depot {
             if let Some(fork) = row.fork {
                 let origin = session.workspace(fork.workspace)?;
                 origin.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch off is gone"))?;
+                // Asked again here: retention or a removal may have come since the point was looked up.
+                check_kept(session, fork)?;
             }
             let id = session.add_workspace(&row)?;
             Ok(WorkspaceRow { id, ..row })
@@ -243,7 +250,7 @@ impl Depot {
         self.shared.writer.write(self.shared.options.durability, work).await
     }
 
-    fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
+    pub(crate) fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
         DepotWorkspace::new(self.clone(), row.id, row.uid.clone(), row.kind.clone())
     }
 }

@@ -3,20 +3,23 @@
 //! The order that a crash cannot break: a blob is in its place (and under full durability synced, with its directory) before the
 //! transaction that names it begins. What is left over when that transaction never comes is swept later.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use futures::executor::block_on;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use garret_core::{Clock, Error, ErrorKind, Result};
+use garret_core::{Clock, Content, Error, ErrorKind, Result};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 
 use super::Address;
+use super::cut::{LONGEST, SHORTEST};
 use super::encoding::{Decoded, Part, decode};
+use super::pieces::Pieces;
 use super::plan::{Piece, Plan, plan};
 use crate::error::{blob_not_read, blob_not_written, damaged};
 use crate::metadata::{ContentRow, Database, Session, StoredPiece};
@@ -33,8 +36,28 @@ const AT_ONCE: usize = 8;
 pub(crate) struct ContentStore {
     synced: Arc<dyn ObjectStore>,
     relaxed: Arc<dyn ObjectStore>,
+    /// At most the shortest part: what is inline waits in memory for its row, and a large file has many parts.
     inline: usize,
+    long_list: LongList,
     clock: Arc<dyn Clock>,
+}
+
+/// The list of parts that was last read from a blob, verified: whoever reads a very large file reads it range by range, and the list
+/// of its parts should not be read again for each.
+#[derive(Debug, Default)]
+struct LongList(Mutex<Option<(Address, Arc<[Part]>)>>);
+
+impl LongList {
+    fn get(&self, address: Address) -> Option<Arc<[Part]>> {
+        let kept = self.0.lock().expect("no holder panics");
+        kept.as_ref()
+            .filter(|(kept, _)| *kept == address)
+            .map(|(_, parts)| parts.clone())
+    }
+
+    fn keep(&self, address: Address, parts: &Arc<[Part]>) {
+        *self.0.lock().expect("no holder panics") = Some((address, parts.clone()));
+    }
 }
 
 /// Content whose blobs are in place; its rows are still to be put down by [`ContentStore::record`].
@@ -71,7 +94,8 @@ impl ContentStore {
         Ok(Self {
             synced: Arc::new(store.clone().with_fsync(true)),
             relaxed: Arc::new(store),
-            inline,
+            inline: inline.min(SHORTEST),
+            long_list: LongList::default(),
             clock,
         })
     }
@@ -82,20 +106,25 @@ impl ContentStore {
         Self {
             synced: store.clone(),
             relaxed: store,
-            inline,
+            inline: inline.min(SHORTEST),
+            long_list: LongList::default(),
             clock,
         }
     }
 
-    /// Brings the blobs of `content` into place, ahead of the transaction that will refer to it.
+    /// Brings the blobs of `content` into place, ahead of the transaction that will refer to it. Content from a source is cut and stored
+    /// as it is read.
     pub(crate) async fn prepare(
         &self,
         database: &Database,
-        content: &Bytes,
+        content: &Content,
         durability: Durability,
     ) -> Result<Prepared> {
-        let planned = plan(&[], content, self.inline);
         let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address, durability));
+        if content.as_bytes().is_none() && content.len() > LONGEST as u64 {
+            return self.place_source(content, &is_relied_on, durability).await;
+        }
+        let planned = plan(&[], &content.to_bytes()?, self.inline);
         self.place(planned, &is_relied_on, durability).await
     }
 
@@ -173,13 +202,23 @@ impl ContentStore {
         range: Range<u64>,
     ) -> Result<Bytes> {
         let row = |address| database.read(|session| session.content(address));
+        let is_blob = first.data.is_none();
+        if let Some(parts) = self.long_list.get(address).filter(|_| is_blob) {
+            return self.read_parts(&row, &parts, range).await;
+        }
         match decode(self.encoded(address, first.data).await?, address, first.size)? {
             Decoded::Whole(bytes) => Ok(bytes.slice(range.start as usize..range.end as usize)),
-            Decoded::List(parts) => self.read_parts(&row, parts, range).await,
+            Decoded::List(parts) => {
+                let parts: Arc<[Part]> = parts.into();
+                if is_blob {
+                    self.long_list.keep(address, &parts);
+                }
+                self.read_parts(&row, &parts, range).await
+            }
         }
     }
 
-    async fn read_parts<R: RowOf>(&self, row: &R, parts: Vec<Part>, range: Range<u64>) -> Result<Bytes> {
+    async fn read_parts<R: RowOf>(&self, row: &R, parts: &[Part], range: Range<u64>) -> Result<Bytes> {
         let slices: Vec<Bytes> = stream::iter(overlapping(parts, range))
             .map(|(part, wanted)| async move { Ok::<_, Error>(self.part(row, part).await?.slice(wanted)) })
             .buffered(AT_ONCE)
@@ -222,6 +261,34 @@ impl ContentStore {
             size: planned.size,
             rows,
         })
+    }
+
+    /// Writes the blobs of a source, which is longer than one part, while it is read.
+    async fn place_source<I: IsReliedOn>(
+        &self,
+        content: &Content,
+        is_relied_on: &I,
+        durability: Durability,
+    ) -> Result<Prepared> {
+        let mut parts = Vec::new();
+        let mut met = HashSet::new();
+        // What the same file holds twice is stored once.
+        let new = Pieces::of(content)?.filter_map(|piece| match piece {
+            Ok(piece) => {
+                parts.push(piece.as_part());
+                met.insert(piece.address).then_some(Ok(piece))
+            }
+            Err(error) => Some(Err(error)),
+        });
+        let mut rows: Vec<_> = stream::iter(new)
+            .map(|piece| async { self.place_piece(piece?, is_relied_on, durability).await })
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let list = Piece::list(&parts);
+        let (address, size) = (list.address, list.size);
+        rows.push(self.place_piece(list, is_relied_on, durability).await?);
+        Ok(Prepared { address, size, rows })
     }
 
     async fn place_piece<I: IsReliedOn>(
@@ -277,14 +344,14 @@ impl ContentStore {
         Ok(found.size)
     }
 
-    /// The blobs written before `before`, in milliseconds.
-    pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<Address>> {
+    /// The blobs written before `before`, in milliseconds, each with its size.
+    pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<(Address, u64)>> {
         let mut blobs = self.synced.list(None);
         let mut old = Vec::new();
         while let Some(blob) = blobs.next().await {
             let blob = blob.map_err(blob_not_read)?;
             if blob.last_modified.timestamp_millis() < before {
-                old.extend(address_of(&blob.location));
+                old.extend(address_of(&blob.location).map(|address| (address, blob.size)));
             }
         }
         Ok(old)
@@ -369,10 +436,10 @@ fn joined(slices: impl IntoIterator<Item = Bytes>) -> Bytes {
 }
 
 /// The parts that `range` touches, each with what is wanted of it.
-fn overlapping(parts: Vec<Part>, range: Range<u64>) -> Vec<(Part, Range<usize>)> {
+fn overlapping(parts: &[Part], range: Range<u64>) -> Vec<(Part, Range<usize>)> {
     let mut start = 0;
     let mut wanted = Vec::new();
-    for part in parts {
+    for part in parts.iter().copied() {
         let end = start + part.size;
         let (from, to) = (range.start.max(start), range.end.min(end));
         if from < to {

@@ -52,7 +52,7 @@ impl DepotWorkspace {
                 Placed::File { content, .. } => Some(
                     shared
                         .content
-                        .prepare(&shared.database, content, self.durability)
+                        .prepare(&shared.database, &content.clone().into(), self.durability)
                         .await?,
                 ),
                 _ => None,

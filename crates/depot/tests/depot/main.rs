@@ -10,6 +10,8 @@ mod contract;
 mod durability;
 mod garbage;
 mod history;
+mod large;
 mod random;
+mod retention;
 mod support;
 mod undo;
