@@ -15,8 +15,8 @@ Which workspace (-w):
   3. a name of the home (see `garret create` and `garret list`)
   4. a directory
 A name that is also a directory means the workspace of that name; write ./NAME for the directory.
-NAME@POINT is the workspace as it was, for reading. A point is a snapshot, a change (its number or id)
-or a time such as 2026-11-15T20:00:00Z.
+NAME@POINT is the workspace as it was, for reading. A point is a snapshot, a change (its number or
+its id) or a time such as 2026-11-15T20:00:00Z.
 Paths are inside the workspace: `a/b`, `/a/b` and `/workspace/a/b` are one file.
 
 Exit codes:
@@ -133,6 +133,12 @@ pub(crate) enum Command {
     Delete(commands::delete::Delete),
     /// Bring a deleted workspace back
     Recover(commands::recover::Recover),
+    /// Say how much of its history a workspace keeps
+    #[command(after_help = commands::keep::EXAMPLES)]
+    Keep(commands::keep::Keep),
+    /// Remove what nobody can get at any more
+    #[command(after_help = commands::gc::DETAILS)]
+    Gc(commands::gc::Gc),
     /// Print a ref, by which another program reopens the workspace
     #[command(after_help = commands::reference::EXAMPLES)]
     Ref(commands::reference::Ref),
@@ -185,6 +191,8 @@ impl Command {
             Self::Rename(command) => command.run(session).await,
             Self::Delete(command) => command.run(session).await,
             Self::Recover(command) => command.run(session).await,
+            Self::Keep(command) => command.run(session).await,
+            Self::Gc(command) => command.run(session).await,
             Self::Ref(command) => command.run(session).await,
             Self::Tools(command) => command.run(session).await,
             Self::Call(command) => command.run(session).await,

@@ -14,6 +14,7 @@ mod home;
 mod input;
 mod output;
 mod point;
+mod progress;
 mod render;
 mod session;
 

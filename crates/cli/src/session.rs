@@ -290,8 +290,10 @@ impl Chosen {
         match &self.point {
             None => Ok(()),
             Some(point) => Err(Failure::usage(
-                Error::invalid("this needs the workspace itself, not a point of its past")
-                    .hint(format!("leave out `@{}` after its name", garret::path::printable(point))),
+                Error::invalid("this needs the workspace itself, not a point of its past").hint(format!(
+                    "leave out `@{}` after its name",
+                    garret::path::printable(point)
+                )),
             )),
         }
     }

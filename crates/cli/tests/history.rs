@@ -45,7 +45,10 @@ fn what_history_prints_is_fit_to_be_read() {
     insta::assert_snapshot!("undo", masked(on(&room, &["undo"]).done()));
     insta::assert_snapshot!("redo", masked(on(&room, &["redo"]).done()));
     insta::assert_snapshot!("log", masked(on(&room, &["log"]).done()));
-    insta::assert_snapshot!("log_page", masked(on(&room, &["log", "docs/a.txt", "--limit", "1"]).done()));
+    insta::assert_snapshot!(
+        "log_page",
+        masked(on(&room, &["log", "docs/a.txt", "--limit", "1"]).done())
+    );
     insta::assert_snapshot!("show", masked(on(&room, &["show", "2"]).done()));
     insta::assert_snapshot!("show_undo", masked(on(&room, &["show", "4"]).done()));
     insta::assert_snapshot!("versions", masked(on(&room, &["versions", "docs/b.txt"]).done()));
@@ -100,7 +103,10 @@ fn a_file_is_read_listed_and_searched_as_it_was() {
         room.run(&["-w", "notes@before", "grep", "needle"]).done(),
         "a.txt:1:needle\n"
     );
-    assert_eq!(room.run(&["-w", "notes@before", "write", "a.txt", "x"]).failed(), "denied");
+    assert_eq!(
+        room.run(&["-w", "notes@before", "write", "a.txt", "x"]).failed(),
+        "denied"
+    );
     assert_eq!(room.run(&["-w", "notes@2", "cat", "a.txt"]).done(), "hay\n");
     assert_eq!(room.run(&["-w", "notes@nothing", "ls"]).failed(), "not_found");
     let twice = room.run(&["-w", "notes@before", "cat", "a.txt", "--at", "1"]);
@@ -122,7 +128,9 @@ fn versions_follow_a_file_across_its_names() {
         .map(|version| (version["path"].as_str().unwrap(), version["size"].as_u64().unwrap()))
         .collect();
     assert_eq!(told.last(), Some(&("a.txt", 3)), "{versions}");
-    let oldest = versions.as_array().unwrap().last().unwrap()["version"].as_str().unwrap();
+    let oldest = versions.as_array().unwrap().last().unwrap()["version"]
+        .as_str()
+        .unwrap();
     on(&room, &["restore", "--version", oldest, "b.txt"]).done();
     assert_eq!(on(&room, &["cat", "b.txt"]).done(), "one");
     let again = on(&room, &["restore", "--version", oldest, "b.txt"]);
@@ -221,5 +229,8 @@ fn memory_has_a_history_that_a_tool_call_can_see() {
     let room = Room::new();
     let ran = room.run(&["-w", "memory:", "branch", "create", "x"]);
     assert_eq!(ran.failed(), "invalid");
-    assert_eq!(room.run(&["-w", "memory:", "log", "--json"]).data()["changes"], serde_json::json!([]));
+    assert_eq!(
+        room.run(&["-w", "memory:", "log", "--json"]).data()["changes"],
+        serde_json::json!([])
+    );
 }

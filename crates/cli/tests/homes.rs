@@ -33,7 +33,12 @@ fn a_workspace_is_made_listed_renamed_deleted_and_recovered() {
     assert_eq!(room.run(&["recover", "never"]).failed(), "not_found");
     let all = room.run(&["list", "--json"]).data()["workspaces"].clone();
     assert_eq!(all.as_array().unwrap().len(), 3, "{all}");
-    assert!(all.as_array().unwrap().iter().any(|one| one["branch_of"]["name"] == "diary"));
+    assert!(
+        all.as_array()
+            .unwrap()
+            .iter()
+            .any(|one| one["branch_of"]["name"] == "diary")
+    );
 }
 
 #[test]
@@ -52,7 +57,11 @@ fn a_named_directory_is_opened_from_anywhere() {
     assert_eq!(room.get("site/a.txt"), b"x");
     let missing = room.run(&["create", "other", "--storage", "local:nowhere"]);
     assert_eq!(missing.failed(), "not_found");
-    assert!(!missing.err().contains(room.path().to_str().unwrap()), "{}", missing.err());
+    assert!(
+        !missing.err().contains(room.path().to_str().unwrap()),
+        "{}",
+        missing.err()
+    );
 }
 
 #[test]
@@ -136,7 +145,11 @@ fn the_doctor_tells_of_the_home_as_it_was_written() {
     std::fs::write(room.path().join("mine/depot.db"), "this is no database").unwrap();
     let broken = room.run(&["--home", "mine", "-w", "memory:", "doctor"]);
     assert_eq!(broken.code(), 1, "{}", broken.out());
-    assert!(!broken.out().contains(room.path().to_str().unwrap()), "{}", broken.out());
+    assert!(
+        !broken.out().contains(room.path().to_str().unwrap()),
+        "{}",
+        broken.out()
+    );
 }
 
 #[test]

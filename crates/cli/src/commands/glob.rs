@@ -4,8 +4,8 @@ use clap::Args;
 use garret::GlobRequest;
 
 use crate::output::{Outcome, Report};
-use crate::render;
 use crate::point::At;
+use crate::render;
 use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\

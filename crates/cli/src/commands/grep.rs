@@ -5,8 +5,8 @@ use garret::{GrepFound, GrepOutput, GrepRequest};
 
 use crate::commands::glob::Coverage;
 use crate::output::{Outcome, Report};
-use crate::render;
 use crate::point::At;
+use crate::render;
 use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -71,7 +71,11 @@ pub(crate) struct Grep {
 
 impl Grep {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let found = session.workspace_at(self.at.point()).await?.grep(self.request()).await?;
+        let found = session
+            .workspace_at(self.at.point())
+            .await?
+            .grep(self.request())
+            .await?;
         let count = found.skipped_count.unwrap_or(found.skipped.len() as u64);
         let note = format!("{}{}", render::skipped(&found.skipped, count), self.rest(&found));
         Ok(Report::done(lines(&found), found).with_note(note))

@@ -85,7 +85,9 @@ impl Row {
 /// Where the files are: the kind, and the directory as the home keeps it, which is its user's own business.
 fn storage_of(info: &WorkspaceInfo) -> String {
     let storage = serde_json::from_value::<StorageConfig>(info.config["storage"].clone()).ok();
-    let directory = storage.as_ref().and_then(|storage| storage.options()?.get("dir")?.as_str());
+    let directory = storage
+        .as_ref()
+        .and_then(|storage| storage.options()?.get("dir")?.as_str());
     match directory {
         Some(directory) if info.kind == "local" => format!("local:{}", printable(directory)),
         _ => info.kind.clone(),

@@ -4,8 +4,8 @@ use clap::Args;
 use garret::FileStat;
 
 use crate::output::{Outcome, Report};
-use crate::render;
 use crate::point::At;
+use crate::render;
 use crate::session::Session;
 
 #[derive(Debug, Args)]

@@ -13,8 +13,8 @@ Examples:
   garret -w notes undo --last 3    the newest three, as one
   garret -w notes undo 17          that change alone; later changes to other paths stay
   garret -w notes undo --tool-call call_7
-An undo is a change itself, and `garret redo` takes it back. Where a path was changed since, each such
-path is named, and nothing is touched.";
+An undo is a change itself, and `garret redo` takes it back. Where a path was changed since, each
+such path is named, and nothing is touched.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Undo {

@@ -32,7 +32,13 @@ pub(crate) fn who(actor: &ActorShown) -> String {
 /// What a command did to the history.
 pub(crate) fn made(change: &ChangeShown) -> String {
     let mut lines = vec![format!("change {}: {}", change.number, printable(&change.summary))];
-    lines.extend(change.paths.iter().take(MAX_NAMED).map(|path| format!("  {}", path_shown(path))));
+    lines.extend(
+        change
+            .paths
+            .iter()
+            .take(MAX_NAMED)
+            .map(|path| format!("  {}", path_shown(path))),
+    );
     let named = change.paths.len().min(MAX_NAMED) as u64;
     lines.extend((change.path_count > named).then(|| format!("  and {} more", change.path_count - named)));
     lines.join("\n")
@@ -52,14 +58,22 @@ pub(crate) fn shown(shown: &Shown) -> String {
         ("at", Some(change.at.clone())),
         ("kind", Some(change.kind.clone())),
         ("by", Some(who(actor))),
-        ("call", actor.tool_call.as_deref().map(|call| printable(call).into_owned())),
-        ("command", actor.command.as_deref().map(|command| printable(command).into_owned())),
+        (
+            "call",
+            actor.tool_call.as_deref().map(|call| printable(call).into_owned()),
+        ),
+        (
+            "command",
+            actor.command.as_deref().map(|command| printable(command).into_owned()),
+        ),
         ("tool", Some(change.operation.clone()).filter(|tool| !tool.is_empty())),
         ("did", Some(printable(&change.summary).into_owned())),
         ("reverses", numbers(&change.reverses)),
         ("undone by", change.undone_by.map(|by| by.to_string())),
     ];
-    let known = fields.into_iter().filter_map(|(name, value)| Some(format!("{name:10}{}", value?)));
+    let known = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name:10}{}", value?)));
     let head: Vec<_> = known.chain([counted(change.path_count, "path")]).collect();
     format!("{}\n{}", head.join("\n"), table(shown.paths.iter().map(path_cells)))
 }
