@@ -22,6 +22,7 @@ mod metadata;
 mod options;
 mod pieces;
 mod retention;
+mod settle;
 mod storage;
 mod tree;
 mod workspace;

@@ -9,6 +9,7 @@ mod connection;
 mod contents;
 mod entries;
 mod retention;
+mod rollback;
 mod schema;
 mod snapshots;
 mod workspaces;
