@@ -17,7 +17,10 @@ impl At {
     }
 }
 
-/// The point that a word means; without one, now.
+/// The point that a word means; without one, or by the word itself, now.
 pub(crate) fn or_now(text: Option<&str>) -> Point {
-    text.map_or(Point::Now, |text| Point::Named(text.to_owned()))
+    match text {
+        None | Some("now") => Point::Now,
+        Some(text) => Point::Named(text.to_owned()),
+    }
 }

@@ -85,7 +85,7 @@ impl Create {
             _ => return Err(no_such_storage(&self.storage)),
         };
         if let Some(durability) = self.durability {
-            options.insert("durability".into(), durability.word().into());
+            options.insert("durability".into(), durability.word());
         }
         Ok(StorageConfig::Table {
             kind: kind.to_owned(),

@@ -43,7 +43,7 @@ impl Restore {
         }
         let workspace = session.with_history("snapshot").await?;
         match &self.into {
-            Some(name) => self.into_new(session, &workspace, name).await,
+            Some(name) => self.make_new(session, &workspace, name).await,
             None => self.in_place(&workspace).await,
         }
     }
@@ -62,7 +62,7 @@ impl Restore {
         Ok(Report::done(history::restored(change.as_ref()), change))
     }
 
-    async fn into_new(&self, session: &Session, workspace: &Workspace, name: &str) -> Outcome {
+    async fn make_new(&self, session: &Session, workspace: &Workspace, name: &str) -> Outcome {
         check_home(session)?;
         let branch = workspace.branch(name, &Point::Named(self.first.clone())).await?;
         let text = format!("made {} as of {}", printable(name), printable(&self.first));
