@@ -10,6 +10,7 @@ pub mod content;
 pub mod error;
 pub mod event;
 pub mod history;
+pub mod keep;
 pub mod memory;
 pub mod path;
 pub mod policy;
@@ -30,6 +31,7 @@ pub use history::{
     Image, Making, MergePoint, Merging, PathChange, PathVersion, Placed, Point, Put, Puts, Restore, Reversed, Review,
     Selection, Side, Snapshot, SnapshotOptions,
 };
+pub use keep::Keep;
 pub use memory::MemoryStorage;
 pub use path::{EntryPath, OnEscape, WsPath};
 pub use policy::{Access, FsPolicy, FsRules};

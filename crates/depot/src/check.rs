@@ -75,7 +75,8 @@ impl Depot {
 fn check_journal(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     let (count, newest) = session.change_count(row.id)?;
-    if (count, newest) != (row.head, row.head) {
+    let oldest = session.oldest(row.id)?.seq;
+    if (count, newest.max(oldest)) != (row.head - oldest, row.head) {
         problems.push(of(
             row,
             None,

@@ -16,3 +16,4 @@ mod undo;
 mod versions;
 
 pub(crate) use journal::paths_of;
+pub(crate) use point::check_kept;

@@ -8,6 +8,8 @@ mod changes;
 mod connection;
 mod contents;
 mod entries;
+mod retention;
+mod rollback;
 mod schema;
 mod snapshots;
 mod workspaces;
@@ -19,8 +21,9 @@ use crate::error;
 
 pub(crate) use changes::{ChangeRow, Standing};
 pub(crate) use connection::{Database, WriteConnection, Writing};
-pub(crate) use contents::{ContentRow, StoredPiece};
+pub(crate) use contents::{ContentRow, PieceRow, StoredPiece};
 pub(crate) use entries::{EntryRow, Held, Node};
+pub(crate) use retention::{EndedRow, Oldest};
 pub(crate) use snapshots::SnapshotRow;
 pub(crate) use workspaces::{Level, WorkspaceRow};
 

@@ -12,7 +12,8 @@ use garret_core::{
 use crate::change::{Changing, Step, summary_of};
 use crate::depot::Shared;
 use crate::error::damaged;
-use crate::metadata::{Level, Session};
+use crate::history::check_kept;
+use crate::metadata::{HEAD, Level, Session};
 use crate::tree::{Last, Tree, version_of};
 use crate::workspace::DepotWorkspace;
 
@@ -30,9 +31,12 @@ impl DepotView {
     }
 
     fn look<T>(&self, look: impl FnOnce(&Tree<'_>) -> Result<T>) -> Result<T> {
-        self.shared
-            .database
-            .read(|session| look(&Tree::at(session, self.point)?))
+        self.shared.database.read(|session| {
+            if self.point.at != HEAD {
+                check_kept(session, self.point)?;
+            }
+            look(&Tree::at(session, self.point)?)
+        })
     }
 }
 

@@ -39,6 +39,11 @@ impl DepotWorkspace {
         self
     }
 
+    /// What its changes survive.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
     /// Its id, unique for ever.
     pub fn id(&self) -> &str {
         &self.id

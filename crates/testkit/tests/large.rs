@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garret_core::{HistoryMode, OpenContext, RandomIds, SystemClock};
+use garret_core::{OpenContext, RandomIds, SystemClock};
 use garret_storage::{LocalOptions, LocalStorage};
 use garret_testkit::limited::{is_limited, write_and_read};
 
@@ -16,7 +16,7 @@ fn a_file_larger_than_memory_is_written_and_read() {
         let context = OpenContext {
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(RandomIds),
-            history: HistoryMode::Off,
+            history: garret_core::HistoryMode::Durable,
         };
         let storage = LocalStorage::open(&options, &context).expect("the directory is there");
         let runtime = tokio::runtime::Builder::new_current_thread().build();

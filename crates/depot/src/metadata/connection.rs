@@ -123,13 +123,13 @@ impl<'c> Writing<'c> {
         self.run("RELEASE job")
     }
 
-    /// Ends the transaction; where it cannot be kept, nothing of it stays.
-    pub(crate) fn commit(self) -> Result<()> {
-        let committed = self.run("COMMIT");
-        if committed.is_err() && !self.0.is_autocommit() {
+    /// Ends the transaction: keeps it where `outcome` is good; else, or where it cannot be kept, nothing of it stays.
+    pub(crate) fn end(self, outcome: Result<()>) -> Result<()> {
+        let ended = outcome.and_then(|()| self.run("COMMIT"));
+        if ended.is_err() && !self.0.is_autocommit() {
             self.run("ROLLBACK")?;
         }
-        committed
+        ended
     }
 
     /// What the open transaction may look up and put down.

@@ -12,5 +12,7 @@ mod garbage;
 mod history;
 mod large;
 mod random;
+mod retention;
+mod settle;
 mod support;
 mod undo;
