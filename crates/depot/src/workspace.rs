@@ -52,6 +52,11 @@ impl DepotWorkspace {
         self
     }
 
+    /// What its changes survive.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
     /// The same workspace, with `epilogue` in the transaction of every undo, redo, restore and put.
     #[must_use]
     pub(crate) fn with_epilogue(

@@ -122,6 +122,7 @@ impl Session<'_> {
             "change",
             "reversal",
             "move",
+            "merge",
             "snapshot",
             "retention",
             "unseen",
@@ -130,6 +131,7 @@ impl Session<'_> {
         ] {
             self.execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
         }
+        self.execute("DELETE FROM merge WHERE source = ?1", [id])?;
         self.execute("DELETE FROM workspace WHERE id = ?1", [id]).map(|_| ())
     }
 

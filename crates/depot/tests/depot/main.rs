@@ -13,5 +13,6 @@ mod history;
 mod large;
 mod random;
 mod retention;
+mod settle;
 mod support;
 mod undo;
