@@ -1,13 +1,20 @@
 //! Content and JSON from an argument, from standard input or from a file, byte for byte.
+//!
+//! A write may be larger than memory. Standard input that is a plain file is read where it is; of any other, what is more than a few
+//! MiB goes to a temporary file without a name, which is gone with the process.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "the command line reads what its user names: standard input and files beside the workspace"
 )]
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
-use garret::{Error, ErrorKind, Result};
+use garret::{Content, ContentSource, Error, ErrorKind, Result};
 use serde_json::Value;
 
 /// The bytes of an argument; `-` or none at all is standard input.
@@ -15,6 +22,14 @@ pub(crate) fn content(argument: Option<&str>) -> Result<Vec<u8>> {
     match argument {
         None | Some("-") => standard_input(),
         Some(text) => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+/// The content of a write of any size, from an argument; `-` or none at all is standard input.
+pub(crate) fn stream(argument: Option<&str>) -> Result<Content> {
+    match argument {
+        None | Some("-") => standard_input_as_content(),
+        Some(text) => Ok(text.to_owned().into()),
     }
 }
 
@@ -43,8 +58,107 @@ fn standard_input() -> Result<Vec<u8>> {
     std::io::stdin()
         .lock()
         .read_to_end(&mut bytes)
-        .map_err(|_| Error::invalid("standard input cannot be read"))?;
+        .map_err(|_| unread_input())?;
     Ok(bytes)
+}
+
+/// More of standard input than this is not kept in memory.
+const MOST_IN_MEMORY: u64 = 8 << 20;
+
+fn standard_input_as_content() -> Result<Content> {
+    let stdin = std::io::stdin();
+    if let Some(content) = plain_file(&stdin) {
+        return Ok(content);
+    }
+    let mut stdin = stdin.lock();
+    let mut first = Vec::new();
+    let read = (&mut stdin).take(MOST_IN_MEMORY).read_to_end(&mut first);
+    if read.map_err(|_| unread_input())? < MOST_IN_MEMORY as usize {
+        return Ok(first.into());
+    }
+    spooled(&first, &mut stdin)
+}
+
+/// What is left of a plain file that somebody redirected here.
+fn plain_file(stdin: impl AsFd) -> Option<Content> {
+    let mut file = File::from(stdin.as_fd().try_clone_to_owned().ok()?);
+    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let start = file.stream_position().ok()?;
+    let size = metadata.len().saturating_sub(start);
+    Some(Content::from_source(FilePart {
+        file: Arc::new(file),
+        start,
+        size,
+    }))
+}
+
+fn spooled(first: &[u8], rest: &mut impl Read) -> Result<Content> {
+    let mut file = tempfile::tempfile().map_err(|_| no_spool())?;
+    file.write_all(first).map_err(|_| no_spool())?;
+    let mut piece = vec![0; 256 * 1024];
+    let mut size = first.len() as u64;
+    loop {
+        match rest.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => {
+                file.write_all(&piece[..count]).map_err(|_| no_spool())?;
+                size += count as u64;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(unread_input()),
+        }
+    }
+    Ok(Content::from_source(FilePart {
+        file: Arc::new(file),
+        start: 0,
+        size,
+    }))
+}
+
+/// The bytes of a file from `start` on. Read by position, so that several readers do not disturb each other.
+#[derive(Debug)]
+struct FilePart {
+    file: Arc<File>,
+    start: u64,
+    size: u64,
+}
+
+impl ContentSource for FilePart {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(Box::new(FileReader {
+            file: self.file.clone(),
+            at: self.start,
+        }))
+    }
+}
+
+struct FileReader {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for FileReader {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.file.read_at(buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+fn unread_input() -> Error {
+    Error::invalid("standard input cannot be read")
+}
+
+fn no_spool() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "standard input does not fit into a temporary file",
+    )
+    .hint("make room for it, set TMPDIR to a larger disk, or redirect a file with `<`")
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> Error {

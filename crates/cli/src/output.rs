@@ -4,6 +4,7 @@
 //! that goes away early (`garret ls | head -1`) is no error.
 
 use std::io::{ErrorKind as IoErrorKind, Write};
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use garret::{Answer, Error, ErrorKind};
@@ -79,6 +80,19 @@ impl Report {
         }
     }
 
+    /// What was asked for was not done, and what stood in its way is worth looking at: printed as a result, beside the reason.
+    pub(crate) fn refused(text: impl Into<String>, data: impl Serialize + 'static, error: Error) -> Self {
+        let text = text.into();
+        let body = ended(&text).into_bytes();
+        let reason = error.to_json();
+        let object = move || json!({"ok": false, "text": text, "data": plain(&data), "error": reason});
+        Self {
+            error: Some(error),
+            code: FAILED,
+            ..Self::new(body, object)
+        }
+    }
+
     /// Nothing is left to say; standard output was somebody else's.
     pub(crate) fn silent() -> Self {
         Self::new(Vec::new(), || Value::Null)
@@ -99,6 +113,38 @@ impl Report {
             note: String::new(),
             error: None,
             code: 0,
+        }
+    }
+}
+
+/// Bytes that go to standard output as they come, because all of them may be more than fits into memory.
+#[derive(Debug, Default)]
+pub(crate) struct Pipe {
+    code: u8,
+}
+
+impl Pipe {
+    /// Prints a piece; says to break off where nobody reads any more.
+    pub(crate) fn put(&mut self, piece: &[u8]) -> ControlFlow<()> {
+        let mut stdout = std::io::stdout().lock();
+        match stdout.write_all(piece).and_then(|()| stdout.flush()) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.code = if error.kind() == IoErrorKind::BrokenPipe {
+                    0
+                } else {
+                    FAILED
+                };
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// How it ended.
+    pub(crate) fn done(self) -> Report {
+        Report {
+            code: self.code,
+            ..Report::silent()
         }
     }
 }

@@ -33,6 +33,25 @@ fn write_takes_the_argument_exactly_and_a_dash_as_standard_input() {
     assert_eq!(room.get("a"), b"from a pipe");
 }
 
+/// More than is kept in memory of a pipe, and a file that is redirected from a place in its middle.
+#[test]
+fn write_takes_what_is_larger_than_memory_should_hold() {
+    let room = Room::new();
+    let bytes: Vec<u8> = (0..20_000_003_u32).map(|number| (number / 7) as u8).collect();
+    room.run_with(&["write", "piped"], &bytes).done();
+    assert!(room.get("piped") == bytes);
+    assert!(room.run(&["cat", "piped"]).bytes() == bytes);
+    let part = room.run(&["cat", "piped", "--bytes", "--offset", "5000000", "--limit", "9000000"]);
+    assert!(part.bytes() == &bytes[5_000_000..14_000_000]);
+    let script = "exec 3<piped; dd bs=1000 count=3 status=none <&3 >/dev/null; \"$0\" write rest <&3";
+    let status = std::process::Command::new("sh")
+        .args(["-c", script, common::GARRET])
+        .current_dir(room.path())
+        .status();
+    assert!(status.unwrap().success());
+    assert!(room.get("rest") == bytes[3_000..]);
+}
+
 #[test]
 fn a_conditional_write_tells_the_current_version() {
     let room = Room::new();
@@ -214,6 +233,7 @@ fn a_reader_that_goes_away_is_no_error() {
     let script = format!("{} cat large | head -n 1", common::GARRET);
     let ran = std::process::Command::new("sh")
         .args(["-c", &script])
+        .env("GARRET_HOME", room.home())
         .current_dir(room.path())
         .output()
         .unwrap();
@@ -230,6 +250,7 @@ fn a_copy_of_many_directories_does_not_run_out_of_handles() {
     let script = "ulimit -S -n 100 && exec \"$0\" -w . cp many copy";
     let output = std::process::Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_garret")])
+        .env("GARRET_HOME", room.home())
         .current_dir(room.path())
         .output()
         .unwrap();

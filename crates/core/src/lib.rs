@@ -6,9 +6,11 @@
 
 pub mod capability;
 pub mod config;
+pub mod content;
 pub mod error;
 pub mod event;
 pub mod history;
+pub mod keep;
 pub mod memory;
 pub mod path;
 pub mod policy;
@@ -21,6 +23,7 @@ pub mod version;
 
 pub use capability::{Capabilities, Declared, SnapshotPolicy};
 pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
+pub use content::{Content, ContentReader, ContentSource};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
 pub use history::{
@@ -28,6 +31,7 @@ pub use history::{
     Image, Making, MergePoint, Merging, PathChange, PathVersion, Placed, Point, Put, Puts, Restore, Reversed, Review,
     Selection, Side, Snapshot, SnapshotOptions,
 };
+pub use keep::Keep;
 pub use memory::MemoryStorage;
 pub use path::{EntryPath, OnEscape, WsPath};
 pub use policy::{Access, FsPolicy, FsRules};

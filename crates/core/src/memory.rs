@@ -13,7 +13,8 @@ use async_trait::async_trait;
 
 use crate::memory::tree::{Last, Tree};
 use crate::storage::{
-    Applied, Batch, Directory, ListOptions, ListPage, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
+    Applied, Batch, Directory, ListOptions, ListPage, Mutation, ReadOptions, ReadResult, Stat, StatOptions, Storage,
+    StorageInfo,
 };
 use crate::time::Clock;
 use crate::{Error, ErrorKind, Result, WsPath};
@@ -87,7 +88,8 @@ impl Storage for MemoryStorage {
         tree.list(&real, &options)
     }
 
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+    async fn apply(&self, mut batch: Batch) -> Result<Vec<Applied>> {
+        batch.mutations.iter_mut().try_for_each(take_in)?;
         let now = self.clock.now();
         apply::apply(&mut self.tree.write().expect("no holder panics"), batch, now)
     }
@@ -95,6 +97,14 @@ impl Storage for MemoryStorage {
     fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
         Ok(None)
     }
+}
+
+/// Reads the content of a write, so that nobody waits for its source while the tree is locked.
+fn take_in(mutation: &mut Mutation) -> Result<()> {
+    if let Mutation::Write { path, content, .. } = mutation {
+        *content = content.to_bytes().map_err(|error| error.at(path))?.into();
+    }
+    Ok(())
 }
 
 /// Refuses a read of `size` bytes that is over `max_bytes`.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
-use crate::{Actor, EntryPath, Precondition, Result, Version, WsPath};
+use crate::{Actor, Content, EntryPath, Precondition, Result, Version, WsPath};
 
 /// A tree of files.
 ///
@@ -54,6 +54,8 @@ pub trait Directory: Send + Sync {
     fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>>;
     /// Opens the file `name` in this directory; anything but a plain file is `unsupported`.
     fn open_file(&self, name: &[u8]) -> Result<OpenFile>;
+    /// Describes the entry `name` itself. The version of a file is left out where only its content could tell it.
+    fn stat(&self, name: &[u8]) -> Result<Stat>;
 }
 
 /// A name in a [`Directory`] and what it is.
@@ -252,7 +254,7 @@ pub enum Mutation {
         /// The file.
         path: WsPath,
         /// All of its new content.
-        content: Bytes,
+        content: Content,
         /// What must hold.
         precondition: Precondition,
         /// New permission bits.
@@ -327,7 +329,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// A write that replaces whatever file is there and makes the directories above.
-    pub fn write(path: WsPath, content: impl Into<Bytes>) -> Self {
+    pub fn write(path: WsPath, content: impl Into<Content>) -> Self {
         Self::Write {
             path,
             content: content.into(),

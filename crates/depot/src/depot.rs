@@ -13,13 +13,13 @@ use std::sync::atomic::AtomicBool;
 use garret_core::path::quote;
 use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
-use crate::content::ContentStore;
+use crate::content::{ContentStore, folders};
 use crate::error;
+use crate::history::check_kept;
 use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::workspace::DepotWorkspace;
 use crate::writer::Writer;
-use garret_core::Durability;
 
 /// Many workspaces with their journals, content, snapshots and branches. Cheap to clone: clones are the same depot.
 #[derive(Debug, Clone)]
@@ -31,12 +31,14 @@ pub struct Depot {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) database: Database,
-    pub(crate) content: ContentStore,
+    pub(crate) content: Arc<ContentStore>,
     pub(crate) writer: Writer,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) options: DepotOptions,
     pub(crate) is_flattening: AtomicBool,
+    /// The folder it is in; `None` in memory.
+    pub(crate) home: Option<PathBuf>,
 }
 
 /// A workspace to make.
@@ -107,26 +109,28 @@ impl Depot {
         let (database, connection) = Database::open(&home.join("depot.db"))?;
         sync_directory(home).map_err(|error| error::home(&error))?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
-        let writer = Writer::start(connection, Some(turns))?;
-        let depot = Self::assembled(database, content, writer, options, context);
-        depot.settle_blobs().await?;
+        let content = Arc::new(content);
+        let writer = Writer::start(connection, Some(turns), content.clone())?;
+        let depot = Self::assembled(database, content, writer, options, context, Some(home.to_owned()));
+        depot.settle().await?;
         Ok(depot)
     }
 
     /// A depot that lives as long as its handles.
     pub fn in_memory(options: DepotOptions, context: OpenContext) -> Result<Self> {
         let (database, connection) = Database::in_memory()?;
-        let content = ContentStore::in_memory(options.inline_bytes, context.clock.clone());
-        let writer = Writer::start(connection, None)?;
-        Ok(Self::assembled(database, content, writer, options, context))
+        let content = Arc::new(ContentStore::in_memory(options.inline_bytes, context.clock.clone()));
+        let writer = Writer::start(connection, None, content.clone())?;
+        Ok(Self::assembled(database, content, writer, options, context, None))
     }
 
     fn assembled(
         database: Database,
-        content: ContentStore,
+        content: Arc<ContentStore>,
         writer: Writer,
         options: DepotOptions,
         context: OpenContext,
+        home: Option<PathBuf>,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -137,6 +141,7 @@ impl Depot {
                 ids: context.ids,
                 options,
                 is_flattening: AtomicBool::new(false),
+                home,
             }),
         }
     }
@@ -145,18 +150,6 @@ impl Depot {
     pub fn id(&self) -> Result<String> {
         let id = self.shared.database.read(|session| session.identity())?;
         id.ok_or_else(|| error::damaged("the depot has lost its id"))
-    }
-
-    /// Verifies and syncs what relaxed writes may have left unsynced. A damaged blob stays listed, and reading it is `corrupt`.
-    async fn settle_blobs(&self) -> Result<()> {
-        let shared = &self.shared;
-        for address in shared.database.read(|session| session.unsynced())? {
-            if shared.content.settle(&shared.database, address).await? {
-                let settled = move |session: Session<'_>| session.remove_unsynced(address);
-                shared.writer.write(Durability::Full, settled).await?;
-            }
-        }
-        Ok(())
     }
 
     /// Makes an empty workspace. A name that is taken is `already_exists`.
@@ -186,6 +179,8 @@ impl Depot {
             if let Some(fork) = row.fork {
                 let origin = session.workspace(fork.workspace)?;
                 origin.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch off is gone"))?;
+                // Asked again here: retention or a removal may have come since the point was looked up.
+                check_kept(session, fork)?;
             }
             let id = session.add_workspace(&row)?;
             Ok(WorkspaceRow { id, ..row })
@@ -240,7 +235,7 @@ impl Depot {
         self.shared.writer.write(self.shared.options.durability, work).await
     }
 
-    fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
+    pub(crate) fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
         DepotWorkspace::new(self.clone(), row.id, row.uid.clone(), row.kind.clone())
     }
 }
@@ -249,12 +244,24 @@ impl Depot {
 fn prepare_home(home: &Path) -> std::io::Result<(PathBuf, File)> {
     let blobs = home.join("blobs");
     std::fs::create_dir_all(&blobs)?;
+    // Made and synced once, so that a blob never lies in a folder that a loss of power can take.
+    for folder in folders() {
+        make_folder(&blobs.join(folder))?;
+    }
+    sync_directory(&blobs)?;
     let turns = File::create(home.join("depot.lock"))?;
     // A home that a loss of power takes away would take along what was promised to survive it.
     home.parent()
         .filter(|above| !above.as_os_str().is_empty())
         .map_or(Ok(()), sync_directory)?;
     Ok((blobs, turns))
+}
+
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }
 
 fn sync_directory(directory: &Path) -> std::io::Result<()> {
@@ -283,7 +290,7 @@ fn missing(name: &str) -> Error {
         .hint("list the workspaces to see which there are")
 }
 
-fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
+pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     match session.workspace_by_name(name)? {
         None => Ok(()),
@@ -300,7 +307,7 @@ fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
 }
 
 /// A name is what a user types after `-w`: short, printable, and without the characters that would mean something there.
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '@' | '/' | ':' | '\\');
     if name.is_empty() || name.len() > 100 || name.starts_with(['-', '.']) || name.contains(is_odd) {
         return Err(

@@ -2,105 +2,210 @@
 //!
 //! First everything that is named is marked, then what is not is swept. Content that comes to be named in between was either there, and
 //! named by the history it came from, or was just written, and then its date spares it: a change re-dates what it refers to in its
-//! own transaction. A blob goes in a transaction in which no row names it, and whoever wrote it anew looks for it in theirs.
+//! own transaction, and retention dates what it lets go. A blob goes in a transaction in which no row names it, and whoever wrote it
+//! anew looks for it in theirs.
+//!
+//! Whoever adds a table that names content adds it to `Session::named_addresses`.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
-use garret_core::Result;
+use garret_core::{Durability, ErrorKind, Result};
+use serde::Serialize;
 
 use crate::content::Address;
 use crate::depot::Depot;
-use crate::metadata::{Session, stored_time};
-use garret_core::Durability;
+use crate::metadata::{PieceRow, Session, stored_time};
 
 /// Pieces swept in one transaction, so that other writers wait only for that.
 const SLICE: usize = 500;
+/// Rows of a workspace removed in one transaction.
+const ROWS: usize = 2_000;
 
-/// What a collection removed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// How to collect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CollectOptions {
+    /// What was deleted, or named for the last time, within this time stays. An hour or more is safe whatever others do meanwhile.
+    pub grace: Duration,
+    /// Whether only to tell what would go.
+    pub is_dry_run: bool,
+}
+
+impl Default for CollectOptions {
+    fn default() -> Self {
+        Self::from(Duration::from_secs(24 * 3_600))
+    }
+}
+
+impl From<Duration> for CollectOptions {
+    fn from(grace: Duration) -> Self {
+        Self {
+            grace,
+            is_dry_run: false,
+        }
+    }
+}
+
+/// What a collection removed, or would remove.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Collected {
     /// Deleted workspaces that are gone for good.
     pub workspaces: u64,
+    /// Old versions of entries that only a snapshot or branch held that is gone.
+    pub versions: u64,
     /// Pieces of content.
     pub pieces: u64,
-    /// Bytes of the blobs among them.
+    /// Bytes of the pieces that were in the database.
+    pub database_bytes: u64,
+    /// Bytes of the blobs that are gone.
     pub blob_bytes: u64,
+    /// Unfinished files that an end of the process left among the blobs.
+    pub leftovers: u64,
+}
+
+/// The moment before which things are old, in the units of either table.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    millis: i64,
+    micros: i64,
 }
 
 impl Depot {
-    /// Removes the workspaces that were deleted, and the content that nothing names, longer than `grace` ago. An hour or more is safe
-    /// whatever others do meanwhile; a workspace that others were branched off stays until they are gone.
-    pub async fn collect(&self, grace: Duration) -> Result<Collected> {
+    /// Removes the workspaces that were deleted, and the content that nothing names, longer than the grace ago. A workspace that others
+    /// were branched off stays until they are gone. Where a list of parts that is still needed is damaged, the collection is refused
+    /// as `corrupt`, since it cannot tell what belongs to it.
+    pub async fn collect(&self, options: impl Into<CollectOptions>) -> Result<Collected> {
+        let options = options.into();
         let now = self.shared.clock.now();
-        let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
-        let before = now.as_millisecond().saturating_sub(grace_ms);
-        let workspaces = self
-            .purge(stored_time(now).saturating_sub(grace_ms.saturating_mul(1_000)))
-            .await?;
-        let named = self.marked().await?;
+        let grace_ms = i64::try_from(options.grace.as_millis()).unwrap_or(i64::MAX);
+        let before = Before {
+            millis: now.as_millisecond().saturating_sub(grace_ms),
+            micros: stored_time(now).saturating_sub(grace_ms.saturating_mul(1_000)),
+        };
+        match options.is_dry_run {
+            true => self.collectable(before).await,
+            false => self.collect_before(before).await,
+        }
+    }
+
+    async fn collect_before(&self, before: Before) -> Result<Collected> {
         let mut collected = Collected {
-            workspaces,
+            workspaces: self.purge(before.micros).await?,
             ..Collected::default()
         };
-        let mut after = None;
-        loop {
-            let addresses = self.shared.database.read(|session| session.addresses(after, SLICE))?;
-            let Some(last) = addresses.last() else { break };
-            after = Some(*last);
-            let unnamed: Vec<_> = addresses
-                .into_iter()
-                .filter(|address| !named.contains(address))
-                .collect();
-            collected.pieces += self.sweep_rows(unnamed, before).await?;
+        for workspace in self.handles()? {
+            collected.versions += workspace.drop_rows().await?;
         }
-        collected.blob_bytes = self.sweep_blobs(before).await?;
+        let named = self.marked(before, &[]).await?;
+        for slice in self.unnamed(&named, before)?.chunks(SLICE) {
+            let (pieces, bytes) = self.sweep_rows(slice.to_vec(), before.millis).await?;
+            collected.pieces += pieces;
+            collected.database_bytes += bytes;
+        }
+        collected.blob_bytes = self.sweep_blobs(before.millis).await?;
+        collected.leftovers = self.remove_leftovers(before.millis)?;
         Ok(collected)
     }
 
-    /// Removes the workspaces deleted before `before`; those without branches first, so that a whole line of them can go.
-    async fn purge(&self, before: i64) -> Result<u64> {
-        let purge = move |session: Session<'_>| {
-            let mut rows = session.workspaces()?;
-            rows.sort_by_key(|row| std::cmp::Reverse(row.id));
-            let mut count = 0;
-            for row in rows
-                .iter()
-                .filter(|row| row.deleted.is_some_and(|deleted| deleted < before))
-            {
-                if !session.has_branches(row.id)? {
-                    session.remove_workspace(row.id)?;
-                    count += 1;
-                }
-            }
-            Ok(count)
+    /// What a collection would remove, without removing it.
+    async fn collectable(&self, before: Before) -> Result<Collected> {
+        let doomed = self.shared.database.read(|session| doomed(session, before.micros))?;
+        let named = self.marked(before, &doomed).await?;
+        let unnamed = self.unnamed(&named, before)?;
+        let sum = |is_blob: bool| -> u64 {
+            let pieces = unnamed.iter().filter(|(_, piece)| piece.is_blob == is_blob);
+            pieces.map(|(_, piece)| piece.stored).sum()
         };
-        self.shared.writer.write(Durability::Full, purge).await
+        let orphans: u64 = self.orphans(before.millis).await?.iter().map(|(_, size)| size).sum();
+        Ok(Collected {
+            workspaces: doomed.len() as u64,
+            versions: 0,
+            pieces: unnamed.len() as u64,
+            database_bytes: sum(false),
+            blob_bytes: sum(true) + orphans,
+            leftovers: self.leftovers(before.millis)?.len() as u64,
+        })
     }
 
-    /// Everything that is named: by an entry at any point, or by a list of parts that is.
-    async fn marked(&self) -> Result<HashSet<Address>> {
+    /// Removes the workspaces deleted before `before`: out of sight at once, and then a slice at a time.
+    async fn purge(&self, before: i64) -> Result<u64> {
+        let now = stored_time(self.shared.clock.now());
+        let hide = move |session: Session<'_>| {
+            for id in doomed(session, before)? {
+                session.set_name(id, None)?;
+                session.hide(id, true, now)?;
+            }
+            session.leftovers(before)
+        };
+        let hidden = self.shared.writer.write(Durability::Full, hide).await?;
+        for id in &hidden {
+            self.remove_hidden(*id).await?;
+        }
+        Ok(hidden.len() as u64)
+    }
+
+    /// Removes a workspace that nobody sees.
+    pub(crate) async fn remove_hidden(&self, id: i64) -> Result<()> {
+        let now = stored_time(self.shared.clock.now());
+        let claim = move |session: Session<'_>| session.hide(id, true, now);
+        self.shared.writer.write(Durability::Relaxed, claim).await?;
+        let slice = move |session: Session<'_>| session.remove_slice(id, ROWS);
+        while self.shared.writer.write(Durability::Relaxed, slice).await? {}
+        let rest = move |session: Session<'_>| session.remove_workspace(id);
+        self.shared.writer.write(Durability::Full, rest).await
+    }
+
+    /// Everything that is named: by an entry at any point, or by a list of parts that is, or that is too young to be swept.
+    async fn marked(&self, before: Before, without: &[i64]) -> Result<HashSet<Address>> {
         let (database, content) = (&self.shared.database, &self.shared.content);
-        let mut named: HashSet<_> = database
-            .read(|session| session.named_addresses())?
-            .into_iter()
-            .collect();
+        let named = database.read(|session| session.named_addresses(without))?;
+        let mut named: HashSet<_> = named.into_iter().collect();
         for list in database.read(|session| session.lists())? {
-            if named.contains(&list) {
-                named.extend(content.parts(database, list).await?);
+            let piece = database.read(|session| session.content_piece(list))?;
+            let is_young = piece.is_some_and(|piece| piece.touched >= before.millis);
+            if !named.contains(&list) && !is_young {
+                continue;
+            }
+            match content.parts(database, list).await {
+                Ok(parts) => named.extend(parts),
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    return Err(error.hint("check the depot to see which file it is; nothing was swept"));
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(named)
     }
 
-    async fn sweep_rows(&self, addresses: Vec<Address>, before: i64) -> Result<u64> {
-        if addresses.is_empty() {
-            return Ok(0);
+    /// The pieces that nothing names and that are old.
+    fn unnamed(&self, named: &HashSet<Address>, before: Before) -> Result<Vec<(Address, PieceRow)>> {
+        let mut unnamed = Vec::new();
+        let mut after = None;
+        loop {
+            let addresses = self.shared.database.read(|session| session.addresses(after, SLICE))?;
+            let Some(last) = addresses.last() else {
+                return Ok(unnamed);
+            };
+            after = Some(*last);
+            for address in addresses.into_iter().filter(|address| !named.contains(address)) {
+                let piece = self.shared.database.read(|session| session.content_piece(address))?;
+                let old = piece.filter(|piece| piece.touched < before.millis);
+                unnamed.extend(old.map(|piece| (address, piece)));
+            }
         }
+    }
+
+    /// Removes the rows of pieces that are still old; gives how many, and the bytes that the database held of them.
+    async fn sweep_rows(&self, unnamed: Vec<(Address, PieceRow)>, before: i64) -> Result<(u64, u64)> {
         let sweep = move |session: Session<'_>| {
-            let removed = addresses.iter().map(|address| session.remove_content(*address, before));
-            let removed = removed.collect::<Result<Vec<_>>>()?;
-            Ok(removed.into_iter().filter(|removed| *removed).count() as u64)
+            let (mut pieces, mut bytes) = (0, 0);
+            for (address, piece) in unnamed {
+                if session.remove_content(address, before)? {
+                    pieces += 1;
+                    bytes += if piece.is_blob { 0 } else { piece.stored };
+                }
+            }
+            Ok((pieces, bytes))
         };
         self.shared.writer.write(Durability::Full, sweep).await
     }
@@ -108,18 +213,11 @@ impl Depot {
     /// Removes the blobs that no row names, those of writes that were refused or cut short included.
     async fn sweep_blobs(&self, before: i64) -> Result<u64> {
         let mut bytes = 0;
-        let mut old = self.shared.content.old_blobs(before).await?;
-        let is_named = |address: &Address| {
-            let touched = self.shared.database.read(|session| session.content_touched(*address));
-            // One that cannot be looked up is left alone.
-            touched.map_or(true, |touched| touched.is_some())
-        };
-        old.retain(|address| !is_named(address));
-        for slice in old.chunks(SLICE) {
+        for slice in self.orphans(before).await?.chunks(SLICE) {
             let (slice, shared) = (slice.to_vec(), self.shared.clone());
             let sweep = move |session: Session<'_>| {
                 let mut bytes = 0;
-                for address in slice {
+                for (address, _) in slice {
                     if session.content_touched(address)?.is_none() {
                         bytes += shared.content.remove_blob(address)?;
                     }
@@ -130,4 +228,34 @@ impl Depot {
         }
         Ok(bytes)
     }
+
+    /// The blobs written before `before` that no row names, each with its size.
+    pub(crate) async fn orphans(&self, before: i64) -> Result<Vec<(Address, u64)>> {
+        let mut old = self.shared.content.old_blobs(before).await?;
+        let is_named = |address: &Address| {
+            let touched = self.shared.database.read(|session| session.content_touched(*address));
+            // One that cannot be looked up is left alone.
+            touched.map_or(true, |touched| touched.is_some())
+        };
+        old.retain(|(address, _)| !is_named(address));
+        Ok(old)
+    }
+}
+
+/// The workspaces that were deleted before `before` and that no other needs; those without branches first, so that a whole line of them
+/// can go.
+fn doomed(session: Session<'_>, before: i64) -> Result<Vec<i64>> {
+    let mut rows = session.workspaces()?;
+    rows.sort_by_key(|row| std::cmp::Reverse(row.id));
+    let mut doomed: Vec<i64> = Vec::new();
+    for row in rows
+        .iter()
+        .filter(|row| row.deleted.is_some_and(|deleted| deleted < before))
+    {
+        let branches = session.branches_of(row.id)?;
+        if branches.iter().all(|branch| doomed.contains(branch)) {
+            doomed.push(row.id);
+        }
+    }
+    Ok(doomed)
 }

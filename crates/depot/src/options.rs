@@ -5,7 +5,7 @@ use garret_core::Durability;
 /// How a depot keeps content and commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DepotOptions {
-    /// Content up to this many bytes sits in the database, larger content in the blob store.
+    /// Content up to this many bytes, 64 KiB at most, sits in the database, larger content in the blob store.
     pub inline_bytes: usize,
     /// What a returned change survives, where a workspace says nothing else.
     pub durability: Durability,

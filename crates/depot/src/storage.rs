@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use garret_core::memory::check_limit;
 use garret_core::{
     Applied, Batch, ChangeKind, Directory, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation, ReadOptions,
@@ -13,7 +12,8 @@ use garret_core::{
 use crate::change::{Changing, Step, summary_of};
 use crate::depot::Shared;
 use crate::error::damaged;
-use crate::metadata::{Level, Session};
+use crate::history::check_kept;
+use crate::metadata::{HEAD, Level, Session};
 use crate::tree::{Last, Tree, version_of};
 use crate::workspace::DepotWorkspace;
 
@@ -31,9 +31,12 @@ impl DepotView {
     }
 
     fn look<T>(&self, look: impl FnOnce(&Tree<'_>) -> Result<T>) -> Result<T> {
-        self.shared
-            .database
-            .read(|session| look(&Tree::at(session, self.point)?))
+        self.shared.database.read(|session| {
+            if self.point.at != HEAD {
+                check_kept(session, self.point)?;
+            }
+            look(&Tree::at(session, self.point)?)
+        })
     }
 }
 
@@ -116,15 +119,11 @@ impl DepotWorkspace {
         let mut steps = Vec::with_capacity(mutations.len());
         for mut mutation in mutations {
             let content = match &mut mutation {
-                Mutation::Write { content, .. } => {
+                Mutation::Write { path, content, .. } => {
                     // Taken out, so that a large content is not kept in memory until the commit.
-                    let content = std::mem::replace(content, Bytes::new());
-                    Some(
-                        shared
-                            .content
-                            .prepare(&shared.database, &content, self.durability)
-                            .await?,
-                    )
+                    let content = std::mem::take(content);
+                    let prepared = shared.content.prepare(&shared.database, &content, self.durability);
+                    Some(prepared.await.map_err(|error| error.at(path))?)
                 }
                 _ => None,
             };

@@ -180,14 +180,14 @@ async fn promise_03_a_conflict_is_reported_with_the_current_version() {
         assert!(current.is_string());
         room.call(
             "write_file",
-            json!({"path": "f", "content": "two", "if_version": current}),
+            json!({"path": "f", "content": "three", "if_version": current}),
         )
         .await;
-        let edit = json!({"path": "f", "old_text": "two", "new_text": "x", "if_version": second});
+        let edit = json!({"path": "f", "old_text": "three", "new_text": "x", "if_version": second});
         assert_eq!(room.refused("edit_file", edit).await, "conflict");
         let create = json!({"path": "f", "content": "x", "if_version": "absent"});
         assert_eq!(room.refused("write_file", create).await, "conflict");
-        assert_eq!(room.read("f").await, "two");
+        assert_eq!(room.read("f").await, "three");
     }
 }
 

@@ -216,6 +216,8 @@ macro_rules! for_each_behaviour {
                 an_overwrite_replaces_everything
                 an_empty_file_is_a_file
                 bytes_are_kept_exactly
+                a_source_is_stored_as_it_is_read
+                a_source_that_fails_changes_nothing
                 a_write_without_parents_needs_its_directory
                 an_overwrite_keeps_the_mode
                 a_write_sets_the_mode_it_is_given

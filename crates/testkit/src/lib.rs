@@ -20,6 +20,7 @@
 //! - [`forwarding`] and [`faults`]: wrappers as ordinary storages, one that changes nothing and one that fails on purpose.
 //! - [`vectors`]: the published path cases.
 //! - [`cases`]: the published file operations, over a workspace.
+//! - [`limited`]: a test in a process with little memory.
 //! - [`fuzz`]: the bodies of the fuzz targets.
 //!
 //! Code here panics where a promise is broken: it is meant to be called from tests. No timing is ever a condition.
@@ -30,6 +31,7 @@ pub mod faults;
 pub mod fixture;
 pub mod forwarding;
 pub mod fuzz;
+pub mod limited;
 pub mod model;
 pub mod mutations;
 pub mod probe;

@@ -1,7 +1,7 @@
 //! Mutations in a word, for tests: paths as text, the options that are not the point left at their usual values.
 
 use bytes::Bytes;
-use garret_core::{Mutation, Precondition, WsPath};
+use garret_core::{Content, Mutation, Precondition, WsPath};
 
 /// The path that `text` spells; panics where it spells none.
 pub fn path(text: &str) -> WsPath {
@@ -9,12 +9,12 @@ pub fn path(text: &str) -> WsPath {
 }
 
 /// A write that makes the directories above.
-pub fn write(at: &str, content: impl Into<Bytes>) -> Mutation {
+pub fn write(at: &str, content: impl Into<Content>) -> Mutation {
     Mutation::write(path(at), content)
 }
 
 /// A write that makes nothing above.
-pub fn write_beside(at: &str, content: impl Into<Bytes>) -> Mutation {
+pub fn write_beside(at: &str, content: impl Into<Content>) -> Mutation {
     Mutation::Write {
         path: path(at),
         content: content.into(),
@@ -25,7 +25,7 @@ pub fn write_beside(at: &str, content: impl Into<Bytes>) -> Mutation {
 }
 
 /// A write on a condition.
-pub fn write_if(at: &str, content: impl Into<Bytes>, precondition: Precondition) -> Mutation {
+pub fn write_if(at: &str, content: impl Into<Content>, precondition: Precondition) -> Mutation {
     Mutation::Write {
         path: path(at),
         content: content.into(),
@@ -36,7 +36,7 @@ pub fn write_if(at: &str, content: impl Into<Bytes>, precondition: Precondition)
 }
 
 /// A write that sets the mode.
-pub fn write_mode(at: &str, content: impl Into<Bytes>, mode: u32) -> Mutation {
+pub fn write_mode(at: &str, content: impl Into<Content>, mode: u32) -> Mutation {
     Mutation::Write {
         path: path(at),
         content: content.into(),

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use garret_core::{
-    Applied, Batch, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation, Precondition,
-    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, Version, WsPath,
+    Applied, Batch, Content, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, ListPage, Mutation,
+    Precondition, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, Version, WsPath,
 };
 
 use crate::mutations::{self, path};
@@ -128,7 +127,7 @@ impl Probe {
     }
 
     /// Writes a file with the directories above; gives its version.
-    pub async fn write(&self, at: &str, content: impl Into<Bytes>) -> Version {
+    pub async fn write(&self, at: &str, content: impl Into<Content>) -> Version {
         let applied = self.apply(mutations::write(at, content)).await;
         applied.version.expect("a write gives the new version")
     }

@@ -55,7 +55,7 @@ impl Workspace {
             return Ok(());
         }
         let size = match mutation {
-            Mutation::Write { content, .. } => content.len() as u64,
+            Mutation::Write { content, .. } => content.len(),
             Mutation::Append { path, content, .. } => self.size_of(path).await + content.len() as u64,
             Mutation::Copy { from, .. } => self.size_of(from).await,
             _ => return Ok(()),

@@ -156,16 +156,16 @@ type Change = (WsPath, Usage, Usage);
 
 impl Draft<'_> {
     async fn changes(&self, mutation: &Mutation) -> Result<Vec<Change>> {
-        let bytes = |content: &bytes::Bytes| i64::try_from(content.len()).unwrap_or(i64::MAX);
+        let bytes = |size: u64| i64::try_from(size).unwrap_or(i64::MAX);
         match mutation {
             Mutation::Write { path, content, .. } => {
                 let (path, before) = self.content(path).await?;
-                let bytes = bytes(content);
+                let bytes = bytes(content.len());
                 Ok(vec![(path, before, Usage { files: 1, bytes })])
             }
             Mutation::Append { path, content, .. } => {
                 let (path, before) = self.content(path).await?;
-                let bytes = before.bytes + bytes(content);
+                let bytes = before.bytes.saturating_add(bytes(content.len() as u64));
                 Ok(vec![(path, before, Usage { files: 1, bytes })])
             }
             Mutation::Remove { path, .. } => {

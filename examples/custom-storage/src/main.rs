@@ -57,9 +57,9 @@ impl Storage for Metered {
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        let written: usize = batch.mutations.iter().map(content_length).sum();
+        let written: u64 = batch.mutations.iter().map(content_length).sum();
         let applied = self.inner.apply(batch).await?;
-        self.meter.written.fetch_add(written as u64, Ordering::Relaxed);
+        self.meter.written.fetch_add(written, Ordering::Relaxed);
         Ok(applied)
     }
 
@@ -68,9 +68,10 @@ impl Storage for Metered {
     }
 }
 
-fn content_length(mutation: &Mutation) -> usize {
+fn content_length(mutation: &Mutation) -> u64 {
     match mutation {
-        Mutation::Write { content, .. } | Mutation::Append { content, .. } => content.len(),
+        Mutation::Write { content, .. } => content.len(),
+        Mutation::Append { content, .. } => content.len() as u64,
         _ => 0,
     }
 }

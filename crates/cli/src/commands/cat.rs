@@ -5,7 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use garret::{Encoding, FileContent, ReadRequest, Unit, Workspace};
 
-use crate::output::{Format, Outcome, Report};
+use crate::output::{Format, Outcome, Pipe, Report};
+use crate::point::At;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
@@ -21,11 +22,13 @@ pub(crate) struct Cat {
     /// Count bytes instead of lines
     #[arg(long)]
     bytes: bool,
+    #[command(flatten)]
+    at: At,
 }
 
 impl Cat {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace().await?;
+        let workspace = session.workspace_at(self.at.point()).await?;
         match session.global().format() {
             Format::Json => self.as_data(&workspace).await,
             Format::Text => self.as_bytes(&workspace).await,
@@ -50,8 +53,14 @@ impl Cat {
 
     /// Reads as base64, so that every byte arrives as it is.
     async fn as_bytes(&self, workspace: &Workspace) -> Outcome {
-        if self.offset == 0 && self.limit.is_none() {
-            return Ok(Report::raw(workspace.read_bytes(&self.path).await?.bytes.to_vec()));
+        let is_whole = self.offset == 0 && self.limit.is_none();
+        if is_whole || self.bytes {
+            let end = self.limit.map_or(u64::MAX, |limit| self.offset.saturating_add(limit));
+            let mut pipe = Pipe::default();
+            workspace
+                .read_stream(&self.path, self.offset..end, |piece| pipe.put(&piece))
+                .await?;
+            return Ok(pipe.done());
         }
         let content: FileContent = workspace.read(&self.path, self.request(Some(Encoding::Base64))).await?;
         Ok(Report::raw(

@@ -11,6 +11,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret write notes/todo.md 'buy milk'
   date | garret write now.txt
+  garret write disk.img < disk.img
   garret write once.txt first --if-version absent";
 
 #[derive(Debug, Args)]
@@ -31,7 +32,7 @@ pub(crate) struct Write {
 impl Write {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.workspace().await?;
-        let content = input::content(self.content.as_deref())?;
+        let content = input::stream(self.content.as_deref())?;
         let options = WriteOptions {
             precondition: Precondition::from_argument(self.if_version.as_deref()),
             mode: self.mode,

@@ -68,6 +68,7 @@ impl Work<'_> {
                 parents,
             } => {
                 let path = self.locate(&path, Last::Followed)?;
+                let content = content.to_bytes().map_err(|error| error.at(&path))?;
                 self.write(path, content, &precondition, mode, parents)
             }
             Mutation::Append {

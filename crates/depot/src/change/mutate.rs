@@ -110,7 +110,7 @@ impl Changing<'_> {
         let Some(before) = self.file_before(&place, precondition)? else {
             if !create {
                 let missing = self.tree.why_missing(&place.path)?;
-                return Err(missing.hint("pass `create: true` to make the file"));
+                return Err(missing.hint("set `create` to make the file"));
             }
             let prepared = self.content.prepare_in(session, content, self.durability)?;
             return self.write(place, &prepared, precondition, None, true);
@@ -177,7 +177,7 @@ impl Changing<'_> {
 
     fn remove_below(&mut self, directory: &WsPath, recursive: bool) -> Result<()> {
         if !recursive && self.has_entries(directory)? {
-            return Err(Error::not_empty(directory).hint("pass `recursive: true` to remove it with everything in it"));
+            return Err(Error::not_empty(directory).hint("set `recursive` to remove it with everything in it"));
         }
         let below = self.tree.below(bytes(directory)).collect()?;
         below.iter().try_for_each(|(path, _)| self.set(path, None))
@@ -224,7 +224,7 @@ impl Changing<'_> {
             return self.make_parents(&to.path, room.parents);
         };
         if !room.overwrite {
-            return Err(Error::already_exists(&to.path).hint("pass `overwrite: true` to replace it"));
+            return Err(Error::already_exists(&to.path).hint("set `overwrite` to replace it"));
         }
         match (kind, there) {
             (EntryKind::Directory, EntryKind::Directory) if self.has_entries(&to.path)? => {

@@ -33,7 +33,8 @@ pub(crate) fn parts(content: &[u8]) -> Vec<Range<usize>> {
     parts
 }
 
-fn first_part(content: &[u8]) -> usize {
+/// How long the first part of `content` is. Where more follows that is not at hand, [`LONGEST`] bytes are enough to tell.
+pub(super) fn first_part(content: &[u8]) -> usize {
     if content.len() <= SHORTEST {
         return content.len();
     }

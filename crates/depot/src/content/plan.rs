@@ -17,12 +17,31 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    fn whole(plain: Bytes) -> Self {
+    pub(super) fn whole(plain: Bytes) -> Self {
         Self {
             address: Address::of(&plain),
             size: plain.len() as u64,
             plain,
             is_list: false,
+        }
+    }
+
+    /// The list of the parts of a larger content.
+    pub(super) fn list(parts: &[Part]) -> Self {
+        let list = list_bytes(parts);
+        Self {
+            address: Address::of_list(&list),
+            size: parts.iter().map(|part| part.size).sum(),
+            plain: list.into(),
+            is_list: true,
+        }
+    }
+
+    /// The piece as a part of a larger content.
+    pub(super) fn as_part(&self) -> Part {
+        Part {
+            address: self.address,
+            size: self.size,
         }
     }
 
@@ -73,20 +92,14 @@ fn single(piece: Piece) -> Plan {
 }
 
 fn listed(before: &[Part], mut pieces: Vec<Piece>) -> Plan {
-    let new = pieces.iter().map(|piece| Part {
-        address: piece.address,
-        size: piece.size,
-    });
-    let parts: Vec<_> = before.iter().copied().chain(new).collect();
-    let size = parts.iter().map(|part| part.size).sum();
-    let list = list_bytes(&parts);
-    let address = Address::of_list(&list);
-    pieces.push(Piece {
-        address,
-        size,
-        plain: list.into(),
-        is_list: true,
-    });
+    let parts: Vec<_> = before
+        .iter()
+        .copied()
+        .chain(pieces.iter().map(Piece::as_part))
+        .collect();
+    let list = Piece::list(&parts);
+    let (address, size) = (list.address, list.size);
+    pieces.push(list);
     Plan { address, size, pieces }
 }
 
@@ -113,13 +126,7 @@ mod tests {
         let first = plan(&[], &Bytes::copy_from_slice(&content[..2_000_000]), 64 * 1024);
         let (list, parts) = first.pieces.split_last().expect("it is a list");
         assert!(list.is_list);
-        let parts: Vec<_> = parts
-            .iter()
-            .map(|piece| Part {
-                address: piece.address,
-                size: piece.size,
-            })
-            .collect();
+        let parts: Vec<_> = parts.iter().map(Piece::as_part).collect();
         let (last, kept) = parts.split_last().expect("there are parts");
         let rest = Bytes::copy_from_slice(&content[2_000_000 - last.size as usize..]);
         let appended = plan(kept, &rest, 64 * 1024);

@@ -3,24 +3,31 @@
 //! The order that a crash cannot break: a blob is in its place (and under full durability synced, with its directory) before the
 //! transaction that names it begins. What is left over when that transaction never comes is swept later.
 
+mod transfer;
+
+use std::collections::HashSet;
 use std::ops::Range;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
 use futures::executor::block_on;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use garret_core::{Clock, Error, ErrorKind, Result};
+use garret_core::{Clock, Content, Error, ErrorKind, Result};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
-use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
 use super::Address;
+use super::cut::{LONGEST, SHORTEST};
 use super::encoding::{Decoded, Part, decode};
+use super::pieces::Pieces;
 use super::plan::{Piece, Plan, plan};
 use crate::error::{blob_not_read, blob_not_written, damaged};
 use crate::metadata::{ContentRow, Database, Session, StoredPiece};
 use garret_core::Durability;
+
+pub(crate) use transfer::PlainPiece;
 
 /// A blob that a change referred to within this time is relied on without being written again; a sweep spares what is younger than
 /// twice this.
@@ -31,10 +38,32 @@ const AT_ONCE: usize = 8;
 /// The content of a depot.
 #[derive(Debug)]
 pub(crate) struct ContentStore {
-    synced: Arc<dyn ObjectStore>,
+    pub(super) synced: Arc<dyn ObjectStore>,
     relaxed: Arc<dyn ObjectStore>,
+    /// Where the blobs are files.
+    pub(super) folder: Option<PathBuf>,
+    /// At most the shortest part: what is inline waits in memory for its row, and a large file has many parts.
     inline: usize,
+    long_list: LongList,
     clock: Arc<dyn Clock>,
+}
+
+/// The list of parts that was last read from a blob, verified: whoever reads a very large file reads it range by range, and the list
+/// of its parts should not be read again for each.
+#[derive(Debug, Default)]
+struct LongList(Mutex<Option<(Address, Arc<[Part]>)>>);
+
+impl LongList {
+    fn get(&self, address: Address) -> Option<Arc<[Part]>> {
+        let kept = self.0.lock().expect("no holder panics");
+        kept.as_ref()
+            .filter(|(kept, _)| *kept == address)
+            .map(|(_, parts)| parts.clone())
+    }
+
+    fn keep(&self, address: Address, parts: &Arc<[Part]>) {
+        *self.0.lock().expect("no holder panics") = Some((address, parts.clone()));
+    }
 }
 
 /// Content whose blobs are in place; its rows are still to be put down by [`ContentStore::record`].
@@ -43,6 +72,14 @@ pub(crate) struct Prepared {
     pub(crate) address: Address,
     pub(crate) size: u64,
     rows: Vec<PieceRow>,
+}
+
+impl Prepared {
+    /// Content that the depot has already, rows and all.
+    pub(crate) fn stored(address: Address, size: u64) -> Self {
+        let rows = Vec::new();
+        Self { address, size, rows }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -71,7 +108,9 @@ impl ContentStore {
         Ok(Self {
             synced: Arc::new(store.clone().with_fsync(true)),
             relaxed: Arc::new(store),
-            inline,
+            folder: Some(blobs.to_owned()),
+            inline: inline.min(SHORTEST),
+            long_list: LongList::default(),
             clock,
         })
     }
@@ -82,21 +121,32 @@ impl ContentStore {
         Self {
             synced: store.clone(),
             relaxed: store,
-            inline,
+            folder: None,
+            inline: inline.min(SHORTEST),
+            long_list: LongList::default(),
             clock,
         }
     }
 
-    /// Brings the blobs of `content` into place, ahead of the transaction that will refer to it.
+    /// Brings the blobs of `content` into place, ahead of the transaction that will refer to it. Content from a source is cut and stored
+    /// as it is read.
     pub(crate) async fn prepare(
         &self,
         database: &Database,
-        content: &Bytes,
+        content: &Content,
         durability: Durability,
     ) -> Result<Prepared> {
-        let planned = plan(&[], content, self.inline);
         let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address, durability));
+        if content.as_bytes().is_none() && content.len() > LONGEST as u64 {
+            return self.place_source(content, &is_relied_on, durability).await;
+        }
+        let planned = plan(&[], &content.to_bytes()?, self.inline);
         self.place(planned, &is_relied_on, durability).await
+    }
+
+    /// The address that `content` has or would have.
+    pub(crate) fn address_of(&self, content: &Bytes) -> Address {
+        plan(&[], content, self.inline).address
     }
 
     /// The same inside the writer's transaction.
@@ -173,13 +223,23 @@ impl ContentStore {
         range: Range<u64>,
     ) -> Result<Bytes> {
         let row = |address| database.read(|session| session.content(address));
+        let is_blob = first.data.is_none();
+        if let Some(parts) = self.long_list.get(address).filter(|_| is_blob) {
+            return self.read_parts(&row, &parts, range).await;
+        }
         match decode(self.encoded(address, first.data).await?, address, first.size)? {
             Decoded::Whole(bytes) => Ok(bytes.slice(range.start as usize..range.end as usize)),
-            Decoded::List(parts) => self.read_parts(&row, parts, range).await,
+            Decoded::List(parts) => {
+                let parts: Arc<[Part]> = parts.into();
+                if is_blob {
+                    self.long_list.keep(address, &parts);
+                }
+                self.read_parts(&row, &parts, range).await
+            }
         }
     }
 
-    async fn read_parts<R: RowOf>(&self, row: &R, parts: Vec<Part>, range: Range<u64>) -> Result<Bytes> {
+    async fn read_parts<R: RowOf>(&self, row: &R, parts: &[Part], range: Range<u64>) -> Result<Bytes> {
         let slices: Vec<Bytes> = stream::iter(overlapping(parts, range))
             .map(|(part, wanted)| async move { Ok::<_, Error>(self.part(row, part).await?.slice(wanted)) })
             .buffered(AT_ONCE)
@@ -200,7 +260,7 @@ impl ContentStore {
         decode(self.encoded(address, row.data).await?, address, row.size)
     }
 
-    async fn encoded(&self, address: Address, inline: Option<Vec<u8>>) -> Result<Bytes> {
+    pub(super) async fn encoded(&self, address: Address, inline: Option<Vec<u8>>) -> Result<Bytes> {
         match inline {
             Some(data) => Ok(data.into()),
             None => {
@@ -222,6 +282,34 @@ impl ContentStore {
             size: planned.size,
             rows,
         })
+    }
+
+    /// Writes the blobs of a source, which is longer than one part, while it is read.
+    async fn place_source<I: IsReliedOn>(
+        &self,
+        content: &Content,
+        is_relied_on: &I,
+        durability: Durability,
+    ) -> Result<Prepared> {
+        let mut parts = Vec::new();
+        let mut met = HashSet::new();
+        // What the same file holds twice is stored once.
+        let new = Pieces::of(content)?.filter_map(|piece| match piece {
+            Ok(piece) => {
+                parts.push(piece.as_part());
+                met.insert(piece.address).then_some(Ok(piece))
+            }
+            Err(error) => Some(Err(error)),
+        });
+        let mut rows: Vec<_> = stream::iter(new)
+            .map(|piece| async { self.place_piece(piece?, is_relied_on, durability).await })
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let list = Piece::list(&parts);
+        let (address, size) = (list.address, list.size);
+        rows.push(self.place_piece(list, is_relied_on, durability).await?);
+        Ok(Prepared { address, size, rows })
     }
 
     async fn place_piece<I: IsReliedOn>(
@@ -246,11 +334,27 @@ impl ContentStore {
             return Ok(row(0, Place::ReliedOn));
         }
         let encoded = piece.encoded();
-        let (stored, is_synced) = (encoded.len() as u64, durability == Durability::Full);
-        let store = if is_synced { &self.synced } else { &self.relaxed };
-        let written = store.put(&blob_path(address), PutPayload::from(encoded)).await;
-        written.map_err(blob_not_written)?;
+        let stored = encoded.len() as u64;
+        let is_synced = self.put(address, encoded.into(), durability).await?;
         Ok(row(stored, Place::Written { is_synced }))
+    }
+
+    /// Writes a blob; tells whether it is synced. One that is there may be what a durable change relies on, so it is only ever replaced by
+    /// a synced one.
+    async fn put(&self, address: Address, encoded: PutPayload, durability: Durability) -> Result<bool> {
+        let path = blob_path(address);
+        if durability == Durability::Relaxed {
+            match self
+                .relaxed
+                .put_opts(&path, encoded.clone(), PutMode::Create.into())
+                .await
+            {
+                Err(object_store::Error::AlreadyExists { .. }) => {}
+                written => return written.map(|_| false).map_err(blob_not_written),
+            }
+        }
+        let written = self.synced.put(&path, encoded).await;
+        written.map(|_| true).map_err(blob_not_written)
     }
 
     fn is_relied_on(&self, session: Session<'_>, address: Address, durability: Durability) -> Result<bool> {
@@ -277,14 +381,14 @@ impl ContentStore {
         Ok(found.size)
     }
 
-    /// The blobs written before `before`, in milliseconds.
-    pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<Address>> {
+    /// The blobs written before `before`, in milliseconds, each with its size.
+    pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<(Address, u64)>> {
         let mut blobs = self.synced.list(None);
         let mut old = Vec::new();
         while let Some(blob) = blobs.next().await {
             let blob = blob.map_err(blob_not_read)?;
             if blob.last_modified.timestamp_millis() < before {
-                old.extend(address_of(&blob.location));
+                old.extend(address_of(&blob.location).map(|address| (address, blob.size)));
             }
         }
         Ok(old)
@@ -313,24 +417,6 @@ impl ContentStore {
             Err(error) => Err(error),
         }
     }
-
-    /// Verifies a blob that may not have reached the disk, and syncs it; tells whether it is whole.
-    pub(crate) async fn settle(&self, database: &Database, address: Address) -> Result<bool> {
-        let Some(row) = database.read(|session| session.content(address))? else {
-            return Ok(true);
-        };
-        let encoded = match self.encoded(address, row.data).await {
-            Ok(encoded) => encoded,
-            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        if decode(encoded.clone(), address, row.size).is_err() {
-            return Ok(false);
-        }
-        // Written again, since a store has no other way to sync what is there.
-        let written = self.synced.put(&blob_path(address), PutPayload::from(encoded)).await;
-        written.map(|_| true).map_err(blob_not_written)
-    }
 }
 
 /// Finds the row of an address: by a look of its own, or inside the writer's transaction.
@@ -341,7 +427,7 @@ impl<F: Fn(Address) -> Result<Option<ContentRow>>> RowOf for F {}
 trait IsReliedOn: Fn(Address) -> Result<bool> {}
 impl<F: Fn(Address) -> Result<bool>> IsReliedOn for F {}
 
-fn blob_path(address: Address) -> object_store::path::Path {
+pub(super) fn blob_path(address: Address) -> object_store::path::Path {
     let hex = address.to_hex();
     object_store::path::Path::from(format!("{}/{}", &hex[..2], &hex[2..]))
 }
@@ -369,10 +455,10 @@ fn joined(slices: impl IntoIterator<Item = Bytes>) -> Bytes {
 }
 
 /// The parts that `range` touches, each with what is wanted of it.
-fn overlapping(parts: Vec<Part>, range: Range<u64>) -> Vec<(Part, Range<usize>)> {
+fn overlapping(parts: &[Part], range: Range<u64>) -> Vec<(Part, Range<usize>)> {
     let mut start = 0;
     let mut wanted = Vec::new();
-    for part in parts {
+    for part in parts.iter().copied() {
         let end = start + part.size;
         let (from, to) = (range.start.max(start), range.end.min(end));
         if from < to {

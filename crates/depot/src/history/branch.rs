@@ -87,6 +87,9 @@ fn copy_slice(session: Session<'_>, workspace: i64, start: Vec<u8>) -> Result<Op
     let Some(fork) = row.filter(|row| !row.is_flat).and_then(|row| row.fork) else {
         return Ok(None);
     };
+    if session.is_hidden(workspace)? {
+        return Ok(None);
+    }
     let tree = Tree::at(session, fork)?;
     let mut scan = tree.below(b"");
     scan.seek(&start);

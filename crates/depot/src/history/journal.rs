@@ -1,8 +1,8 @@
 //! Reading the journal.
 
-use garret_core::{Change, ChangesOptions, ErrorKind, PathChange, Point, Result};
+use garret_core::{Change, ChangesOptions, Error, ErrorKind, PathChange, Point, Result};
 
-use super::point::{level_of, lineage, now};
+use super::point::{level_of, lineage, no_longer_kept, now};
 use super::types::{change_of, path_change};
 use crate::metadata::{Level, Session};
 use crate::tree::{Tree, bytes};
@@ -24,12 +24,9 @@ impl DepotWorkspace {
         self.shared().database.read(|session| {
             let level = level_of(session, self.number, point)?;
             let row = session.change(level.workspace, level.at)?;
-            let row = row.ok_or_else(|| {
-                garret_core::Error::new(
-                    ErrorKind::NotFound,
-                    "there is no change at the beginning of a workspace",
-                )
-            })?;
+            let Some(row) = row else {
+                return Err(why_no_change(session, level)?);
+            };
             Ok((change_of(session, row)?, paths_of(session, level)?))
         })
     }
@@ -68,6 +65,18 @@ impl DepotWorkspace {
             }
             Ok(changes)
         })
+    }
+}
+
+/// A state that is kept has no change where it is the first of its journal, or where only a snapshot or a branch holds it.
+fn why_no_change(session: Session<'_>, level: Level) -> Result<Error> {
+    match session.oldest(level.workspace)?.seq {
+        0 => Ok(Error::new(
+            ErrorKind::NotFound,
+            "there is no change at the beginning of a workspace",
+        )
+        .hint("list the changes to see which there are")),
+        oldest => Ok(no_longer_kept(oldest)),
     }
 }
 

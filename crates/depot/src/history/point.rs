@@ -30,7 +30,29 @@ pub(crate) fn level_of(session: Session<'_>, number: i64, point: &Point) -> Resu
         Point::Time(time) => timed(session, &lineage, *time)?,
         Point::Named(text) => named(session, &lineage, text)?,
     };
-    found.ok_or_else(|| unknown(point))
+    let level = match found {
+        Some(level) => level,
+        None => return Err(unknown(session, &lineage, point)?),
+    };
+    check_kept(session, level)?;
+    Ok(level)
+}
+
+/// Checks that the state at `level` is still kept; one that is not is `not_found`.
+pub(crate) fn check_kept(session: Session<'_>, level: Level) -> Result<()> {
+    if session.is_hidden(level.workspace)? {
+        return Err(Error::new(ErrorKind::NotFound, "this workspace is gone"));
+    }
+    match session.is_kept(level)? {
+        true => Ok(()),
+        false => Err(no_longer_kept(session.oldest(level.workspace)?.seq)),
+    }
+}
+
+/// The error for a point that retention dropped.
+pub(crate) fn no_longer_kept(oldest: i64) -> Error {
+    let message = format!("that point is no longer kept: this history begins after change {oldest}");
+    Error::new(ErrorKind::NotFound, message).hint("list the changes and the snapshots to see which points are kept")
 }
 
 /// The newest numbered state of a workspace.
@@ -74,6 +96,17 @@ fn timed(session: Session<'_>, lineage: &[Level], time: Timestamp) -> Result<Opt
         if let Some(at) = session.change_at(level.workspace, level.at, stored_time(time))? {
             return Ok(Some(Level { at, ..*level }));
         }
+        let oldest = session.oldest(level.workspace)?;
+        if oldest.seq > 0 && stored_time(time) >= oldest.at {
+            return Ok(Some(Level {
+                at: oldest.seq.min(level.at),
+                ..*level
+            }));
+        }
+        let created = session.workspace(level.workspace)?.map_or(0, |row| row.created);
+        if oldest.seq > 0 && stored_time(time) >= created {
+            return Err(no_longer_kept(oldest.seq));
+        }
     }
     Ok(lineage.last().map(|oldest| Level { at: 0, ..*oldest }))
 }
@@ -95,7 +128,7 @@ fn named(session: Session<'_>, lineage: &[Level], text: &str) -> Result<Option<L
     }
 }
 
-fn unknown(point: &Point) -> Error {
+fn unknown(session: Session<'_>, lineage: &[Level], point: &Point) -> Result<Error> {
     let what = match point {
         Point::Now => "there is no such workspace".to_owned(),
         Point::Number(seq) => format!("there is no change number {seq}"),
@@ -104,5 +137,13 @@ fn unknown(point: &Point) -> Error {
         Point::Time(time) => format!("there is nothing at {time}"),
         Point::Named(text) => format!("there is no snapshot, change or time {}", quote(text)),
     };
-    Error::new(ErrorKind::NotFound, what).hint("list the snapshots and the changes to see which points there are")
+    let mut is_cut = false;
+    for level in lineage {
+        is_cut |= session.oldest(level.workspace)?.seq > 0;
+    }
+    let what = match is_cut {
+        true => format!("{what}, or it is no longer kept"),
+        false => what,
+    };
+    Ok(Error::new(ErrorKind::NotFound, what).hint("list the snapshots and the changes to see which points there are"))
 }

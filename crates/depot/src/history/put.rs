@@ -49,7 +49,7 @@ impl DepotWorkspace {
             }
             Ok(change)
         };
-        self.shared().writer.write(self.durability, work).await
+        self.write(work).await
     }
 
     async fn ready(&self, puts: Vec<Put>) -> Result<Vec<Ready>> {
@@ -60,7 +60,7 @@ impl DepotWorkspace {
                 Placed::File { content, .. } => Some(
                     shared
                         .content
-                        .prepare(&shared.database, content, self.durability)
+                        .prepare(&shared.database, &content.clone().into(), self.durability)
                         .await?,
                 ),
                 _ => None,

@@ -45,38 +45,43 @@ pub(super) fn history(session: Session<'_>, workspace: i64, path: &[u8], limit: 
     let mut found = Vec::new();
     let mut path = path.to_vec();
     for level in lineage(session, now(session, workspace)?)? {
-        path = level_history(session, level, path, limit, &mut found)?;
+        match level_history(session, level, path, limit, &mut found)? {
+            Some(earlier) => path = earlier,
+            None => break,
+        }
     }
     Ok(found)
 }
 
-/// Adds the versions that one level has; gives what the path was called before its first change.
+/// Adds the versions that one level has; gives what the path was called before its first change, or `None` where retention dropped the
+/// change that would tell.
 fn level_history(
     session: Session<'_>,
     level: Level,
     mut path: Vec<u8>,
     limit: usize,
     found: &mut Vec<Found>,
-) -> Result<Vec<u8>> {
+) -> Result<Option<Vec<u8>>> {
     let mut upto = level.at;
     'renamed: loop {
         for (since, _, held) in session.entry_history(level.workspace, &path, upto)? {
             // What begins at 0 is a copy of what the lineage has, and is found there.
             if found.len() >= limit || since == 0 {
-                return Ok(path);
+                return Ok(Some(path));
             }
             let Held::Node(node) = held else { continue };
-            if let Some(row) = session.change(level.workspace, since)? {
-                let path = path.clone();
-                found.push(Found { row, path, node });
-            }
+            let Some(row) = session.change(level.workspace, since)? else {
+                return Ok(None);
+            };
+            let name = path.clone();
+            found.push(Found { row, path: name, node });
             let earlier = name_before(&session.moves(level.workspace, since)?, &path);
             if earlier != path {
                 (path, upto) = (earlier, since - 1);
                 continue 'renamed;
             }
         }
-        return Ok(path);
+        return Ok(Some(path));
     }
 }
 

@@ -29,7 +29,33 @@ pub(crate) struct StoredPiece<'a> {
     pub(crate) data: Option<&'a [u8]>,
 }
 
+/// What the database knows of a piece of content, without its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PieceRow {
+    /// Whether it is the list of a larger content's parts.
+    pub(crate) is_list: bool,
+    /// Bytes as they are stored.
+    pub(crate) stored: u64,
+    /// Whether the blob store holds it.
+    pub(crate) is_blob: bool,
+    /// When a change last referred to it.
+    pub(crate) touched: i64,
+}
+
 impl Session<'_> {
+    /// What is known of the piece of content at `address`.
+    pub(crate) fn content_piece(self, address: Address) -> Result<Option<PieceRow>> {
+        let sql = "SELECT list, stored, data IS NULL, touched FROM content WHERE hash = ?1";
+        self.first(sql, [address], |row| {
+            Ok(PieceRow {
+                is_list: row.get(0)?,
+                stored: row.get::<_, i64>(1)?.unsigned_abs(),
+                is_blob: row.get(2)?,
+                touched: row.get(3)?,
+            })
+        })
+    }
+
     /// The piece of content at `address`.
     pub(crate) fn content(self, address: Address) -> Result<Option<ContentRow>> {
         self.first("SELECT size, data FROM content WHERE hash = ?1", [address], |row| {
@@ -93,11 +119,15 @@ impl Session<'_> {
         )
     }
 
-    /// Every address that an entry names, in whatever workspace and at whatever point.
-    pub(crate) fn named_addresses(self) -> Result<Vec<Address>> {
-        self.all("SELECT DISTINCT hash FROM entry WHERE hash IS NOT NULL", [], |row| {
-            row.get(0)
-        })
+    /// Every address that an entry names, at whatever point, in whatever workspace but those of `without`.
+    pub(crate) fn named_addresses(self, without: &[i64]) -> Result<Vec<Address>> {
+        let without = format!("{without:?}");
+        self.all(
+            "SELECT DISTINCT hash FROM entry
+             WHERE hash IS NOT NULL AND workspace NOT IN (SELECT value FROM json_each(?1))",
+            [without],
+            |row| row.get(0),
+        )
     }
 
     /// Removes the content at `address` unless a change referred to it since `before`; tells whether it did.

@@ -32,6 +32,9 @@ pub(crate) struct WorkspaceRow {
 
 const COLUMNS: &str = "id, uid, name, kind, config, parent, fork, flat, head, created, deleted";
 
+/// A workspace that is being imported or removed is nobody's to see; it has no name either.
+const IS_SEEN: &str = "id NOT IN (SELECT workspace FROM unseen)";
+
 impl Session<'_> {
     /// What tells this depot from every other.
     pub(crate) fn identity(self) -> Result<Option<String>> {
@@ -67,7 +70,7 @@ impl Session<'_> {
     /// The workspace with the unique id `uid`.
     pub(crate) fn workspace_by_uid(self, uid: &str) -> Result<Option<WorkspaceRow>> {
         self.first(
-            &format!("SELECT {COLUMNS} FROM workspace WHERE uid = ?1"),
+            &format!("SELECT {COLUMNS} FROM workspace WHERE uid = ?1 AND {IS_SEEN}"),
             [uid],
             workspace,
         )
@@ -82,9 +85,9 @@ impl Session<'_> {
         )
     }
 
-    /// Every workspace, by name, nameless ones last.
+    /// Every workspace that can be seen, by name, nameless ones last.
     pub(crate) fn workspaces(self) -> Result<Vec<WorkspaceRow>> {
-        let sql = format!("SELECT {COLUMNS} FROM workspace ORDER BY name IS NULL, name, id");
+        let sql = format!("SELECT {COLUMNS} FROM workspace WHERE {IS_SEEN} ORDER BY name IS NULL, name, id");
         self.all(&sql, [], workspace)
     }
 
@@ -114,17 +117,29 @@ impl Session<'_> {
 
     /// Removes a workspace with its journal, its entries and its snapshots.
     pub(crate) fn remove_workspace(self, id: i64) -> Result<()> {
-        for table in ["entry", "change", "reversal", "move", "merge", "snapshot"] {
+        for table in [
+            "entry",
+            "change",
+            "reversal",
+            "move",
+            "merge",
+            "snapshot",
+            "retention",
+            "unseen",
+            "journal",
+            "seen",
+        ] {
             self.execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
         }
         self.execute("DELETE FROM merge WHERE source = ?1", [id])?;
         self.execute("DELETE FROM workspace WHERE id = ?1", [id]).map(|_| ())
     }
 
-    /// Whether a workspace begins at a point of this one.
-    pub(crate) fn has_branches(self, id: i64) -> Result<bool> {
-        let found = self.first("SELECT 1 FROM workspace WHERE parent = ?1 LIMIT 1", [id], |_| Ok(()))?;
-        Ok(found.is_some())
+    /// The workspaces that begin at a point of this one, those that are being removed left out.
+    pub(crate) fn branches_of(self, id: i64) -> Result<Vec<i64>> {
+        let sql = "SELECT id FROM workspace WHERE parent = ?1
+                   AND id NOT IN (SELECT workspace FROM unseen WHERE removing = 1)";
+        self.all(sql, [id], |row| row.get(0))
     }
 
     /// The levels that a look at `point` goes through, nearest first.

@@ -1,5 +1,6 @@
 //! Appending: in place, under the lock of the directory, so that concurrent appends all arrive.
 
+use bytes::Bytes;
 use garret_core::{Applied, Precondition, WsPath};
 use rustix::fs::{OFlags, fstat};
 
@@ -20,7 +21,7 @@ impl Attempt<'_> {
     pub(super) fn append(
         &mut self,
         path: &WsPath,
-        content: &[u8],
+        content: &Bytes,
         precondition: &Precondition,
         create: bool,
     ) -> Step<Applied> {
@@ -28,7 +29,7 @@ impl Attempt<'_> {
         self.check_file(&place, precondition)?;
         match place.entry {
             Some(_) => self.append_to(&place, content),
-            None if create => self.put(&place, content, None, true),
+            None if create => self.put(&place, &content.clone().into(), None, true),
             None => Err(place.why_missing().hint("set `create` to make the file").into()),
         }
     }

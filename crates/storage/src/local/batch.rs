@@ -47,7 +47,8 @@ fn apply_patiently(shared: &Shared, batch: &Batch) -> Result<Vec<Applied>> {
 /// Whether every mutation touches little, as far as can be told beforehand.
 fn is_quick(batch: &Batch) -> bool {
     let weight = |mutation: &Mutation| match mutation {
-        Mutation::Write { content, .. } | Mutation::Append { content, .. } => content.len() as u64,
+        Mutation::Write { content, .. } => content.len(),
+        Mutation::Append { content, .. } => content.len() as u64,
         Mutation::Copy { .. } | Mutation::Remove { recursive: true, .. } => MAX_INLINE_BYTES + 1,
         _ => 0,
     };

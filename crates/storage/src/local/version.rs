@@ -63,6 +63,11 @@ impl Snapshot {
         short(&blake3::hash(&bytes))
     }
 
+    /// The version of a file that is not young.
+    pub(super) fn version_when_old(&self) -> Version {
+        Version::new(self.token())
+    }
+
     /// The version, with a hash where the file is young; `hash` is asked only then.
     pub(super) fn version<E>(
         &self,
@@ -104,20 +109,34 @@ impl ContentHash {
 
     /// Hashes what is in `file` from its start to its end.
     pub(super) fn of_file(file: impl AsFd) -> Result<Self, Errno> {
-        let mut hasher = blake3::Hasher::new();
+        let mut hasher = ContentHasher::default();
         let mut buffer = vec![0; CHUNK_BYTES];
         let mut offset = 0;
         loop {
             match pread(&file, &mut buffer[..], offset) {
-                Ok(0) => return Ok(Self(short(&hasher.finalize()))),
+                Ok(0) => return Ok(hasher.finish()),
                 Ok(count) => {
-                    hasher.update(&buffer[..count]);
+                    hasher.add(&buffer[..count]);
                     offset += count as u64;
                 }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }
         }
+    }
+}
+
+/// The hash of content that comes in pieces.
+#[derive(Debug, Default)]
+pub(super) struct ContentHasher(blake3::Hasher);
+
+impl ContentHasher {
+    pub(super) fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    pub(super) fn finish(&self) -> ContentHash {
+        ContentHash(short(&self.0.finalize()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use garret_core::{Applied, Error, Precondition, Version, WsPath};
+use garret_core::{Applied, Content, Error, Precondition, Version, WsPath};
 use rustix::fs::{Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat};
 use rustix::io::{Errno, write};
 
@@ -15,15 +15,16 @@ use super::names::size_in;
 use super::place::Place;
 use super::reopen::{expect_file, open_file};
 use super::temp::Temporary;
-use super::version::{ContentHash, Snapshot};
+use super::version::{ContentHash, ContentHasher, Snapshot};
 
 pub(super) const FILE_MODE: u32 = 0o644;
+const PIECE_BYTES: usize = 1024 * 1024;
 
 impl Attempt<'_> {
     pub(super) fn write(
         &mut self,
         path: &WsPath,
-        content: &[u8],
+        content: &Content,
         precondition: &Precondition,
         mode: Option<u32>,
         parents: bool,
@@ -34,19 +35,15 @@ impl Attempt<'_> {
     }
 
     /// Makes the content that of the file at the place, whatever it was.
-    pub(super) fn put(&mut self, place: &Place, content: &[u8], mode: Option<u32>, parents: bool) -> Step<Applied> {
+    pub(super) fn put(&mut self, place: &Place, content: &Content, mode: Option<u32>, parents: bool) -> Step<Applied> {
         let parent = self.parent_of(place, parents)?;
-        let mut file = self
-            .stage(&parent, content, place.entry.as_ref(), mode)
-            .at(&place.real)?;
+        let (mut file, hash) = self.stage(&parent, content, place, mode)?;
         self.publish(&mut file, &parent, place)?;
         // After the rename, because that sets ctime.
-        let version = self
-            .version_of(&file.file, || Ok(ContentHash::of(content)))
-            .at(&place.real)?;
+        let version = self.version_of(&file.file, || Ok(hash.of(content))).at(&place.real)?;
         Ok(Applied {
             version: Some(version),
-            size: content.len() as u64,
+            size: content.len(),
             created: place.entry.is_none(),
         })
     }
@@ -55,17 +52,21 @@ impl Attempt<'_> {
     fn stage(
         &self,
         parent: &Arc<Locked>,
-        content: &[u8],
-        before: Option<&Stat>,
+        content: &Content,
+        place: &Place,
         mode: Option<u32>,
-    ) -> Result<Temporary, Errno> {
+    ) -> Step<(Temporary, Staged)> {
+        let (at, before) = (&place.real, place.entry.as_ref());
         let kept = before.map(|stat| stat.st_mode & 0o7777);
         let wanted = mode.map(|mode| mode & 0o7777).or(kept);
-        let file = Temporary::create(parent, &*self.shared.ids, wanted.unwrap_or(FILE_MODE))?;
-        write_all(&file.file, content)?;
-        dress(&file.file, before, wanted)?;
-        self.sync_file(&file.file)?;
-        Ok(file)
+        let file = Temporary::create(parent, &*self.shared.ids, wanted.unwrap_or(FILE_MODE)).at(at)?;
+        let hash = match content.as_bytes() {
+            Some(bytes) => write_all(&file.file, bytes).map(|()| Staged::AtHand).at(at)?,
+            None => Staged::Hashed(stream(&file.file, content, at)?),
+        };
+        dress(&file.file, before, wanted).at(at)?;
+        self.sync_file(&file.file).at(at)?;
+        Ok((file, hash))
     }
 
     /// The version of a file that this batch has just changed.
@@ -113,6 +114,38 @@ impl Attempt<'_> {
         let version = Snapshot::of(&stat).version(self.shared.clock.now(), || ContentHash::of_file(&file));
         version.ok()
     }
+}
+
+/// The hash of content that was written: known already where it came by, made from the bytes where they are at hand.
+enum Staged {
+    AtHand,
+    Hashed(ContentHash),
+}
+
+impl Staged {
+    fn of(self, content: &Content) -> ContentHash {
+        match self {
+            Self::AtHand => ContentHash::of(content.as_bytes().expect("the bytes are at hand")),
+            Self::Hashed(hash) => hash,
+        }
+    }
+}
+
+/// Writes the content piece by piece, and hashes it as it comes by: reading it all again for its version would cost as much.
+fn stream(file: &OwnedFd, content: &Content, path: &WsPath) -> Step<ContentHash> {
+    let mut reader = content.open().map_err(|error| error.at(path))?;
+    let mut hasher = ContentHasher::default();
+    let mut piece = Vec::with_capacity(PIECE_BYTES);
+    while reader
+        .append_to(&mut piece, PIECE_BYTES)
+        .map_err(|error| error.at(path))?
+        > 0
+    {
+        write_all(file, &piece).at(path)?;
+        hasher.add(&piece);
+        piece.clear();
+    }
+    Ok(hasher.finish())
 }
 
 fn hash_of(place: &Place) -> Result<ContentHash, Cause> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garret_core::{Error, ErrorKind, Event, MemoryEvents, Result, Storage};
+use garret_core::{Content, Error, ErrorKind, Event, MemoryEvents, Result, Storage};
 use garret_workspace::{Workspace, WriteOptions};
 
 use crate::{Fixture, Probe};
@@ -44,7 +44,7 @@ impl Room {
     }
 
     /// Writes a file through the workspace.
-    pub async fn write(&self, at: &str, content: impl Into<bytes::Bytes>) {
+    pub async fn write(&self, at: &str, content: impl Into<Content>) {
         let written = self.workspace.write(at, content, WriteOptions::default()).await;
         written.unwrap_or_else(|error| panic!("{at} cannot be written: {error:?}"));
     }

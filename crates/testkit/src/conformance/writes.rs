@@ -1,11 +1,12 @@
 //! Writing: content, mode, and the version that comes back.
 
 use std::collections::HashSet;
+use std::io::{Cursor, Read};
 
-use garret_core::{EntryKind, ErrorKind};
+use garret_core::{Content, ContentSource, EntryKind, ErrorKind, ReadOptions};
 
 use crate::Probe;
-use crate::mutations::{append, set_mode, write, write_beside, write_mode};
+use crate::mutations::{append, path, set_mode, write, write_beside, write_mode};
 
 /// A write gives the new version and size, and says whether the file is new.
 pub async fn a_write_says_what_it_left(probe: Probe) {
@@ -47,6 +48,112 @@ pub async fn bytes_are_kept_exactly(probe: Probe) {
         assert!(read.bytes == content, "{at} came back changed");
         assert_eq!(read.size, content.len() as u64);
     }
+}
+
+/// Content from a source is the same file as the same bytes, small or large.
+pub async fn a_source_is_stored_as_it_is_read(probe: Probe) {
+    for size in [0, 10, 70_000, 20_000_003] {
+        let applied = probe.apply(write("d/f", Content::from_source(Pattern::of(size)))).await;
+        assert_eq!(applied.size, size);
+        let read = probe.read("d/f").await;
+        assert!(read.bytes == pattern(size as usize), "{size} bytes came back changed");
+        assert_eq!(read.size, size);
+    }
+    let before = probe.unchanged("d/f").await;
+    for range in [0..10, 9_999_990..10_000_010, 19_999_999..30_000_000] {
+        let options = ReadOptions {
+            range: Some(range.clone()),
+            precondition: before.clone(),
+            ..ReadOptions::default()
+        };
+        let read = probe.storage().read(&path("d/f"), options).await;
+        let read = read.expect("a range can be read").bytes;
+        let end = (range.end as usize).min(20_000_003);
+        assert!(read == pattern(end)[range.start as usize..], "{range:?}");
+    }
+}
+
+/// A source that is shorter or longer than it said, or breaks off, changes nothing: neither the file, nor the rest of its batch.
+pub async fn a_source_that_fails_changes_nothing(probe: Probe) {
+    probe.write("kept", "as it was").await;
+    for size in [100, 5_000_000] {
+        let good = Pattern::of(size);
+        let bad = [
+            Pattern {
+                given: size - 1,
+                ..good
+            },
+            Pattern {
+                given: size + 1,
+                ..good
+            },
+            Pattern { given: 0, ..good },
+            Pattern {
+                breaks: Some(size / 2),
+                ..good
+            },
+        ];
+        for source in bad {
+            let batch = vec![
+                write("new/first", "x"),
+                write("kept", Content::from_source(source)),
+                write("after", "x"),
+            ];
+            probe.refuses_batch(ErrorKind::Unavailable, batch).await;
+        }
+    }
+}
+
+/// A source of known bytes that may not keep its word.
+#[derive(Debug, Clone, Copy)]
+struct Pattern {
+    said: u64,
+    given: u64,
+    breaks: Option<u64>,
+}
+
+impl Pattern {
+    fn of(size: u64) -> Self {
+        Self {
+            said: size,
+            given: size,
+            breaks: None,
+        }
+    }
+}
+
+impl ContentSource for Pattern {
+    fn size(&self) -> u64 {
+        self.said
+    }
+
+    fn open(&self) -> garret_core::Result<Box<dyn Read + Send>> {
+        let bytes = pattern(self.given as usize);
+        Ok(match self.breaks {
+            Some(at) => Box::new(Cursor::new(bytes).take(at).chain(Broken)),
+            None => Box::new(Cursor::new(bytes)),
+        })
+    }
+}
+
+/// A disk that fails.
+struct Broken;
+
+impl Read for Broken {
+    fn read(&mut self, _buffer: &mut [u8]) -> std::io::Result<usize> {
+        Err(std::io::Error::other("the disk fails"))
+    }
+}
+
+fn pattern(size: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size + 8);
+    let mut number: u64 = 1;
+    while bytes.len() < size {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        bytes.extend_from_slice(&number.to_be_bytes());
+    }
+    bytes.truncate(size);
+    bytes
 }
 
 /// Without `parents`, a missing directory above is `not_found`.

@@ -224,7 +224,7 @@ impl Versions {
                 wanted,
             } => Mutation::Write {
                 path: path(&at),
-                content,
+                content: content.into(),
                 precondition: condition(&at, wanted),
                 mode,
                 parents,

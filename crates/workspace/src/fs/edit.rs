@@ -95,7 +95,7 @@ impl Workspace {
 fn rewrite(target: &Target, content: Bytes, before: ReadResult) -> Mutation {
     Mutation::Write {
         path: target.real.clone(),
-        content,
+        content: content.into(),
         precondition: Precondition::Version(before.version),
         mode: None,
         parents: false,

@@ -10,6 +10,7 @@ mod read;
 mod remove;
 mod rename;
 mod stat;
+mod stream;
 mod subtree;
 mod write;
 
@@ -27,6 +28,7 @@ pub use read::{FileContent, ReadRange, ReadRequest, Unit};
 pub use remove::{RemoveOptions, Removed};
 pub use rename::{TransferOptions, Transferred};
 pub use stat::{Existence, FileStat};
+pub use stream::Streamed;
 pub use write::{AppendOptions, WriteOptions, Written};
 
 /// How content is written as text.

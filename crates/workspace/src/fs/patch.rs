@@ -261,7 +261,7 @@ fn write(target: Target, content: Option<Bytes>, precondition: Precondition, mod
     let content = content.expect("only a deleted file has no content");
     Mutation::Write {
         path: target.real,
-        content,
+        content: content.into(),
         precondition,
         mode,
         parents: true,

@@ -188,7 +188,7 @@ impl Workspace {
     }
 
     /// The most that the policies around let one read return; `None` where they set no limit.
-    fn read_limit(&self) -> Option<u64> {
+    pub(crate) fn read_limit(&self) -> Option<u64> {
         let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_read_bytes());
         limits.min()
     }

@@ -1,7 +1,7 @@
 //! Writing and appending.
 
 use bytes::Bytes;
-use garret_core::{Access, Mutation, Precondition, Result, Version};
+use garret_core::{Access, Content, Mutation, Precondition, Result, Version};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -50,10 +50,11 @@ pub struct Written {
 }
 
 impl Workspace {
-    /// Puts `content` at `path`, whole, and makes the directories above. Atomic: a reader sees the old content or the new.
-    pub async fn write(&self, path: &str, content: impl Into<Bytes>, options: WriteOptions) -> Result<Written> {
+    /// Puts `content` at `path`, whole, and makes the directories above. Atomic: a reader sees the old content or the new. Content from a
+    /// source ([`Content::from_source`]) is stored as it is read, whatever its size; one that fails on the way changes nothing.
+    pub async fn write(&self, path: &str, content: impl Into<Content>, options: WriteOptions) -> Result<Written> {
         let content = content.into();
-        let size = content.len() as u64;
+        let size = content.len();
         let WriteOptions { precondition, mode } = options;
         // Whether a version fits, and which one is there instead, tells of the content.
         let accesses: &[Access] = match precondition {

@@ -24,7 +24,7 @@ use garret_core::{Error, ErrorKind, History, Result};
 
 use crate::Workspace;
 
-pub use changes::{ChangeShown, Log, LogRequest, PathShown, Shown};
+pub use changes::{ActorShown, ChangeShown, ImageShown, Log, LogRequest, PathShown, Shown};
 pub use diff::{Diff, DiffRequest};
 pub use merge::{Conflict, ConflictKind, ConflictSide, MergeOptions, Merged, OnConflict};
 pub use render::{DiffStatus, PathDiff};

@@ -8,5 +8,6 @@ mod huge;
 mod policy;
 mod quota;
 mod scope;
+mod streams;
 mod support;
 mod swaps;

@@ -19,9 +19,9 @@ CREATE INDEX content_list ON content (hash) WHERE list = 1;
 CREATE TABLE unsynced (hash BLOB PRIMARY KEY) WITHOUT ROWID;
 
 -- `parent` and `fork` are the lineage: the point of another workspace at which this one begins. A flat workspace has its own copy of
--- every entry of its lineage and no longer looks there.
+-- every entry of its lineage and no longer looks there. A number is never used again, since handles of a workspace that is gone have it.
 CREATE TABLE workspace (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     uid TEXT NOT NULL UNIQUE,
     name TEXT UNIQUE,
     kind TEXT NOT NULL,
@@ -114,3 +114,39 @@ CREATE TABLE snapshot (
     lazy INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (workspace, label)
 ) WITHOUT ROWID;
+
+-- Workspaces whose files live elsewhere: where that is, the newest record of the log that is in the journal, and the first change from
+-- which on every file was known.
+CREATE TABLE journal (
+    workspace INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    place TEXT,
+    ingested INTEGER NOT NULL DEFAULT 0,
+    whole INTEGER
+);
+CREATE UNIQUE INDEX journal_place ON journal (kind, place) WHERE place IS NOT NULL;
+
+-- The storage's own version of a file when the journal last met it, so that what has not changed since need not be read again.
+CREATE TABLE seen (
+    workspace INTEGER NOT NULL,
+    path BLOB NOT NULL,
+    token TEXT NOT NULL,
+    PRIMARY KEY (workspace, path)
+) WITHOUT ROWID;
+
+-- What retention left of a journal: the state after the change `oldest` and the changes after it. `at` is when that state came to be,
+-- `keep` what the workspace is to keep when retention runs.
+CREATE TABLE retention (
+    workspace INTEGER PRIMARY KEY,
+    keep TEXT,
+    oldest INTEGER NOT NULL DEFAULT 0,
+    at INTEGER NOT NULL DEFAULT 0
+);
+
+-- Workspaces that nobody sees: one that is being imported, or one that is being removed for good. What an end of the process leaves
+-- of either is removed by the next collection.
+CREATE TABLE unseen (
+    workspace INTEGER PRIMARY KEY,
+    removing INTEGER NOT NULL,
+    since INTEGER NOT NULL
+);

@@ -1,0 +1,269 @@
+//! The content of a write: bytes at hand, or a source that is read as it is stored.
+//!
+//! A file may be larger than memory, so a storage never needs all of it at once: [`Content::open`] gives a reader, as often as it is
+//! asked. The length is known beforehand, because quotas and limits are checked before anything is stored, and a source that does not
+//! keep to it is an error, not a file of another size.
+
+use std::fmt;
+use std::io::Read;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{Error, ErrorKind, Result};
+
+/// What content is read from. Reading may block, and each [`ContentSource::open`] begins at the start.
+pub trait ContentSource: Send + Sync + fmt::Debug {
+    /// How many bytes there are.
+    fn size(&self) -> u64;
+    /// The bytes from the first to the last.
+    fn open(&self) -> Result<Box<dyn Read + Send>>;
+}
+
+/// All the content of a file to be. Cheap to clone. Two are equal where they are the same bytes or the same source.
+#[derive(Clone)]
+pub struct Content(Form);
+
+#[derive(Clone)]
+enum Form {
+    Bytes(Bytes),
+    Source(Arc<dyn ContentSource>),
+}
+
+impl Content {
+    /// Content that is read from `source` when it is stored.
+    pub fn from_source(source: impl ContentSource + 'static) -> Self {
+        Self(Form::Source(Arc::new(source)))
+    }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        match &self.0 {
+            Form::Bytes(bytes) => bytes.len() as u64,
+            Form::Source(source) => source.size(),
+        }
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes, where they are at hand.
+    pub fn as_bytes(&self) -> Option<&Bytes> {
+        match &self.0 {
+            Form::Bytes(bytes) => Some(bytes),
+            Form::Source(_) => None,
+        }
+    }
+
+    /// All the bytes in memory, for a storage that keeps them there.
+    pub fn to_bytes(&self) -> Result<Bytes> {
+        if let Some(bytes) = self.as_bytes() {
+            return Ok(bytes.clone());
+        }
+        let mut bytes = Vec::new();
+        let size = usize::try_from(self.len()).ok();
+        size.and_then(|size| bytes.try_reserve_exact(size).ok())
+            .ok_or_else(no_room)?;
+        let mut reader = self.open()?;
+        while reader.append_to(&mut bytes, PIECE)? > 0 {}
+        Ok(bytes.into())
+    }
+
+    /// Opens it for reading from the start.
+    pub fn open(&self) -> Result<ContentReader> {
+        let bytes: Box<dyn Read + Send> = match &self.0 {
+            Form::Bytes(bytes) => Box::new(std::io::Cursor::new(bytes.clone())),
+            Form::Source(source) => source.open()?,
+        };
+        Ok(ContentReader {
+            bytes,
+            size: self.len(),
+            read: 0,
+            is_checked: false,
+        })
+    }
+}
+
+const PIECE: usize = 256 * 1024;
+
+impl fmt::Debug for Content {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Form::Bytes(bytes) => bytes.fmt(formatter),
+            Form::Source(source) => source.fmt(formatter),
+        }
+    }
+}
+
+impl PartialEq for Content {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Form::Bytes(one), Form::Bytes(two)) => one == two,
+            (Form::Source(one), Form::Source(two)) => Arc::ptr_eq(one, two),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Content {}
+
+impl Default for Content {
+    fn default() -> Self {
+        Bytes::new().into()
+    }
+}
+
+macro_rules! from_bytes {
+    ($($kind:ty),*) => {
+        $(impl From<$kind> for Content {
+            fn from(bytes: $kind) -> Self {
+                Self(Form::Bytes(bytes.into()))
+            }
+        })*
+    };
+}
+
+from_bytes!(Bytes, Vec<u8>, String, &'static str, &'static [u8]);
+
+impl<const N: usize> From<&'static [u8; N]> for Content {
+    fn from(bytes: &'static [u8; N]) -> Self {
+        bytes.as_slice().into()
+    }
+}
+
+/// Content being read. Gives exactly as many bytes as were announced, or an error.
+pub struct ContentReader {
+    bytes: Box<dyn Read + Send>,
+    size: u64,
+    read: u64,
+    is_checked: bool,
+}
+
+impl fmt::Debug for ContentReader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("ContentReader");
+        shown.field("size", &self.size).field("read", &self.read);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl ContentReader {
+    /// Adds up to `most` bytes to `buffer`; how many it was, and fewer only at the end. A source that fails, ends early or goes on past
+    /// its size is `unavailable`.
+    pub fn append_to(&mut self, buffer: &mut Vec<u8>, most: usize) -> Result<usize> {
+        let before = buffer.len();
+        let rest = self.size - self.read;
+        let wanted = rest.min(most as u64);
+        let got = (&mut self.bytes)
+            .take(wanted)
+            .read_to_end(buffer)
+            .map_err(|_| unreadable())?;
+        debug_assert_eq!(got, buffer.len() - before);
+        self.read += got as u64;
+        if (got as u64) < wanted {
+            return Err(other_size(self.size, &format!("ended after {}", self.read)));
+        }
+        if self.read == self.size {
+            self.check_end()?;
+        }
+        Ok(got)
+    }
+
+    /// Makes sure, once, that nothing comes after the last byte.
+    fn check_end(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.is_checked, true) {
+            return Ok(());
+        }
+        let mut more = Vec::with_capacity(1);
+        let more = (&mut self.bytes)
+            .take(1)
+            .read_to_end(&mut more)
+            .map_err(|_| unreadable())?;
+        if more > 0 {
+            return Err(other_size(self.size, "went on after them"));
+        }
+        Ok(())
+    }
+}
+
+fn unreadable() -> Error {
+    Error::new(ErrorKind::Unavailable, "the content to write cannot be read").hint("nothing was changed; try again")
+}
+
+fn other_size(size: u64, what: &str) -> Error {
+    let message = format!("the content to write was said to have {size} bytes, but {what}");
+    Error::new(ErrorKind::Unavailable, message).hint("nothing was changed; try again when nobody changes its source")
+}
+
+fn no_room() -> Error {
+    Error::new(ErrorKind::TooLarge, "the content to write does not fit into memory")
+        .hint("use a storage that keeps files on a disk")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says one size and gives another.
+    #[derive(Debug)]
+    struct Liar {
+        said: u64,
+        given: u64,
+    }
+
+    impl ContentSource for Liar {
+        fn size(&self) -> u64 {
+            self.said
+        }
+
+        fn open(&self) -> Result<Box<dyn Read + Send>> {
+            Ok(Box::new(std::io::repeat(7).take(self.given)))
+        }
+    }
+
+    fn read(said: u64, given: u64) -> Result<Bytes> {
+        Content::from_source(Liar { said, given }).to_bytes()
+    }
+
+    #[test]
+    fn a_source_gives_what_it_announced_as_often_as_it_is_opened() {
+        let content = Content::from_source(Liar {
+            said: 700_000,
+            given: 700_000,
+        });
+        for _ in 0..2 {
+            assert_eq!(content.to_bytes().unwrap(), vec![7; 700_000]);
+        }
+        assert_eq!(read(0, 0).unwrap(), Bytes::new());
+    }
+
+    #[test]
+    fn a_source_of_another_size_is_an_error_that_says_so() {
+        for (said, given, told) in [(5, 3, "ended after 3"), (3, 5, "went on after them"), (0, 1, "went on")] {
+            let error = read(said, given).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert!(error.message().contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn pieces_are_as_long_as_asked_for_up_to_the_last() {
+        let content = Content::from(vec![1; 10]);
+        let mut reader = content.open().unwrap();
+        let mut buffer = Vec::new();
+        let lengths: Vec<_> = (0..4).map(|_| reader.append_to(&mut buffer, 4).unwrap()).collect();
+        assert_eq!(lengths, [4, 4, 2, 0]);
+        assert_eq!(buffer, [1; 10]);
+    }
+
+    #[test]
+    fn bytes_are_equal_by_value_and_sources_by_identity() {
+        assert_eq!(Content::from("a"), Content::from(vec![b'a']));
+        let source = Content::from_source(Liar { said: 1, given: 1 });
+        assert_eq!(source, source.clone());
+        assert_ne!(source, Content::from_source(Liar { said: 1, given: 1 }));
+        assert_ne!(source, Content::from(vec![7]));
+    }
+}

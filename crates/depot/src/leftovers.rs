@@ -1,0 +1,72 @@
+//! Files in a home that the database knows nothing of: its own size, and what an end of the process left unfinished among the blobs.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file looks at the home as a folder, below the blob store"
+)]
+
+use std::fs::Metadata;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use garret_core::Result;
+
+use crate::depot::Depot;
+use crate::error;
+
+impl Depot {
+    /// The unfinished files among the blobs that are older than `before`, in milliseconds.
+    pub(crate) fn leftovers(&self, before: i64) -> Result<Vec<PathBuf>> {
+        let Some(home) = &self.shared.home else {
+            return Ok(Vec::new());
+        };
+        unfinished(&home.join("blobs"), before).map_err(|error| error::home(&error))
+    }
+
+    /// Removes them; gives how many.
+    pub(crate) fn remove_leftovers(&self, before: i64) -> Result<u64> {
+        let files = self.leftovers(before)?;
+        // One that cannot be removed was finished or removed by another meanwhile.
+        let removed = files.iter().filter(|file| std::fs::remove_file(file).is_ok());
+        Ok(removed.count() as u64)
+    }
+
+    /// Bytes of the database on the disk, its log included; 0 in memory.
+    pub(crate) fn database_bytes(&self) -> u64 {
+        let Some(home) = &self.shared.home else { return 0 };
+        let size = |name: &str| std::fs::metadata(home.join(name)).map_or(0, |file| file.len());
+        ["depot.db", "depot.db-wal", "depot.db-shm"].into_iter().map(size).sum()
+    }
+}
+
+fn unfinished(blobs: &Path, before: i64) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for folder in std::fs::read_dir(blobs)? {
+        let folder = folder?;
+        if !folder.file_type()?.is_dir() {
+            continue;
+        }
+        for file in std::fs::read_dir(folder.path())? {
+            let file = file?;
+            // One that is gone was finished meanwhile.
+            let Ok(metadata) = file.metadata() else { continue };
+            let is_blob = file.file_name().to_str().is_some_and(is_blob_name);
+            if metadata.is_file() && !is_blob && millis(&metadata) < before {
+                found.push(file.path());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A blob is called by the digits of its address but the first two, which name its folder.
+fn is_blob_name(name: &str) -> bool {
+    name.len() == 62 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn millis(metadata: &Metadata) -> i64 {
+    let time = metadata.modified().ok();
+    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

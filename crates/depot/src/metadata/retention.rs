@@ -1,0 +1,226 @@
+//! What is kept of a journal, and the removal of what is not.
+
+use garret_core::Result;
+use rusqlite::params;
+
+use super::{Level, Session};
+use crate::content::Address;
+
+/// Where the kept part of a journal begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Oldest {
+    /// The first state that is kept; the changes after it are kept too.
+    pub(crate) seq: i64,
+    /// When that state came to be.
+    pub(crate) at: i64,
+}
+
+/// A row of the temporal tree that has ended.
+#[derive(Debug, Clone)]
+pub(crate) struct EndedRow {
+    pub(crate) path: Vec<u8>,
+    pub(crate) since: i64,
+    pub(crate) until: i64,
+    pub(crate) hash: Option<Address>,
+}
+
+impl EndedRow {
+    /// Where a scan of [`Session::ended_rows`] goes on.
+    pub(crate) fn key(&self) -> (i64, Vec<u8>, i64) {
+        (self.until, self.path.clone(), self.since)
+    }
+}
+
+impl Session<'_> {
+    /// Where the kept part of a journal begins.
+    pub(crate) fn oldest(self, workspace: i64) -> Result<Oldest> {
+        let sql = "SELECT oldest, at FROM retention WHERE workspace = ?1";
+        let found = self.first(sql, [workspace], |row| {
+            Ok(Oldest {
+                seq: row.get(0)?,
+                at: row.get(1)?,
+            })
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Says where the kept part of a journal begins.
+    pub(crate) fn set_oldest(self, workspace: i64, oldest: Oldest) -> Result<()> {
+        let sql = "INSERT INTO retention (workspace, oldest, at) VALUES (?1, ?2, ?3)
+                   ON CONFLICT (workspace) DO UPDATE SET oldest = excluded.oldest, at = excluded.at";
+        self.execute(sql, [workspace, oldest.seq, oldest.at]).map(|_| ())
+    }
+
+    /// What a workspace is to keep, as it was written.
+    pub(crate) fn keep(self, workspace: i64) -> Result<Option<String>> {
+        let sql = "SELECT keep FROM retention WHERE workspace = ?1";
+        self.first(sql, [workspace], |row| row.get(0)).map(Option::flatten)
+    }
+
+    /// Says what a workspace is to keep.
+    pub(crate) fn set_keep(self, workspace: i64, keep: Option<&str>) -> Result<()> {
+        let sql = "INSERT INTO retention (workspace, keep) VALUES (?1, ?2)
+                   ON CONFLICT (workspace) DO UPDATE SET keep = excluded.keep";
+        self.execute(sql, params![workspace, keep]).map(|_| ())
+    }
+
+    /// The states of a workspace that stay whatever retention drops, in order: those that a snapshot names, that a branch begins at, or
+    /// that a branch itself begins with.
+    pub(crate) fn held_points(self, workspace: i64) -> Result<Vec<i64>> {
+        self.all(
+            "SELECT point_seq FROM snapshot WHERE point_workspace = ?1
+             UNION SELECT fork FROM workspace WHERE parent = ?1
+             UNION SELECT 0 FROM workspace WHERE id = ?1 AND parent IS NOT NULL
+             ORDER BY 1",
+            [workspace],
+            |row| row.get(0),
+        )
+    }
+
+    /// Whether the state at `level` can be read.
+    pub(crate) fn is_kept(self, level: Level) -> Result<bool> {
+        Ok(level.at >= self.oldest(level.workspace)?.seq || self.held_points(level.workspace)?.contains(&level.at))
+    }
+
+    /// The first `limit` rows after the key `after` that ended at `upto` or before, in the order of their ends.
+    pub(crate) fn ended_rows(
+        self,
+        workspace: i64,
+        upto: i64,
+        after: &(i64, Vec<u8>, i64),
+        limit: usize,
+    ) -> Result<Vec<EndedRow>> {
+        self.all(
+            "SELECT path, since, until, hash FROM entry INDEXED BY entry_until
+             WHERE workspace = ?1 AND until < 9223372036854775807 AND until >= ?3 AND until <= ?2
+             AND (until, path, since) > (?3, ?4, ?5)
+             ORDER BY until, path, since LIMIT ?6",
+            params![workspace, upto, after.0, after.1, after.2, limit as i64],
+            |row| {
+                Ok(EndedRow {
+                    path: row.get(0)?,
+                    since: row.get(1)?,
+                    until: row.get(2)?,
+                    hash: row.get(3)?,
+                })
+            },
+        )
+    }
+
+    /// The contents of the files that the change `seq` replaced or removed.
+    pub(crate) fn ended_by(self, workspace: i64, seq: i64) -> Result<Vec<Address>> {
+        self.all(
+            "SELECT hash FROM entry INDEXED BY entry_until
+             WHERE workspace = ?1 AND until = ?2 AND until < 9223372036854775807 AND hash IS NOT NULL",
+            [workspace, seq],
+            |row| row.get(0),
+        )
+    }
+
+    /// The contents of the files that live in the level of a workspace.
+    pub(crate) fn live_contents(self, workspace: i64) -> Result<Vec<Address>> {
+        self.all(
+            "SELECT DISTINCT hash FROM entry
+             WHERE workspace = ?1 AND until = 9223372036854775807 AND hash IS NOT NULL",
+            [workspace],
+            |row| row.get(0),
+        )
+    }
+
+    /// The contents that the level of a workspace names, at whatever point.
+    pub(crate) fn contents_of(self, workspace: i64) -> Result<Vec<Address>> {
+        let sql = "SELECT DISTINCT hash FROM entry WHERE workspace = ?1 AND hash IS NOT NULL";
+        self.all(sql, [workspace], |row| row.get(0))
+    }
+
+    /// A path of a workspace, or of one that it was branched off, whose file has the content at `address`.
+    pub(crate) fn path_of(self, workspace: i64, address: Address) -> Result<Option<Vec<u8>>> {
+        let sql = "SELECT path FROM entry WHERE hash = ?2 ORDER BY workspace != ?1 LIMIT 1";
+        self.first(sql, params![workspace, address], |row| row.get(0))
+    }
+
+    /// How many files the level of a workspace has at `at`, and their bytes.
+    pub(crate) fn totals(self, workspace: i64, at: i64) -> Result<(u64, u64)> {
+        let sql = "SELECT count(*), coalesce(sum(size), 0) FROM entry
+                   WHERE workspace = ?1 AND since <= ?2 AND until > ?2 AND kind = 1";
+        let found = self.first(sql, [workspace, at], |row| {
+            Ok((
+                row.get::<_, i64>(0)?.unsigned_abs(),
+                row.get::<_, i64>(1)?.unsigned_abs(),
+            ))
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Removes a row of the temporal tree.
+    pub(crate) fn remove_row(self, workspace: i64, path: &[u8], since: i64) -> Result<()> {
+        let sql = "DELETE FROM entry WHERE workspace = ?1 AND path = ?2 AND since = ?3";
+        self.execute(sql, params![workspace, path, since]).map(|_| ())
+    }
+
+    /// Dates content, so that a sweep spares it for its grace.
+    pub(crate) fn redate(self, address: Address, now: i64) -> Result<()> {
+        let sql = "UPDATE content SET touched = max(touched, ?2) WHERE hash = ?1";
+        self.execute(sql, params![address, now]).map(|_| ())
+    }
+
+    /// Removes at most `limit` changes up to `upto`, with what they moved and reversed; gives how many.
+    pub(crate) fn remove_changes(self, workspace: i64, upto: i64, limit: usize) -> Result<usize> {
+        let sql = "SELECT seq FROM change WHERE workspace = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+        let seqs: Vec<i64> = self.all(sql, params![workspace, upto, limit as i64], |row| row.get(0))?;
+        let Some(last) = seqs.last() else { return Ok(0) };
+        for table in ["change", "move", "reversal"] {
+            let sql = format!("DELETE FROM {table} WHERE workspace = ?1 AND seq <= ?2");
+            self.execute(&sql, [workspace, *last])?;
+        }
+        Ok(seqs.len())
+    }
+
+    /// The first change made at the time `at` or after.
+    pub(crate) fn first_change_since(self, workspace: i64, at: i64) -> Result<Option<i64>> {
+        let sql = "SELECT seq FROM change WHERE workspace = ?1 AND at >= ?2 ORDER BY seq LIMIT 1";
+        self.first(sql, [workspace, at], |row| row.get(0))
+    }
+
+    /// Hides a workspace: while it is imported, or while it is removed.
+    pub(crate) fn hide(self, workspace: i64, is_removing: bool, now: i64) -> Result<()> {
+        let sql = "INSERT OR REPLACE INTO unseen (workspace, removing, since) VALUES (?1, ?2, ?3)";
+        self.execute(sql, params![workspace, is_removing, now]).map(|_| ())
+    }
+
+    /// Shows a workspace that was hidden; tells whether it still was, and not to be removed.
+    pub(crate) fn unhide(self, workspace: i64) -> Result<bool> {
+        let sql = "DELETE FROM unseen WHERE workspace = ?1 AND removing = 0";
+        self.execute(sql, [workspace]).map(|count| count > 0)
+    }
+
+    /// Whether nobody sees the workspace.
+    pub(crate) fn is_hidden(self, workspace: i64) -> Result<bool> {
+        let found = self.first("SELECT 1 FROM unseen WHERE workspace = ?1", [workspace], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+
+    /// The hidden workspaces to remove: those whose removal began, and those whose import began before `before`.
+    pub(crate) fn leftovers(self, before: i64) -> Result<Vec<i64>> {
+        let sql = "SELECT workspace FROM unseen WHERE removing = 1 OR since < ?1 ORDER BY workspace";
+        self.all(sql, [before], |row| row.get(0))
+    }
+
+    /// Removes at most `limit` rows of a workspace from each of its tables; tells whether there may be more.
+    pub(crate) fn remove_slice(self, workspace: i64, limit: usize) -> Result<bool> {
+        let mut has_more = false;
+        for (table, key) in [
+            ("entry", "path, since"),
+            ("change", "seq"),
+            ("move", "seq, step"),
+            ("reversal", "seq, target"),
+        ] {
+            let sql = format!(
+                "DELETE FROM {table} WHERE workspace = ?1 AND ({key}) IN
+                 (SELECT {key} FROM {table} WHERE workspace = ?1 LIMIT ?2)"
+            );
+            has_more |= self.execute(&sql, params![workspace, limit as i64])? == limit;
+        }
+        Ok(has_more)
+    }
+}

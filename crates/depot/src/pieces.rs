@@ -1,0 +1,63 @@
+//! What content weighs: the pieces it is stored in, each counted once however many files and versions share it.
+
+use std::collections::HashSet;
+
+use garret_core::{ErrorKind, Result};
+
+use crate::content::Address;
+use crate::depot::Depot;
+
+/// A set of pieces that grows.
+pub(crate) struct Pieces<'d> {
+    depot: &'d Depot,
+    seen: HashSet<Address>,
+}
+
+impl<'d> Pieces<'d> {
+    /// No pieces yet, of the content of `depot`.
+    pub(crate) fn of(depot: &'d Depot) -> Self {
+        Self {
+            depot,
+            seen: HashSet::new(),
+        }
+    }
+
+    /// Adds the content at `address`; gives the stored bytes of the pieces that were not there.
+    pub(crate) async fn add(&mut self, address: Address) -> Result<u64> {
+        if !self.seen.insert(address) {
+            return Ok(0);
+        }
+        let (stored, parts) = self.depot.stored_pieces(address).await?;
+        let mut bytes = stored;
+        for part in parts {
+            if self.seen.insert(part) {
+                bytes += self.depot.stored_bytes(part)?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+impl Depot {
+    /// The stored bytes of the piece at `address`, and the addresses of its parts where it is a list. A lost or damaged one weighs nothing.
+    pub(crate) async fn stored_pieces(&self, address: Address) -> Result<(u64, Vec<Address>)> {
+        let (database, content) = (&self.shared.database, &self.shared.content);
+        let Some(piece) = database.read(|session| session.content_piece(address))? else {
+            return Ok((0, Vec::new()));
+        };
+        if !piece.is_list {
+            return Ok((piece.stored, Vec::new()));
+        }
+        match content.parts(database, address).await {
+            Ok(parts) => Ok((piece.stored, parts)),
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok((piece.stored, Vec::new())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The stored bytes of one piece.
+    pub(crate) fn stored_bytes(&self, address: Address) -> Result<u64> {
+        let piece = self.shared.database.read(|session| session.content_piece(address))?;
+        Ok(piece.map_or(0, |piece| piece.stored))
+    }
+}

@@ -1,0 +1,221 @@
+//! Retention: letting go of the older part of a journal. Explicit, and never what a snapshot holds or a branch begins at.
+//!
+//! First the journal is said to begin later; from then on nobody can ask for what is older. Then the rows that no kept state shows are
+//! removed, a slice at a time, so that other writers wait only for that. What stays is exactly what it was: nothing is rewritten. The
+//! content that only those rows named is dated, so that whoever is just reading it has the grace of a collection to finish.
+
+use garret_core::{Durability, Error, ErrorKind, Keep, Point, Result, Timestamp};
+use serde::Serialize;
+
+use crate::depot::Depot;
+use crate::error::damaged;
+use crate::metadata::{EndedRow, Oldest, Session, stored_time};
+use crate::pieces::Pieces;
+use crate::workspace::DepotWorkspace;
+
+/// Rows removed in one transaction.
+const SLICE: usize = 1_000;
+
+/// What retention let go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Retained {
+    /// The number of the first state that is kept; 0 for the beginning.
+    pub oldest: u64,
+    /// Changes that are no longer in the journal.
+    pub changes: u64,
+    /// Old versions of entries that are no longer kept. Their content goes with the next collection.
+    pub versions: u64,
+}
+
+impl DepotWorkspace {
+    /// What this workspace is to keep when retention runs: everything, unless it was told otherwise.
+    pub async fn keep(&self) -> Result<Keep> {
+        let text = self.shared().database.read(|session| session.keep(self.number))?;
+        text.map_or(Ok(Keep::default()), |text| text.parse())
+    }
+
+    /// Says what this workspace is to keep. Nothing is dropped before [`DepotWorkspace::retain`] or [`Depot::retain_all`].
+    pub async fn set_keep(&self, keep: &Keep) -> Result<()> {
+        let (number, text) = (self.number, (!keep.is_everything()).then(|| keep.to_string()));
+        let set = move |session: Session<'_>| session.set_keep(number, text.as_deref());
+        self.shared().writer.write(self.durability, set).await
+    }
+
+    /// Drops the changes that exceed a limit of `keep`. The newest state, every snapshot, and what every branch begins with stay as they
+    /// are; whatever is older than the rest is `not_found` from then on.
+    pub async fn retain(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
+        let mut oldest = 0;
+        if let Some(count) = keep.changes {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            oldest = self.newest().await?.saturating_sub(count).max(oldest);
+        }
+        if let Some(age) = keep.age {
+            let since = now.checked_sub(age).unwrap_or(Timestamp::MIN);
+            oldest = self.first_since(since).await?.max(oldest);
+        }
+        if let Some(bytes) = keep.bytes {
+            oldest = self.first_within(bytes).await?.max(oldest);
+        }
+        self.drop_before(oldest).await
+    }
+
+    /// Drops the changes up to `point`, which becomes the beginning of the journal. With [`Point::Now`], the whole history.
+    pub async fn forget_history(&self, point: &Point) -> Result<Retained> {
+        let level = self.shared().database.read(|session| self.level_of(session, point))?;
+        if level.workspace != self.number {
+            let message = "that point lies before this branch begins";
+            return Err(
+                Error::new(ErrorKind::Invalid, message).hint("forget the history of the workspace it was branched off")
+            );
+        }
+        self.drop_before(level.at).await
+    }
+
+    async fn newest(&self) -> Result<i64> {
+        let row = self.shared().database.read(|session| session.workspace(self.number))?;
+        row.map(|row| row.head).ok_or_else(|| damaged("a workspace is lost"))
+    }
+
+    /// The state before the first change made at `time` or after.
+    async fn first_since(&self, time: Timestamp) -> Result<i64> {
+        let first = self
+            .shared()
+            .database
+            .read(|session| session.first_change_since(self.number, stored_time(time)))?;
+        match first {
+            Some(seq) => Ok(seq - 1),
+            None => self.newest().await,
+        }
+    }
+
+    /// The first state from which on the before-images of the changes take up to `limit` bytes.
+    async fn first_within(&self, limit: u64) -> Result<i64> {
+        let database = &self.shared().database;
+        let (live, oldest) =
+            database.read(|session| Ok((session.live_contents(self.number)?, session.oldest(self.number)?)))?;
+        let mut pieces = Pieces::of(self.depot());
+        for address in live {
+            pieces.add(address).await?;
+        }
+        let mut bytes = 0;
+        for seq in (oldest.seq + 1..=self.newest().await?).rev() {
+            for address in database.read(|session| session.ended_by(self.number, seq))? {
+                bytes += pieces.add(address).await?;
+            }
+            if bytes > limit {
+                return Ok(seq);
+            }
+        }
+        Ok(oldest.seq)
+    }
+
+    async fn drop_before(&self, seq: i64) -> Result<Retained> {
+        let number = self.number;
+        let begin = move |session: Session<'_>| begin_at(session, number, seq);
+        // What lies before is given up for good, so what remains must not be lost with the power: no relaxed change is taken back to before it.
+        let oldest = self.shared().writer.write(Durability::Full, begin).await?;
+        let versions = self.drop_rows().await?;
+        let mut changes = 0;
+        loop {
+            let remove = move |session: Session<'_>| session.remove_changes(number, oldest, SLICE);
+            match self.shared().writer.write(self.durability, remove).await? {
+                0 => break,
+                count => changes += count as u64,
+            }
+        }
+        Ok(Retained {
+            oldest: oldest.unsigned_abs(),
+            changes,
+            versions,
+        })
+    }
+
+    /// Removes the rows that no kept state shows: what retention left unfinished, and what only a snapshot or branch held that is gone.
+    pub(crate) async fn drop_rows(&self) -> Result<u64> {
+        let number = self.number;
+        let mut dropped = 0;
+        let mut after = Some((0, Vec::new(), -1));
+        while let Some(start) = after {
+            let now = self.shared().clock.now().as_millisecond();
+            let slice = move |session: Session<'_>| drop_slice(session, number, &start, now);
+            let (count, next) = self.shared().writer.write(self.durability, slice).await?;
+            dropped += count;
+            after = next;
+        }
+        Ok(dropped)
+    }
+}
+
+impl Depot {
+    /// Runs retention in every workspace that was told what to keep; gives what each let go, by its id.
+    pub async fn retain_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
+        let mut all = Vec::new();
+        for workspace in self.handles()? {
+            let keep = workspace.keep().await?;
+            if !keep.is_everything() {
+                let retained = workspace.retain(&keep, now).await?;
+                all.push((workspace.id().to_owned(), retained));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Every workspace that is not deleted.
+    pub(crate) fn handles(&self) -> Result<Vec<DepotWorkspace>> {
+        let rows = self.shared.database.read(|session| session.workspaces())?;
+        let rows = rows.iter().filter(|row| row.deleted.is_none());
+        Ok(rows.map(|row| self.handle(row)).collect())
+    }
+}
+
+/// Says that the journal begins at `seq`, unless it begins later already; gives where it begins.
+fn begin_at(session: Session<'_>, workspace: i64, seq: i64) -> Result<i64> {
+    let row = session.workspace(workspace)?;
+    let row = row.ok_or_else(|| damaged("a workspace is lost"))?;
+    let (before, seq) = (session.oldest(workspace)?, seq.min(row.head));
+    if seq <= before.seq {
+        return Ok(before.seq);
+    }
+    let at = session.change(workspace, seq)?.map_or(row.created, |change| change.at);
+    session.set_oldest(workspace, Oldest { seq, at })?;
+    Ok(seq)
+}
+
+type Key = (i64, Vec<u8>, i64);
+
+/// Removes rows of one slice; gives how many, and where to go on.
+fn drop_slice(session: Session<'_>, workspace: i64, after: &Key, now: i64) -> Result<(u64, Option<Key>)> {
+    // Asked anew in each transaction: a snapshot that came meanwhile counts.
+    let (oldest, held) = (session.oldest(workspace)?, session.held_points(workspace)?);
+    let rows = session.ended_rows(workspace, oldest.seq, after, SLICE)?;
+    let mut count = 0;
+    for row in rows.iter().filter(|row| !is_shown(&held, row.since, row.until)) {
+        session.remove_row(workspace, &row.path, row.since)?;
+        if let Some(address) = row.hash {
+            session.redate(address, now)?;
+        }
+        count += 1;
+    }
+    let next = rows.last().filter(|_| rows.len() == SLICE).map(EndedRow::key);
+    Ok((count, next))
+}
+
+/// Whether one of the points, which are in order, lies within a row's time.
+pub(crate) fn is_shown(points: &[i64], since: i64, until: i64) -> bool {
+    let first = points.partition_point(|point| *point < since);
+    points.get(first).is_some_and(|point| *point < until)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_shown_at_its_beginning_and_no_longer_at_its_end() {
+        assert!(is_shown(&[3, 7], 3, 4));
+        assert!(is_shown(&[3, 7], 5, 8));
+        assert!(!is_shown(&[3, 7], 4, 7));
+        assert!(!is_shown(&[3, 7], 8, 100));
+        assert!(!is_shown(&[], 0, 100));
+    }
+}
