@@ -1,15 +1,21 @@
 # Each target is one line; what it does lives in scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lint docs fuzz
+.PHONY: help run test test-kill test-powerloss bench lint docs fuzz
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\): ## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\): ## /  make \1\t/p' Makefile | expand -t 24
 
 run: ## Build the release binary and take the tour
 	@cargo run --release --package garret-cli --bin garret -- demo
 
 test: ## Set up, lint, test, fuzz briefly and check the docs: what CI runs
 	@scripts/test
+
+test-kill: ## Kill the depot's process under load, again and again (COUNT=1000)
+	@scripts/kill-harness $(COUNT)
+
+test-powerloss: ## Cut the power at many recorded moments and reopen (CUTS=600)
+	@scripts/test-powerloss
 
 bench: ## Measure Garret against the floor and write docs/benchmarks.md
 	@scripts/bench

@@ -78,8 +78,10 @@ impl Keep {
         };
         match is_new {
             true => Ok(()),
-            false => Err(Error::invalid(format!("{} limits what is limited already", quote(text)))
-                .hint("give one age, one number of changes and one size at most")),
+            false => Err(
+                Error::invalid(format!("{} limits what is limited already", quote(text)))
+                    .hint("give one age, one number of changes and one size at most"),
+            ),
         }
     }
 }
@@ -98,8 +100,9 @@ impl FromStr for Keep {
 }
 
 fn misread(text: &str) -> Error {
-    Error::invalid(format!("{} does not say how much history to keep", quote(text)))
-        .hint("write an age (`30d`, `12h`), a number of changes (`1000`), a size (`500MB`), or several of them with commas")
+    Error::invalid(format!("{} does not say how much history to keep", quote(text))).hint(
+        "write an age (`30d`, `12h`), a number of changes (`1000`), a size (`500MB`), or several of them with commas",
+    )
 }
 
 /// As it is read.
@@ -188,7 +191,16 @@ mod tests {
 
     #[test]
     fn what_is_no_limit_is_refused_with_a_hint() {
-        for text in ["", "abc", "30x", "-1", "1.5GB", "99999999999999999999", "30d,20d", "18446744073709551615TB"] {
+        for text in [
+            "",
+            "abc",
+            "30x",
+            "-1",
+            "1.5GB",
+            "99999999999999999999",
+            "30d,20d",
+            "18446744073709551615TB",
+        ] {
             let error = text.parse::<Keep>().unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::Invalid, "{text}");
             assert!(!error.hint_text().is_empty(), "{text}");

@@ -10,10 +10,12 @@ mod encoding;
 mod pieces;
 mod plan;
 mod store;
+mod sync;
 
 use std::fmt;
 
 pub(crate) use store::{ContentStore, PlainPiece, Prepared};
+pub(crate) use sync::folders;
 
 /// The address of a piece of content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -13,14 +13,13 @@ use std::sync::atomic::AtomicBool;
 use garret_core::path::quote;
 use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
-use crate::content::ContentStore;
+use crate::content::{ContentStore, folders};
 use crate::error;
 use crate::history::check_kept;
 use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::workspace::DepotWorkspace;
 use crate::writer::Writer;
-use garret_core::Durability;
 
 /// Many workspaces with their journals, content, snapshots and branches. Cheap to clone: clones are the same depot.
 #[derive(Debug, Clone)]
@@ -32,7 +31,7 @@ pub struct Depot {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) database: Database,
-    pub(crate) content: ContentStore,
+    pub(crate) content: Arc<ContentStore>,
     pub(crate) writer: Writer,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
@@ -110,23 +109,24 @@ impl Depot {
         let (database, connection) = Database::open(&home.join("depot.db"))?;
         sync_directory(home).map_err(|error| error::home(&error))?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
-        let writer = Writer::start(connection, Some(turns))?;
+        let content = Arc::new(content);
+        let writer = Writer::start(connection, Some(turns), content.clone())?;
         let depot = Self::assembled(database, content, writer, options, context, Some(home.to_owned()));
-        depot.settle_blobs().await?;
+        depot.settle().await?;
         Ok(depot)
     }
 
     /// A depot that lives as long as its handles.
     pub fn in_memory(options: DepotOptions, context: OpenContext) -> Result<Self> {
         let (database, connection) = Database::in_memory()?;
-        let content = ContentStore::in_memory(options.inline_bytes, context.clock.clone());
-        let writer = Writer::start(connection, None)?;
+        let content = Arc::new(ContentStore::in_memory(options.inline_bytes, context.clock.clone()));
+        let writer = Writer::start(connection, None, content.clone())?;
         Ok(Self::assembled(database, content, writer, options, context, None))
     }
 
     fn assembled(
         database: Database,
-        content: ContentStore,
+        content: Arc<ContentStore>,
         writer: Writer,
         options: DepotOptions,
         context: OpenContext,
@@ -150,18 +150,6 @@ impl Depot {
     pub fn id(&self) -> Result<String> {
         let id = self.shared.database.read(|session| session.identity())?;
         id.ok_or_else(|| error::damaged("the depot has lost its id"))
-    }
-
-    /// Verifies and syncs what relaxed writes may have left unsynced. A damaged blob stays listed, and reading it is `corrupt`.
-    pub(crate) async fn settle_blobs(&self) -> Result<()> {
-        let shared = &self.shared;
-        for address in shared.database.read(|session| session.unsynced())? {
-            if shared.content.settle(&shared.database, address).await? {
-                let settled = move |session: Session<'_>| session.remove_unsynced(address);
-                shared.writer.write(Durability::Full, settled).await?;
-            }
-        }
-        Ok(())
     }
 
     /// Makes an empty workspace. A name that is taken is `already_exists`.
@@ -203,11 +191,8 @@ impl Depot {
 
     /// The workspace called `name`, or with that id.
     pub async fn workspace(&self, name: &str) -> Result<DepotWorkspace> {
-        let row = self.shared.database.read(|session| find(session, name))?;
-        match row.deleted {
-            None => Ok(self.handle(&row)),
-            Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until the garbage is collected")),
-        }
+        let row = self.shared.database.read(|session| find_open(session, name))?;
+        Ok(self.handle(&row))
     }
 
     /// Every workspace, deleted ones included, by name.
@@ -259,12 +244,24 @@ impl Depot {
 fn prepare_home(home: &Path) -> std::io::Result<(PathBuf, File)> {
     let blobs = home.join("blobs");
     std::fs::create_dir_all(&blobs)?;
+    // Made and synced once, so that a blob never lies in a folder that a loss of power can take.
+    for folder in folders() {
+        make_folder(&blobs.join(folder))?;
+    }
+    sync_directory(&blobs)?;
     let turns = File::create(home.join("depot.lock"))?;
     // A home that a loss of power takes away would take along what was promised to survive it.
     home.parent()
         .filter(|above| !above.as_os_str().is_empty())
         .map_or(Ok(()), sync_directory)?;
     Ok((blobs, turns))
+}
+
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    match std::fs::create_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }
 
 fn sync_directory(directory: &Path) -> std::io::Result<()> {
@@ -277,6 +274,15 @@ fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
         None => session.workspace_by_uid(name)?,
     };
     found.ok_or_else(|| missing(name))
+}
+
+/// The workspace called `name`, or with that id, unless it is deleted.
+pub(crate) fn find_open(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
+    let row = find(session, name)?;
+    match row.deleted {
+        None => Ok(row),
+        Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until the garbage is collected")),
+    }
 }
 
 fn missing(name: &str) -> Error {

@@ -183,7 +183,9 @@ impl Depot {
         let mut after = None;
         loop {
             let addresses = self.shared.database.read(|session| session.addresses(after, SLICE))?;
-            let Some(last) = addresses.last() else { return Ok(unnamed) };
+            let Some(last) = addresses.last() else {
+                return Ok(unnamed);
+            };
             after = Some(*last);
             for address in addresses.into_iter().filter(|address| !named.contains(address)) {
                 let piece = self.shared.database.read(|session| session.content_piece(address))?;
@@ -246,7 +248,10 @@ fn doomed(session: Session<'_>, before: i64) -> Result<Vec<i64>> {
     let mut rows = session.workspaces()?;
     rows.sort_by_key(|row| std::cmp::Reverse(row.id));
     let mut doomed: Vec<i64> = Vec::new();
-    for row in rows.iter().filter(|row| row.deleted.is_some_and(|deleted| deleted < before)) {
+    for row in rows
+        .iter()
+        .filter(|row| row.deleted.is_some_and(|deleted| deleted < before))
+    {
         let branches = session.branches_of(row.id)?;
         if branches.iter().all(|branch| doomed.contains(branch)) {
             doomed.push(row.id);

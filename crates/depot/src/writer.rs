@@ -6,6 +6,7 @@
 //! poll and starve; the database's lock is the one that counts.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use std::time::Duration;
 use futures::channel::oneshot;
 use garret_core::{Error, ErrorKind, Result};
 
-use crate::metadata::{Session, WriteConnection, Writing};
+use crate::content::ContentStore;
+use crate::metadata::{Began, Session, WriteConnection, Writing};
 use garret_core::Durability;
 
 /// The most jobs in one transaction, so that the first of them does not wait for ever.
@@ -45,11 +47,11 @@ struct Ran {
 
 impl Writer {
     /// Starts the thread. `turns` is the lock file that processes take turns at; memory needs none.
-    pub(crate) fn start(connection: WriteConnection, turns: Option<File>) -> Result<Self> {
+    pub(crate) fn start(connection: WriteConnection, turns: Option<File>, content: Arc<ContentStore>) -> Result<Self> {
         let (jobs, waiting) = channel();
         let thread = std::thread::Builder::new()
             .name("garret-depot-writer".into())
-            .spawn(move || serve(&connection, turns.as_ref(), &waiting))
+            .spawn(move || serve(&connection, turns.as_ref(), &content, &waiting))
             .map_err(|_| Error::new(ErrorKind::Unavailable, "the depot cannot start its writer"))?;
         Ok(Self {
             jobs: Some(jobs),
@@ -100,7 +102,7 @@ fn gone() -> Error {
     Error::new(ErrorKind::Internal, "the depot's writer has ended")
 }
 
-fn serve(connection: &WriteConnection, turns: Option<&File>, waiting: &Receiver<Job>) {
+fn serve(connection: &WriteConnection, turns: Option<&File>, content: &ContentStore, waiting: &Receiver<Job>) {
     let mut pauses = Pauses::default();
     while let Ok(first) = waiting.recv() {
         let jobs: Vec<Job> = std::iter::once(first)
@@ -108,21 +110,31 @@ fn serve(connection: &WriteConnection, turns: Option<&File>, waiting: &Receiver<
             .collect();
         let is_durable = jobs.iter().any(|job| job.durability == Durability::Full);
         let turn = turns.map(Turn::take);
-        let (group, committed) = connection.with(|writing| commit_group(writing, jobs, is_durable, &mut pauses));
+        let (group, committed) =
+            connection.with(|writing| commit_group(writing, jobs, is_durable.then_some(content), &mut pauses));
         drop(turn);
         group.into_iter().for_each(|ran| (ran.answer)(committed.clone()));
     }
 }
 
-/// Runs the jobs in one transaction; gives them with what became of it.
-fn commit_group(writing: Writing<'_>, jobs: Vec<Job>, is_durable: bool, pauses: &mut Pauses) -> (Vec<Ran>, Result<()>) {
-    let began = writing.set_durable(is_durable).and_then(|()| begin(writing, pauses));
+/// Runs the jobs in one transaction; gives them with what became of it. With `durable` content, it is synced before the commit: a
+/// durable change must not outlive the blobs of the relaxed ones that it builds upon.
+fn commit_group(
+    writing: Writing<'_>,
+    jobs: Vec<Job>,
+    durable: Option<&ContentStore>,
+    pauses: &mut Pauses,
+) -> (Vec<Ran>, Result<()>) {
+    let began = writing
+        .set_durable(durable.is_some())
+        .and_then(|()| begin(writing, pauses));
     if let Err(error) = began {
         let refused = jobs.into_iter().map(|job| (job.run)(Err(error.clone())));
         return (refused.collect(), Ok(()));
     }
     let group = jobs.into_iter().map(|job| run_job(writing, job)).collect();
-    (group, writing.commit())
+    let synced = durable.map_or(Ok(()), |content| content.sync_listed(writing.session()));
+    (group, writing.end(synced))
 }
 
 fn run_job(writing: Writing<'_>, job: Job) -> Ran {
@@ -139,16 +151,15 @@ fn run_job(writing: Writing<'_>, job: Job) -> Ran {
     }
 }
 
+/// Only a database that another holds is waited for; a disk that fails is told at once.
 fn begin(writing: Writing<'_>, pauses: &mut Pauses) -> Result<()> {
-    let mut outcome = writing.begin();
     for attempt in 0..TRIES {
-        match &outcome {
-            Err(error) if error.kind() == ErrorKind::Unavailable => std::thread::sleep(pauses.next(attempt)),
-            _ => return outcome,
+        match writing.begin()? {
+            Began::Alone => return Ok(()),
+            Began::Busy => std::thread::sleep(pauses.next(attempt)),
         }
-        outcome = writing.begin();
     }
-    outcome
+    Err(Error::new(ErrorKind::Unavailable, "the depot is busy"))
 }
 
 /// A turn among the processes of a home; ends when dropped, or when the process dies.

@@ -16,6 +16,7 @@ fn a_file_larger_than_memory_is_written_and_read() {
         let context = OpenContext {
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(RandomIds),
+            history: garret_core::HistoryMode::Durable,
         };
         let storage = LocalStorage::open(&options, &context).expect("the directory is there");
         let runtime = tokio::runtime::Builder::new_current_thread().build();

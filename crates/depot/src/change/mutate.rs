@@ -110,7 +110,7 @@ impl Changing<'_> {
         let Some(before) = self.file_before(&place, precondition)? else {
             if !create {
                 let missing = self.tree.why_missing(&place.path)?;
-                return Err(missing.hint("pass `create: true` to make the file"));
+                return Err(missing.hint("set `create` to make the file"));
             }
             let prepared = self.content.prepare_in(session, content, self.durability)?;
             return self.write(place, &prepared, precondition, None, true);

@@ -7,7 +7,7 @@ mod transfer;
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
@@ -16,7 +16,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use garret_core::{Clock, Content, Error, ErrorKind, Result};
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
-use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
 use super::Address;
 use super::cut::{LONGEST, SHORTEST};
@@ -38,8 +38,10 @@ const AT_ONCE: usize = 8;
 /// The content of a depot.
 #[derive(Debug)]
 pub(crate) struct ContentStore {
-    synced: Arc<dyn ObjectStore>,
+    pub(super) synced: Arc<dyn ObjectStore>,
     relaxed: Arc<dyn ObjectStore>,
+    /// Where the blobs are files.
+    pub(super) folder: Option<PathBuf>,
     /// At most the shortest part: what is inline waits in memory for its row, and a large file has many parts.
     inline: usize,
     long_list: LongList,
@@ -72,6 +74,14 @@ pub(crate) struct Prepared {
     rows: Vec<PieceRow>,
 }
 
+impl Prepared {
+    /// Content that the depot has already, rows and all.
+    pub(crate) fn stored(address: Address, size: u64) -> Self {
+        let rows = Vec::new();
+        Self { address, size, rows }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct PieceRow {
     address: Address,
@@ -98,6 +108,7 @@ impl ContentStore {
         Ok(Self {
             synced: Arc::new(store.clone().with_fsync(true)),
             relaxed: Arc::new(store),
+            folder: Some(blobs.to_owned()),
             inline: inline.min(SHORTEST),
             long_list: LongList::default(),
             clock,
@@ -110,6 +121,7 @@ impl ContentStore {
         Self {
             synced: store.clone(),
             relaxed: store,
+            folder: None,
             inline: inline.min(SHORTEST),
             long_list: LongList::default(),
             clock,
@@ -130,6 +142,11 @@ impl ContentStore {
         }
         let planned = plan(&[], &content.to_bytes()?, self.inline);
         self.place(planned, &is_relied_on, durability).await
+    }
+
+    /// The address that `content` has or would have.
+    pub(crate) fn address_of(&self, content: &Bytes) -> Address {
+        plan(&[], content, self.inline).address
     }
 
     /// The same inside the writer's transaction.
@@ -243,7 +260,7 @@ impl ContentStore {
         decode(self.encoded(address, row.data).await?, address, row.size)
     }
 
-    async fn encoded(&self, address: Address, inline: Option<Vec<u8>>) -> Result<Bytes> {
+    pub(super) async fn encoded(&self, address: Address, inline: Option<Vec<u8>>) -> Result<Bytes> {
         match inline {
             Some(data) => Ok(data.into()),
             None => {
@@ -317,11 +334,27 @@ impl ContentStore {
             return Ok(row(0, Place::ReliedOn));
         }
         let encoded = piece.encoded();
-        let (stored, is_synced) = (encoded.len() as u64, durability == Durability::Full);
-        let store = if is_synced { &self.synced } else { &self.relaxed };
-        let written = store.put(&blob_path(address), PutPayload::from(encoded)).await;
-        written.map_err(blob_not_written)?;
+        let stored = encoded.len() as u64;
+        let is_synced = self.put(address, encoded.into(), durability).await?;
         Ok(row(stored, Place::Written { is_synced }))
+    }
+
+    /// Writes a blob; tells whether it is synced. One that is there may be what a durable change relies on, so it is only ever replaced by
+    /// a synced one.
+    async fn put(&self, address: Address, encoded: PutPayload, durability: Durability) -> Result<bool> {
+        let path = blob_path(address);
+        if durability == Durability::Relaxed {
+            match self
+                .relaxed
+                .put_opts(&path, encoded.clone(), PutMode::Create.into())
+                .await
+            {
+                Err(object_store::Error::AlreadyExists { .. }) => {}
+                written => return written.map(|_| false).map_err(blob_not_written),
+            }
+        }
+        let written = self.synced.put(&path, encoded).await;
+        written.map(|_| true).map_err(blob_not_written)
     }
 
     /// Whether a blob need not be written again: it is not about to be swept, and known to have reached the disk.
@@ -386,24 +419,6 @@ impl ContentStore {
             Err(error) => Err(error),
         }
     }
-
-    /// Verifies a blob that may not have reached the disk, and syncs it; tells whether it is whole.
-    pub(crate) async fn settle(&self, database: &Database, address: Address) -> Result<bool> {
-        let Some(row) = database.read(|session| session.content(address))? else {
-            return Ok(true);
-        };
-        let encoded = match self.encoded(address, row.data).await {
-            Ok(encoded) => encoded,
-            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        if decode(encoded.clone(), address, row.size).is_err() {
-            return Ok(false);
-        }
-        // Written again, since a store has no other way to sync what is there.
-        let written = self.synced.put(&blob_path(address), PutPayload::from(encoded)).await;
-        written.map(|_| true).map_err(blob_not_written)
-    }
 }
 
 /// Finds the row of an address: by a look of its own, or inside the writer's transaction.
@@ -414,7 +429,7 @@ impl<F: Fn(Address) -> Result<Option<ContentRow>>> RowOf for F {}
 trait IsReliedOn: Fn(Address) -> Result<bool> {}
 impl<F: Fn(Address) -> Result<bool>> IsReliedOn for F {}
 
-fn blob_path(address: Address) -> object_store::path::Path {
+pub(super) fn blob_path(address: Address) -> object_store::path::Path {
     let hex = address.to_hex();
     object_store::path::Path::from(format!("{}/{}", &hex[..2], &hex[2..]))
 }

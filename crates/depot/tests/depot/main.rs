@@ -15,6 +15,7 @@ mod portable;
 mod random;
 mod repair;
 mod retention;
+mod settle;
 mod support;
 mod trees;
 mod undo;

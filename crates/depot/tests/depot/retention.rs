@@ -53,12 +53,28 @@ fn the_newest_changes_are_kept_and_older_points_are_not_found() {
         let retained = desk.room.retain(&keep("2"), now()).await.unwrap();
         assert_eq!((retained.oldest, retained.changes, retained.versions), (3, 3, 2));
         assert_eq!(desk.probe.text("f").await, "5");
-        let numbers: Vec<_> = desk.room.changes(None, 10).await.unwrap().iter().map(|one| one.number).collect();
+        let numbers: Vec<_> = desk
+            .room
+            .changes(None, 10)
+            .await
+            .unwrap()
+            .iter()
+            .map(|one| one.number)
+            .collect();
         assert_eq!(numbers, [5, 4]);
-        for point in [number(0), number(2), Point::Change(first.id.clone()), Point::Named("1".into())] {
+        for point in [
+            number(0),
+            number(2),
+            Point::Change(first.id.clone()),
+            Point::Named("1".into()),
+        ] {
             gone(desk.room.at(&point).await);
             gone(desk.room.diff(&point, &Point::Now, &WsPath::root()).await);
-            gone(desk.room.restore(point.clone(), &WsPath::root(), Origin::default()).await);
+            gone(
+                desk.room
+                    .restore(point.clone(), &WsPath::root(), Origin::default())
+                    .await,
+            );
             gone(desk.room.snapshot("late", point.clone()).await);
             gone(desk.room.branch(NewWorkspace::unnamed(), &point).await);
         }
@@ -86,7 +102,11 @@ fn kept_changes_can_be_undone_and_dropped_ones_cannot() {
         assert_eq!(desk.probe.text("f").await, "5");
         assert_eq!(desk.room.retain(&keep("2"), now()).await.unwrap().changes, 2);
         let undo = desk.room.undo(Selection::Last(1), Origin::default()).await;
-        assert_eq!(undo.unwrap_err().kind(), ErrorKind::NotFound, "only an undo and a redo are left");
+        assert_eq!(
+            undo.unwrap_err().kind(),
+            ErrorKind::NotFound,
+            "only an undo and a redo are left"
+        );
         assert_eq!(desk.room.depot().check().await.unwrap(), []);
     });
 }
@@ -107,7 +127,11 @@ fn snapshots_branches_and_what_they_begin_with_are_never_touched() {
     block_on(async {
         let desk = five().await;
         desk.room.snapshot("two", number(2)).await.unwrap();
-        let branch = desk.room.branch(NewWorkspace::named("branch"), &number(3)).await.unwrap();
+        let branch = desk
+            .room
+            .branch(NewWorkspace::named("branch"), &number(3))
+            .await
+            .unwrap();
         desk.room.forget_history(&Point::Now).await.unwrap();
         let two = tree_of(desk.room.at(&Point::Snapshot("two".into())).await.unwrap()).await;
         assert_eq!(text_of(&two, "f"), "2");
@@ -198,7 +222,10 @@ fn a_size_keeps_the_changes_whose_before_images_fit() {
             desk.probe.apply(write("f", content)).await;
         }
         let retained = desk.room.retain(&keep("35000B"), now()).await.unwrap();
-        assert_eq!(retained.oldest, 7, "the before-images of three changes take 30,000 bytes and a little");
+        assert_eq!(
+            retained.oldest, 7,
+            "the before-images of three changes take 30,000 bytes and a little"
+        );
         // What is renamed, or appended to, takes no more room than what is new.
         let desk = Desk::in_memory().await;
         for _ in 0..200 {
@@ -214,7 +241,11 @@ fn a_size_keeps_the_changes_whose_before_images_fit() {
 }
 
 fn name(turn: usize) -> String {
-    if turn == 0 { "large".to_owned() } else { format!("large{turn}") }
+    if turn == 0 {
+        "large".to_owned()
+    } else {
+        format!("large{turn}")
+    }
 }
 
 fn large() -> Bytes {
@@ -382,9 +413,18 @@ impl Run {
             }
             Step::Branch(index) => {
                 let noted = &mut self.noted[self.current];
-                let kept: Vec<u64> = noted.trees.keys().copied().filter(|number| noted.is_kept(*number)).collect();
+                let kept: Vec<u64> = noted
+                    .trees
+                    .keys()
+                    .copied()
+                    .filter(|number| noted.is_kept(*number))
+                    .collect();
                 let from = kept[index % kept.len()];
-                let branch = desk.room.branch(NewWorkspace::unnamed(), &number(from)).await.expect("it is kept");
+                let branch = desk
+                    .room
+                    .branch(NewWorkspace::unnamed(), &number(from))
+                    .await
+                    .expect("it is kept");
                 noted.forks.push(from);
                 let tree = noted.trees[&from].clone();
                 self.noted.push(Noted {
@@ -400,7 +440,11 @@ impl Run {
             Step::Switch(index) => self.current = index % self.noted.len(),
             Step::Flatten => desk.room.flatten().await.expect("it can be flattened"),
             Step::Retain(count) => {
-                let retained = desk.room.retain(&keep(&count.to_string()), now()).await.expect("it can be run");
+                let retained = desk
+                    .room
+                    .retain(&keep(&count.to_string()), now())
+                    .await
+                    .expect("it can be run");
                 let noted = &mut self.noted[self.current];
                 noted.oldest = noted.oldest.max(head.saturating_sub(*count));
                 assert_eq!(retained.oldest, noted.oldest);
@@ -439,10 +483,22 @@ impl Run {
 
     async fn compare_differences(&self, desk: &Desk, noted: &Noted) {
         let kept: Vec<_> = noted.trees.iter().filter(|(at, _)| noted.is_kept(**at)).collect();
-        for (from, to) in kept.iter().zip(kept.iter().skip(1)).chain(kept.first().zip(kept.last())) {
+        for (from, to) in kept
+            .iter()
+            .zip(kept.iter().skip(1))
+            .chain(kept.first().zip(kept.last()))
+        {
             let root = WsPath::root();
-            let real = desk.room.diff(&number(*from.0), &number(*to.0), &root).await.expect("both are kept");
-            let wanted = from.1.keys().chain(to.1.keys()).filter(|path| from.1.get(*path) != to.1.get(*path));
+            let real = desk
+                .room
+                .diff(&number(*from.0), &number(*to.0), &root)
+                .await
+                .expect("both are kept");
+            let wanted = from
+                .1
+                .keys()
+                .chain(to.1.keys())
+                .filter(|path| from.1.get(*path) != to.1.get(*path));
             let wanted: std::collections::BTreeSet<_> = wanted.cloned().collect();
             let real: std::collections::BTreeSet<_> = real.iter().map(|one| one.path.shown()).collect();
             assert_eq!(real, wanted, "between {} and {}", from.0, to.0);

@@ -1,0 +1,63 @@
+//! Taking back the newest changes, as if they had never been: what a loss of power does to relaxed ones, done whole.
+
+use std::collections::BTreeMap;
+
+use garret_core::Result;
+use rusqlite::params;
+
+use super::Session;
+use crate::content::Address;
+
+impl Session<'_> {
+    /// The workspaces in which an entry names `address`, each with the first change that did; 0 where a flattened branch began so.
+    pub(crate) fn first_naming(self, address: Address) -> Result<Vec<(i64, i64)>> {
+        let sql = "SELECT workspace, min(since) FROM entry WHERE hash = ?1 GROUP BY workspace";
+        self.all(sql, [address], |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// The workspaces that begin at the change `from` of `workspace` or a later one.
+    pub(crate) fn branches_from(self, workspace: i64, from: i64) -> Result<Vec<i64>> {
+        let sql = "SELECT id FROM workspace WHERE parent = ?1 AND fork >= ?2";
+        self.all(sql, [workspace, from], |row| row.get(0))
+    }
+
+    /// Takes back the change `from` of a workspace and all later ones, with the snapshots of them. Nothing may be branched off there.
+    pub(crate) fn roll_back(self, workspace: i64, from: i64) -> Result<()> {
+        for sql in [
+            "DELETE FROM entry WHERE workspace = ?1 AND since >= ?2",
+            "UPDATE entry SET until = 9223372036854775807
+             WHERE workspace = ?1 AND until >= ?2 AND until < 9223372036854775807",
+            "DELETE FROM change WHERE workspace = ?1 AND seq >= ?2",
+            "DELETE FROM reversal WHERE workspace = ?1 AND seq >= ?2",
+            "DELETE FROM move WHERE workspace = ?1 AND seq >= ?2",
+            "DELETE FROM snapshot WHERE point_workspace = ?1 AND point_seq >= ?2",
+        ] {
+            self.execute(sql, [workspace, from])?;
+        }
+        self.set_head(workspace, from - 1)?;
+        self.weigh_reversals(workspace)
+    }
+
+    /// Works out anew which changes are held reversed: those that a change reverses which is not reversed itself.
+    fn weigh_reversals(self, workspace: i64) -> Result<()> {
+        let sql = "UPDATE change SET undone_by = NULL WHERE workspace = ?1 AND undone_by IS NOT NULL";
+        self.execute(sql, [workspace])?;
+        let sql = "SELECT seq, target FROM reversal WHERE workspace = ?1 ORDER BY seq DESC";
+        let reversals: Vec<(i64, i64)> = self.all(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut undone = BTreeMap::new();
+        for (seq, target) in reversals {
+            if !undone.contains_key(&seq) {
+                undone.entry(target).or_insert(seq);
+            }
+        }
+        undone
+            .into_iter()
+            .try_for_each(|(target, seq)| self.set_undone_by(workspace, target, Some(seq)))
+    }
+
+    /// Forgets a piece of content, whenever it was last referred to.
+    pub(crate) fn forget_content(self, address: Address) -> Result<()> {
+        self.execute("DELETE FROM content WHERE hash = ?1", params![address])?;
+        self.remove_unsynced(address)
+    }
+}
