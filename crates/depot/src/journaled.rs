@@ -23,6 +23,7 @@ mod known;
 mod lazy;
 mod log;
 mod look;
+mod named;
 mod operate;
 mod record;
 mod settle;
@@ -42,6 +43,8 @@ use garret_core::{
 
 use self::gate::{Files, Gate, Reading};
 use self::turn::State;
+pub(crate) use named::named_by_logs;
+
 use crate::places::Site;
 use crate::workspace::DepotWorkspace;
 use garret_core::Durability;

@@ -176,7 +176,7 @@ impl Depot {
         Ok(repaired)
     }
 
-    /// Syncs the blobs that are whole, and forgets those that the depot does not know.
+    /// Forgets blobs that are listed as unsynced and that the depot does not know.
     async fn repair_unsynced(&self) -> Result<Vec<Problem>> {
         let dangling = self.shared.database.read(|session| session.dangling_unsynced())?;
         let mut repaired = Vec::new();

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use garret_core::{Error, ErrorKind, Result};
+use garret_core::{Durability, Error, ErrorKind, Result};
 use serde::Serialize;
 
 use super::file::{End, FileEntry, Manifest, damaged, read, read_manifest};
@@ -136,7 +136,8 @@ impl Depot {
             }
             session.set_name(id, name.as_deref())
         };
-        self.shared.writer.write(self.shared.options.durability, show).await
+        // Durable: a workspace that is there is there whole.
+        self.shared.writer.write(Durability::Full, show).await
     }
 }
 

@@ -86,7 +86,11 @@ impl DepotWorkspace {
         let level = self.shared().database.read(|session| {
             let level = self.level_of(session, point)?;
             let tree = Tree::at(session, level)?;
-            match path.is_root() || tree.node(bytes(path))?.is_some_and(|node| node.kind == EntryKind::Directory) {
+            match path.is_root()
+                || tree
+                    .node(bytes(path))?
+                    .is_some_and(|node| node.kind == EntryKind::Directory)
+            {
                 true => Ok(level),
                 false => Err(Error::not_a_directory(path)),
             }
@@ -180,7 +184,10 @@ async fn send_storage(storage: &dyn Storage, path: &WsPath, writing: &mut Writin
         let page = storage.list(path, options.clone()).await?;
         for entry in &page.entries {
             match (entry.path.as_path(), entry.kind) {
-                (None, _) => writing.moved.skipped.push(skipped(entry.path.as_bytes(), "its name is not UTF-8")),
+                (None, _) => writing
+                    .moved
+                    .skipped
+                    .push(skipped(entry.path.as_bytes(), "its name is not UTF-8")),
                 (_, EntryKind::Other) => {
                     let why = "it is neither a file, a directory nor a link";
                     writing.moved.skipped.push(skipped(entry.path.as_bytes(), why));

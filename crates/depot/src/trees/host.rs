@@ -33,7 +33,10 @@ pub(super) fn read(root: &Path, sender: &SyncSender<Result<Message>>) -> Result<
             waiting.extend(names(&place, &path)?);
         } else if metadata.is_symlink() {
             let target = std::fs::read_link(&place).map_err(|error| host_error(&error, &path))?;
-            send(sender, item(&path, Form::Link(target.into_os_string().into_vec()), &metadata))?;
+            send(
+                sender,
+                item(&path, Form::Link(target.into_os_string().into_vec()), &metadata),
+            )?;
         } else if metadata.is_file() {
             read_file(&place, &path, &metadata, sender)?;
         } else {
@@ -108,8 +111,10 @@ pub(super) fn write(root: &Path, receiver: &Receiver<Message>) -> Result<()> {
     std::fs::create_dir_all(root).map_err(|error| host_error(&error, b""))?;
     let mut there = std::fs::read_dir(root).map_err(|error| host_error(&error, b""))?;
     if there.next().is_some() {
-        return Err(Error::new(ErrorKind::AlreadyExists, "the directory to export to is not empty")
-            .hint("name a directory that is empty or does not exist"));
+        return Err(
+            Error::new(ErrorKind::AlreadyExists, "the directory to export to is not empty")
+                .hint("name a directory that is empty or does not exist"),
+        );
     }
     let (mut links, mut directories) = (Vec::new(), Vec::new());
     let mut file: Option<(File, Item)> = None;
@@ -151,7 +156,8 @@ pub(super) fn write(root: &Path, receiver: &Receiver<Message>) -> Result<()> {
 fn close(file: Option<(File, Item)>) -> Result<()> {
     let Some((file, item)) = file else { return Ok(()) };
     let mode = Permissions::from_mode(item.mode);
-    file.set_permissions(mode).map_err(|error| host_error(&error, &item.path))
+    file.set_permissions(mode)
+        .map_err(|error| host_error(&error, &item.path))
 }
 
 fn make_link(place: &Path, link: &Item) -> Result<()> {

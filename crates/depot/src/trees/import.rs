@@ -60,7 +60,12 @@ impl DepotWorkspace {
             waiting_bytes: 0,
         };
         let taken = importing.take_in(watch).await;
-        let Importing { entries, moved, channel, .. } = importing;
+        let Importing {
+            entries,
+            moved,
+            channel,
+            ..
+        } = importing;
         drop(channel);
         // It ends when the channel is gone, at its next entry.
         let ended = reader.join();
@@ -84,8 +89,10 @@ impl DepotWorkspace {
                 if let Some(address) = node.content
                     && !shared.content.refer(session, address)?
                 {
-                    return Err(Error::new(ErrorKind::Unavailable, "imported content was swept meanwhile")
-                        .hint("nothing was changed; import again, and collect with a longer grace"));
+                    return Err(
+                        Error::new(ErrorKind::Unavailable, "imported content was swept meanwhile")
+                            .hint("nothing was changed; import again, and collect with a longer grace"),
+                    );
                 }
                 put(&mut changing, &path, node)?;
             }
@@ -187,7 +194,10 @@ impl Importing<'_> {
             Form::Directory => directory(item.mode, 0),
             Form::File(size) => self.file(*size, item.mode).await?,
             Form::Same(other) => {
-                let same = self.entries.get(&self.placed(other)).filter(|node| node.content.is_some());
+                let same = self
+                    .entries
+                    .get(&self.placed(other))
+                    .filter(|node| node.content.is_some());
                 same.cloned().ok_or_else(|| {
                     Error::invalid("the archive links to a file that it does not hold")
                         .at_text(EntryPath::from_bytes(item.path.clone()).shown())
@@ -262,7 +272,11 @@ impl Importing<'_> {
                 .iter()
                 .try_for_each(|prepared| shared.content.record(session, prepared))
         };
-        self.workspace.shared().writer.write(self.workspace.durability, record).await
+        self.workspace
+            .shared()
+            .writer
+            .write(self.workspace.durability, record)
+            .await
     }
 }
 
@@ -275,7 +289,10 @@ struct Incoming {
 
 impl fmt::Debug for Incoming {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Incoming").field("size", &self.size).finish_non_exhaustive()
+        formatter
+            .debug_struct("Incoming")
+            .field("size", &self.size)
+            .finish_non_exhaustive()
     }
 }
 

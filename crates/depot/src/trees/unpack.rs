@@ -25,7 +25,10 @@ pub(super) fn read(
         let Some(path) = path_of(&entry.path_bytes())? else {
             continue;
         };
-        let target = entry.link_name_bytes().map(|name| name.into_owned()).unwrap_or_default();
+        let target = entry
+            .link_name_bytes()
+            .map(|name| name.into_owned())
+            .unwrap_or_default();
         let form = match entry.header().entry_type() {
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Form::File(entry.size()),
             EntryType::Directory => Form::Directory,
@@ -74,9 +77,12 @@ fn path_of(name: &[u8]) -> Result<Option<Vec<u8>>> {
     let shown = || EntryPath::from_bytes(name.to_vec()).shown();
     let is_parent = |part: &[u8]| part == b"..";
     if name.starts_with(b"/") || name.split(|byte| *byte == b'/').any(is_parent) {
-        return Err(Error::new(ErrorKind::PathEscape, "the archive names a path outside the place it is put in")
-            .at_text(shown())
-            .hint("nothing was imported; make the archive again with relative paths"));
+        return Err(Error::new(
+            ErrorKind::PathEscape,
+            "the archive names a path outside the place it is put in",
+        )
+        .at_text(shown())
+        .hint("nothing was imported; make the archive again with relative paths"));
     }
     let names = name.split(|byte| *byte == b'/');
     let parts: Vec<_> = names.filter(|part| !matches!(*part, b"" | b".")).collect();
@@ -93,8 +99,11 @@ fn send(sender: &SyncSender<Result<Message>>, message: Message) -> Result<()> {
 }
 
 fn damaged() -> Error {
-    Error::new(ErrorKind::Corrupt, "the archive is damaged, cut short, or no tar archive")
-        .hint("nothing was imported; check the archive, and that its name ends as it is compressed")
+    Error::new(
+        ErrorKind::Corrupt,
+        "the archive is damaged, cut short, or no tar archive",
+    )
+    .hint("nothing was imported; check the archive, and that its name ends as it is compressed")
 }
 
 #[cfg(test)]

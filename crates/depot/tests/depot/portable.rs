@@ -18,12 +18,16 @@ fn noise(seed: u8, length: usize) -> Bytes {
 
 async fn exported(room: &DepotWorkspace, extent: &Extent) -> Vec<u8> {
     let mut file = Vec::new();
-    room.export(extent, &mut file, &mut |_| ()).await.expect("it can be exported");
+    room.export(extent, &mut file, &mut |_| ())
+        .await
+        .expect("it can be exported");
     file
 }
 
 async fn imported(depot: &Depot, name: &str, file: &[u8]) -> Desk {
-    let done = depot.import(NewWorkspace::named(name), Cursor::new(file), &mut |_| ()).await;
+    let done = depot
+        .import(NewWorkspace::named(name), Cursor::new(file), &mut |_| ())
+        .await;
     Desk::over(done.expect("it can be imported").0)
 }
 
@@ -31,7 +35,12 @@ async fn imported(depot: &Depot, name: &str, file: &[u8]) -> Desk {
 async fn lived_in(depot: &Depot) -> Desk {
     let desk = Desk::over(workspace(depot, "box").await);
     desk.probe
-        .batch(vec![write("a", "one"), write("d/b", noise(1, 3_000_000)), link("l", "d/b"), make_dirs("empty")])
+        .batch(vec![
+            write("a", "one"),
+            write("d/b", noise(1, 3_000_000)),
+            link("l", "d/b"),
+            make_dirs("empty"),
+        ])
         .await;
     desk.probe.batch(vec![write("a", "two"), set_mode("d/b", 0o755)]).await;
     desk.room.snapshot("second", Point::Now).await.unwrap();
@@ -54,10 +63,15 @@ async fn assert_same_history(one: &Desk, other: &Desk) {
         }
     }
     let summaries = |changes: Vec<garret_depot::Change>| {
-        let shown = changes.into_iter().map(|one| (one.number, one.summary, one.at, one.reverses, one.undone_by));
+        let shown = changes
+            .into_iter()
+            .map(|one| (one.number, one.summary, one.at, one.reverses, one.undone_by));
         shown.collect::<Vec<_>>()
     };
-    let changes = (one.room.changes(None, 100).await.unwrap(), other.room.changes(None, 100).await.unwrap());
+    let changes = (
+        one.room.changes(None, 100).await.unwrap(),
+        other.room.changes(None, 100).await.unwrap(),
+    );
     assert_eq!(summaries(changes.0), summaries(changes.1));
 }
 
@@ -78,7 +92,10 @@ fn a_workspace_comes_back_with_all_its_history() {
             "in another home the ids are free"
         );
         let versions = copy.room.versions(&path("e/b"), 10).await.unwrap();
-        assert_eq!(versions.len(), desk.room.versions(&path("e/b"), 10).await.unwrap().len());
+        assert_eq!(
+            versions.len(),
+            desk.room.versions(&path("e/b"), 10).await.unwrap().len()
+        );
         assert_eq!(copy.room.snapshots().await.unwrap()[0].label, "second");
         copy.redone().await;
         assert!(copy.probe.try_read("a").await.is_err(), "redo goes on where it was");
@@ -98,7 +115,10 @@ fn the_files_of_a_point_travel_without_history() {
         let depot = in_memory();
         let desk = lived_in(&depot).await;
         let file = exported(&desk.room, &Extent::Files(Point::Snapshot("second".into()))).await;
-        assert_eq!(Depot::manifest(Cursor::new(&file)).unwrap().name.as_deref(), Some("box"));
+        assert_eq!(
+            Depot::manifest(Cursor::new(&file)).unwrap().name.as_deref(),
+            Some("box")
+        );
         let copy = imported(&depot, "copy", &file).await;
         assert!(copy.probe.tree().await == desk.tree_at(&Point::Snapshot("second".into())).await);
         assert_eq!(copy.room.changes(None, 10).await.unwrap(), []);
@@ -115,14 +135,25 @@ fn a_branch_travels_as_a_workspace_of_its_own() {
         for is_flat in [false, true] {
             let depot = in_memory();
             let desk = lived_in(&depot).await;
-            let branch = desk.room.branch(NewWorkspace::named("branch"), &Point::Number(2)).await.unwrap();
+            let branch = desk
+                .room
+                .branch(NewWorkspace::named("branch"), &Point::Number(2))
+                .await
+                .unwrap();
             let branch = Desk::over(branch);
             if is_flat {
                 branch.room.flatten().await.unwrap();
             }
             branch.probe.batch(vec![remove_tree("d"), write("new", "x")]).await;
-            branch.probe.batch(vec![write("d/again", "y"), write("a", "mine")]).await;
-            branch.room.snapshot("old", Point::Snapshot("second".into())).await.unwrap_err();
+            branch
+                .probe
+                .batch(vec![write("d/again", "y"), write("a", "mine")])
+                .await;
+            branch
+                .room
+                .snapshot("old", Point::Snapshot("second".into()))
+                .await
+                .unwrap_err();
             let there = in_memory();
             let copy = imported(&there, "copy", &exported(&branch.room, &Extent::History).await).await;
             assert_same_history(&branch, &copy).await;
@@ -141,7 +172,8 @@ fn what_retention_left_is_what_travels() {
         let copy = imported(&there, "copy", &exported(&desk.room, &Extent::History).await).await;
         assert_same_history(&desk, &copy).await;
         assert!(
-            copy.tree_at(&Point::Snapshot("second".into())).await == desk.tree_at(&Point::Snapshot("second".into())).await
+            copy.tree_at(&Point::Snapshot("second".into())).await
+                == desk.tree_at(&Point::Snapshot("second".into())).await
         );
         assert_eq!(there.check().await.unwrap(), []);
     });
@@ -164,18 +196,31 @@ fn a_file_that_is_damaged_cut_short_or_newer_leaves_nothing_behind() {
         }
         bad.push(b"not a workspace at all".to_vec());
         bad.push(repacked(&file, |name, bytes| (name != "end.json").then_some(bytes)));
-        bad.push(repacked(&file, |name, bytes| (!name.starts_with("lists/")).then_some(bytes)));
+        bad.push(repacked(&file, |name, bytes| {
+            (!name.starts_with("lists/")).then_some(bytes)
+        }));
         for file in bad {
-            let outcome = there.import(NewWorkspace::named("copy"), Cursor::new(file), &mut |_| ()).await;
+            let outcome = there
+                .import(NewWorkspace::named("copy"), Cursor::new(file), &mut |_| ())
+                .await;
             let error = outcome.expect_err("it is refused");
-            assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Invalid), "{error}");
+            assert!(
+                matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Invalid),
+                "{error}"
+            );
             assert!(!error.hint_text().is_empty());
         }
         let newer = repacked(&file, |name, bytes| {
             let text = String::from_utf8_lossy(&bytes).replace("\"version\":1", "\"version\":2");
-            Some(if name == "manifest.json" { text.into_bytes() } else { bytes })
+            Some(if name == "manifest.json" {
+                text.into_bytes()
+            } else {
+                bytes
+            })
         });
-        let outcome = there.import(NewWorkspace::named("copy"), Cursor::new(newer), &mut |_| ()).await;
+        let outcome = there
+            .import(NewWorkspace::named("copy"), Cursor::new(newer), &mut |_| ())
+            .await;
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(there.workspaces().await.unwrap(), []);
         let usage = there.usage().await.unwrap();
@@ -213,12 +258,22 @@ fn a_name_that_is_taken_is_found_out_first_and_damaged_content_is_not_exported()
         let depot = on_disk(home.path()).await;
         let desk = lived_in(&depot).await;
         let file = exported(&desk.room, &Extent::History).await;
-        let outcome = depot.import(NewWorkspace::named("box"), Cursor::new(&file), &mut |_| ()).await;
+        let outcome = depot
+            .import(NewWorkspace::named("box"), Cursor::new(&file), &mut |_| ())
+            .await;
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists);
         let folders = std::fs::read_dir(home.path().join("blobs")).unwrap();
-        let blob = std::fs::read_dir(folders.last().unwrap().unwrap().path()).unwrap().next().unwrap().unwrap();
+        let blob = std::fs::read_dir(folders.last().unwrap().unwrap().path())
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap();
         std::fs::remove_file(blob.path()).unwrap();
-        let error = desk.room.export(&Extent::History, &mut Vec::new(), &mut |_| ()).await.unwrap_err();
+        let error = desk
+            .room
+            .export(&Extent::History, &mut Vec::new(), &mut |_| ())
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.path().is_some_and(|path| path.ends_with("/b")), "{error}");
     });
@@ -267,10 +322,17 @@ fn a_sink_that_fails_is_an_error_and_not_an_end() {
     block_on(async {
         let desk = lived_in(&in_memory()).await;
         for room in [0, 100, 100_000, 1_000_000] {
-            let error = desk.room.export(&Extent::History, Full(room), &mut |_| ()).await.unwrap_err();
+            let error = desk
+                .room
+                .export(&Extent::History, Full(room), &mut |_| ())
+                .await
+                .unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         }
-        let restored = desk.room.restore(Point::Number(1), &WsPath::root(), Origin::default()).await;
+        let restored = desk
+            .room
+            .restore(Point::Number(1), &WsPath::root(), Origin::default())
+            .await;
         assert!(restored.is_ok());
     });
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use garret_core::{
-    ErrorKind, FixedClock, Keep, ListOptions, OpenContext, Origin, Storage, Timestamp, WsPath,
-};
+use garret_core::{ErrorKind, FixedClock, Keep, ListOptions, OpenContext, Origin, Storage, Timestamp, WsPath};
 use garret_depot::{Depot, NewWorkspace, Point, Selection};
 use garret_testkit::Tree;
 use garret_testkit::fixture::block_on;

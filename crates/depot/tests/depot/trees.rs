@@ -42,7 +42,9 @@ fn archive(bytes: Vec<u8>, compression: Compression) -> TreeSource {
 
 async fn take_in(desk: &Desk, source: TreeSource, into: &str) -> garret_core::Result<garret_depot::Moved> {
     let into = WsPath::parse(into).expect("it is a path");
-    desk.room.import_tree(source, &into, Origin::default(), &mut |_| ()).await
+    desk.room
+        .import_tree(source, &into, Origin::default(), &mut |_| ())
+        .await
 }
 
 fn raw_name() -> &'static std::ffi::OsStr {
@@ -81,7 +83,11 @@ fn listed(root: &Path) -> Vec<(Vec<u8>, u32, Vec<u8>)> {
                 () if metadata.is_file() => std::fs::read(&place).unwrap(),
                 () => continue,
             };
-            let mode = if metadata.is_symlink() { 0 } else { metadata.permissions().mode() & 0o7777 };
+            let mode = if metadata.is_symlink() {
+                0
+            } else {
+                metadata.permissions().mode() & 0o7777
+            };
             let path = place.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();
             found.push((path, mode, content));
         }
@@ -98,26 +104,43 @@ fn a_directory_comes_in_as_one_change_and_goes_out_as_it_was() {
         let mut seen = Vec::new();
         let source = TreeSource::Directory(host.path().to_owned());
         let (root, mut watch) = (WsPath::root(), |at: Progress| seen.push(at));
-        let taken = desk.room.import_tree(source, &root, Origin::default(), &mut watch).await.unwrap();
-        assert_eq!((taken.files, taken.directories, taken.links, taken.bytes), (3, 2, 2, 3_000_010));
+        let taken = desk
+            .room
+            .import_tree(source, &root, Origin::default(), &mut watch)
+            .await
+            .unwrap();
+        assert_eq!(
+            (taken.files, taken.directories, taken.links, taken.bytes),
+            (3, 2, 2, 3_000_010)
+        );
         assert_eq!(taken.skipped.len(), 1);
         assert_eq!(taken.skipped[0].path.shown(), "socket");
         assert_eq!(taken.change.unwrap().path_count, 7);
         assert_eq!(seen.last().unwrap().bytes, 3_000_010);
         assert_eq!(desk.room.changes(None, 10).await.unwrap().len(), 1);
         assert_eq!(desk.probe.read("d/e/large").await.bytes, noise(3_000_000));
-        assert_eq!(desk.probe.try_read("out").await.unwrap_err().kind(), ErrorKind::PathEscape);
+        assert_eq!(
+            desk.probe.try_read("out").await.unwrap_err().kind(),
+            ErrorKind::PathEscape
+        );
 
         let out = tempfile::tempdir().unwrap();
         let target = TreeTarget::Directory(out.path().join("made"));
-        let moved = desk.room.export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ()).await.unwrap();
+        let moved = desk
+            .room
+            .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+            .await
+            .unwrap();
         assert_eq!((moved.files, moved.directories, moved.links), (3, 2, 2));
         assert!(listed(&out.path().join("made")) == listed(host.path()));
 
         for compression in COMPRESSIONS {
             let sink = Sink::default();
             let target = TreeTarget::Archive(Box::new(sink.clone()), compression);
-            desk.room.export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ()).await.unwrap();
+            desk.room
+                .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+                .await
+                .unwrap();
             let other = Desk::in_memory().await;
             let bytes = sink.0.lock().unwrap().clone();
             take_in(&other, archive(bytes, compression), "").await.unwrap();
@@ -135,24 +158,45 @@ fn names_that_are_not_utf8_are_carried_all_the_way() {
         std::fs::create_dir(host.path().join(raw_name())).unwrap();
         std::fs::write(host.path().join(raw_name()).join(raw_name()), "raw").unwrap();
         let first = Desk::in_memory().await;
-        take_in(&first, TreeSource::Directory(host.path().to_owned()), "").await.unwrap();
+        take_in(&first, TreeSource::Directory(host.path().to_owned()), "")
+            .await
+            .unwrap();
         let sink = Sink::default();
         let target = TreeTarget::Archive(Box::new(sink.clone()), Compression::Gzip);
-        first.room.export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ()).await.unwrap();
+        first
+            .room
+            .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+            .await
+            .unwrap();
         let second = Desk::in_memory().await;
         let bytes = sink.0.lock().unwrap().clone();
         take_in(&second, archive(bytes, Compression::Gzip), "").await.unwrap();
         let mut file = Vec::new();
-        second.room.export(&garret_depot::Extent::History, &mut file, &mut |_| ()).await.unwrap();
+        second
+            .room
+            .export(&garret_depot::Extent::History, &mut file, &mut |_| ())
+            .await
+            .unwrap();
         let new = garret_depot::NewWorkspace::named("third");
-        let third = second.room.depot().import(new, Cursor::new(file), &mut |_| ()).await.unwrap().0;
+        let third = second
+            .room
+            .depot()
+            .import(new, Cursor::new(file), &mut |_| ())
+            .await
+            .unwrap()
+            .0;
         let out = tempfile::tempdir().unwrap();
         let target = TreeTarget::Directory(out.path().to_owned());
-        third.export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ()).await.unwrap();
+        third
+            .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+            .await
+            .unwrap();
         assert_eq!(listed(out.path()), listed(host.path()));
         assert_eq!(third.depot().check().await.unwrap(), []);
         let target = TreeTarget::Archive(Box::new(Sink::default()), Compression::None);
-        let moved = export_storage(&third, &WsPath::root(), target, &mut |_| ()).await.unwrap();
+        let moved = export_storage(&third, &WsPath::root(), target, &mut |_| ())
+            .await
+            .unwrap();
         assert_eq!(moved.skipped.len(), 2, "a storage cannot open them by a path");
     });
 }
@@ -162,16 +206,25 @@ fn what_is_there_is_replaced_kept_or_refused() {
     block_on(async {
         let host = on_host();
         let desk = Desk::in_memory().await;
-        desk.probe.batch(vec![write("in/run.sh", "old"), write("in/kept", "x")]).await;
+        desk.probe
+            .batch(vec![write("in/run.sh", "old"), write("in/kept", "x")])
+            .await;
         let source = || TreeSource::Directory(host.path().to_owned());
         take_in(&desk, source(), "in").await.unwrap();
         assert_eq!(desk.probe.text("in/kept").await, "x");
         assert_eq!(desk.probe.text("in/run.sh").await, "#!/bin/sh\n");
-        assert_eq!(take_in(&desk, source(), "in").await.unwrap().change, None, "nothing differs");
+        assert_eq!(
+            take_in(&desk, source(), "in").await.unwrap().change,
+            None,
+            "nothing differs"
+        );
         desk.probe.write("other/d", "a file").await;
         let before = desk.probe.tree().await;
         let error = take_in(&desk, source(), "other").await.unwrap_err();
-        assert_eq!((error.kind(), error.path()), (ErrorKind::AlreadyExists, Some("other/d")));
+        assert_eq!(
+            (error.kind(), error.path()),
+            (ErrorKind::AlreadyExists, Some("other/d"))
+        );
         let error = take_in(&desk, source(), "in/kept").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotADirectory);
         assert!(desk.probe.tree().await == before);
@@ -186,7 +239,9 @@ fn what_is_there_is_replaced_kept_or_refused() {
 fn an_export_does_not_mix_with_what_is_there_and_shows_the_past() {
     block_on(async {
         let desk = Desk::in_memory().await;
-        desk.probe.batch(vec![write("d/a", "old"), link("d/l", "a"), set_mode("d/a", 0o600)]).await;
+        desk.probe
+            .batch(vec![write("d/a", "old"), link("d/l", "a"), set_mode("d/a", 0o600)])
+            .await;
         desk.probe.write("d/a", "new").await;
         let out = tempfile::tempdir().unwrap();
         let export = |point: Point, name: &str| {
@@ -202,7 +257,9 @@ fn an_export_does_not_mix_with_what_is_there_and_shows_the_past() {
         assert_eq!(std::fs::read_to_string(out.path().join("old/a")).unwrap(), "old");
         let sink = Sink::default();
         let target = TreeTarget::Archive(Box::new(sink.clone()), Compression::None);
-        let moved = export_storage(&desk.room, &path("d"), target, &mut |_| ()).await.unwrap();
+        let moved = export_storage(&desk.room, &path("d"), target, &mut |_| ())
+            .await
+            .unwrap();
         assert_eq!((moved.files, moved.links, moved.bytes), (1, 1, 3));
         let other = Desk::in_memory().await;
         let bytes = sink.0.lock().unwrap().clone();
@@ -244,13 +301,18 @@ fn an_archive_cannot_reach_outside_nor_write_through_a_link() {
             (&[("../x", Regular, "x")], ErrorKind::PathEscape),
             (&[("/etc/x", Regular, "x")], ErrorKind::PathEscape),
             (&[("a/../../x", Regular, "x")], ErrorKind::PathEscape),
-            (&[("a", Symlink, "/etc"), ("a/x", Regular, "x")], ErrorKind::NotADirectory),
+            (
+                &[("a", Symlink, "/etc"), ("a/x", Regular, "x")],
+                ErrorKind::NotADirectory,
+            ),
             (&[("a", Link, "/etc/passwd")], ErrorKind::PathEscape),
             (&[("a", Link, "missing")], ErrorKind::Invalid),
         ];
         for (entries, kind) in cases {
             let desk = Desk::in_memory().await;
-            let error = take_in(&desk, archive(hostile(entries), Compression::None), "").await.unwrap_err();
+            let error = take_in(&desk, archive(hostile(entries), Compression::None), "")
+                .await
+                .unwrap_err();
             assert_eq!(error.kind(), kind, "{entries:?}");
             assert!(desk.probe.tree().await.is_empty(), "{entries:?}");
             assert_eq!(desk.room.changes(None, 10).await.unwrap(), []);
@@ -268,11 +330,16 @@ fn an_archive_cannot_reach_outside_nor_write_through_a_link() {
 fn an_archive_that_is_cut_short_leaves_nothing() {
     block_on(async {
         let desk = Desk::in_memory().await;
-        desk.probe.batch(vec![write("a", noise(2_000_000)), write("b", "x")]).await;
+        desk.probe
+            .batch(vec![write("a", noise(2_000_000)), write("b", "x")])
+            .await;
         for compression in COMPRESSIONS {
             let sink = Sink::default();
             let target = TreeTarget::Archive(Box::new(sink.clone()), compression);
-            desk.room.export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ()).await.unwrap();
+            desk.room
+                .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+                .await
+                .unwrap();
             let whole = sink.0.lock().unwrap().clone();
             for length in [100, 5_000, whole.len() / 2] {
                 let other = Desk::in_memory().await;

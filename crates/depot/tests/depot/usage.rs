@@ -16,7 +16,11 @@ fn noise(seed: u8, length: usize) -> Bytes {
 }
 
 fn of<'u>(usage: &'u Usage, name: &str) -> &'u WorkspaceUsage {
-    usage.workspaces.iter().find(|one| one.name.as_deref() == Some(name)).expect("it is there")
+    usage
+        .workspaces
+        .iter()
+        .find(|one| one.name.as_deref() == Some(name))
+        .expect("it is there")
 }
 
 fn is_about(bytes: u64, wanted: u64) -> bool {
@@ -32,21 +36,36 @@ fn each_workspace_tells_what_it_holds_and_what_it_holds_alone() {
             Desk::over(workspace(&depot, "one").await),
             Desk::over(workspace(&depot, "two").await),
         );
-        one.probe.batch(vec![write("shared", noise(1, 50_000)), write("own", noise(2, 20_000))]).await;
+        one.probe
+            .batch(vec![write("shared", noise(1, 50_000)), write("own", noise(2, 20_000))])
+            .await;
         one.probe.write("own", noise(3, 30_000)).await;
         two.probe.write("shared", noise(1, 50_000)).await;
         let usage = depot.usage().await.unwrap();
         let (first, second) = (of(&usage, "one"), of(&usage, "two"));
-        assert_eq!((first.files, first.bytes, first.changes, first.oldest), (2, 80_000, 2, 0));
+        assert_eq!(
+            (first.files, first.bytes, first.changes, first.oldest),
+            (2, 80_000, 2, 0)
+        );
         assert!(is_about(first.history_bytes, 20_000), "{first:?}");
         assert!(is_about(first.alone_bytes, 50_000), "{first:?}");
         assert_eq!((second.files, second.history_bytes, second.alone_bytes), (1, 0, 0));
-        assert!(usage.blob_bytes > 99_000 && usage.blobs == 3 && usage.database_bytes > 0, "{usage:?}");
-        let branch = one.room.branch(NewWorkspace::named("branch"), &Point::Number(1)).await.unwrap();
+        assert!(
+            usage.blob_bytes > 99_000 && usage.blobs == 3 && usage.database_bytes > 0,
+            "{usage:?}"
+        );
+        let branch = one
+            .room
+            .branch(NewWorkspace::named("branch"), &Point::Number(1))
+            .await
+            .unwrap();
         Desk::over(branch).probe.write("new", noise(4, 10_000)).await;
         let usage = depot.usage().await.unwrap();
         let (first, branch) = (of(&usage, "one"), of(&usage, "branch"));
-        assert!(is_about(first.alone_bytes, 30_000), "the branch shows the old version too: {first:?}");
+        assert!(
+            is_about(first.alone_bytes, 30_000),
+            "the branch shows the old version too: {first:?}"
+        );
         assert_eq!((branch.files, branch.bytes), (3, 80_000));
         assert!(is_about(branch.alone_bytes, 10_000), "{branch:?}");
         assert_eq!(branch.parent.as_ref(), Some(&first.id));
@@ -59,7 +78,9 @@ fn a_snapshot_holds_alone_what_goes_with_it() {
         let home = tempfile::tempdir().unwrap();
         let depot = on_disk(home.path()).await;
         let desk = Desk::over(workspace(&depot, "box").await);
-        desk.probe.batch(vec![write("a", noise(1, 40_000)), write("b", noise(2, 30_000))]).await;
+        desk.probe
+            .batch(vec![write("a", noise(1, 40_000)), write("b", noise(2, 30_000))])
+            .await;
         desk.room.snapshot("first", Point::Now).await.unwrap();
         desk.probe.apply(remove_tree("a")).await;
         desk.room.snapshot("second", Point::Now).await.unwrap();
@@ -69,9 +90,17 @@ fn a_snapshot_holds_alone_what_goes_with_it() {
         assert_eq!(alone, [0, 0], "the history still holds it all");
         desk.room.forget_history(&Point::Now).await.unwrap();
         let usage = depot.usage().await.unwrap();
-        let [first, second] = of(&usage, "box").snapshots.as_slice() else { panic!("{usage:?}") };
-        assert_eq!((first.files, first.bytes, second.files, second.bytes), (2, 70_000, 1, 30_000));
-        assert!(is_about(first.alone_bytes, 40_000) && second.alone_bytes == 0, "{usage:?}");
+        let [first, second] = of(&usage, "box").snapshots.as_slice() else {
+            panic!("{usage:?}")
+        };
+        assert_eq!(
+            (first.files, first.bytes, second.files, second.bytes),
+            (2, 70_000, 1, 30_000)
+        );
+        assert!(
+            is_about(first.alone_bytes, 40_000) && second.alone_bytes == 0,
+            "{usage:?}"
+        );
         desk.room.delete_snapshot("first").await.unwrap();
         let rehearsal = CollectOptions {
             grace: Duration::ZERO,
@@ -93,8 +122,14 @@ fn a_rehearsed_collection_tells_what_the_real_one_does() {
         let home = tempfile::tempdir().unwrap();
         let depot = on_disk(home.path()).await;
         let desk = Desk::over(workspace(&depot, "box").await);
-        desk.probe.batch(vec![write("a", noise(1, 400_000)), write("b", "small")]).await;
-        let branch = desk.room.branch(NewWorkspace::named("branch"), &Point::Now).await.unwrap();
+        desk.probe
+            .batch(vec![write("a", noise(1, 400_000)), write("b", "small")])
+            .await;
+        let branch = desk
+            .room
+            .branch(NewWorkspace::named("branch"), &Point::Now)
+            .await
+            .unwrap();
         drop(branch);
         depot.delete("box").await.unwrap();
         depot.delete("branch").await.unwrap();

@@ -1,7 +1,7 @@
 //! Pieces of content on their way to or from another depot, and what is really stored of one, whatever its row says.
 
 use bytes::Bytes;
-use garret_core::{Durability, Error, ErrorKind, Result};
+use garret_core::{Durability, ErrorKind, Result};
 
 use super::super::Address;
 use super::super::cut::LONGEST;
@@ -63,21 +63,6 @@ impl ContentStore {
             is_list,
             bytes,
         })
-    }
-
-    /// `error`, met when the content at `address` was read, with the reason where a loss of power is that.
-    pub(crate) async fn explained(&self, database: &Database, error: Error, address: Address) -> Error {
-        if error.kind() != ErrorKind::Corrupt {
-            return error;
-        }
-        let parts = self.parts(database, address).await.unwrap_or_default();
-        for piece in parts.into_iter().chain([address]) {
-            let is_unsynced = database.read(|session| session.is_unsynced(piece)).unwrap_or(false);
-            if is_unsynced && matches!(self.verify(database, piece).await, Ok(Some(_))) {
-                return damaged("it did not survive a loss of power, as happens under relaxed durability");
-            }
-        }
-        error
     }
 
     /// Brings the blob of a piece into place, ahead of the transaction that records it.
