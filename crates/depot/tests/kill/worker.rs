@@ -25,24 +25,26 @@ fn say(line: &str) {
     said.expect("somebody listens");
 }
 
-pub(crate) async fn work_until_killed(home: &Path, place: Place, name: &str) {
+/// Works until every task has taken so many steps, or the process is killed.
+pub(crate) async fn work(home: &Path, place: Place, name: &str, steps: usize) {
     let depot = open(home).await;
     let shared = place.room(&depot, "shared").await;
     let workers = (0..TASKS).map(|task| {
         let (depot, shared, name) = (depot.clone(), shared.clone(), format!("{name}-{task}"));
-        tokio::spawn(async move { work(&place.room(&depot, &name).await, &shared, &name).await })
+        tokio::spawn(async move { take_steps(&place.room(&depot, &name).await, &shared, &name, steps).await })
     });
-    let mut tasks: Vec<_> = workers.collect();
+    let workers: Vec<_> = workers.collect();
     let (depot, name) = (depot.clone(), name.to_owned());
-    tasks.push(tokio::spawn(async move { sweep(&depot, &name).await }));
-    for task in tasks {
-        task.await.expect("it ends with the process");
+    let sweeper = tokio::spawn(async move { sweep(&depot, &name).await });
+    for worker in workers {
+        worker.await.expect("it takes its steps");
     }
+    sweeper.abort();
 }
 
-async fn work(own: &Room, shared: &Room, name: &str) {
+async fn take_steps(own: &Room, shared: &Room, name: &str, steps: usize) {
     let probe = Probe::new(shared.storage.clone(), None);
-    for index in 0.. {
+    for index in 0..steps {
         step(own, name, index).await;
         say(&format!("step {name} {index}"));
         if index % SHARED_EVERY == 0 {
