@@ -10,8 +10,11 @@ mod arguments;
 mod choice;
 mod commands;
 mod config_file;
+mod home;
 mod input;
 mod output;
+mod point;
+mod progress;
 mod render;
 mod session;
 

@@ -181,6 +181,8 @@ fn client(path: &str) -> PathBuf {
 }
 
 fn run_client(mut command: Command, room: &Room) -> String {
+    // The clients pass on HOME and little else.
+    let command = command.env("HOME", room.home()).env("GARRET_HOME", room.home());
     let output = command.current_dir(room.path()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(

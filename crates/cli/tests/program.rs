@@ -9,7 +9,7 @@ mod common;
 
 use common::Room;
 
-const COMMANDS: [&str; 21] = [
+const COMMANDS: [&str; 37] = [
     "ls",
     "tree",
     "cat",
@@ -24,6 +24,22 @@ const COMMANDS: [&str; 21] = [
     "stat",
     "glob",
     "grep",
+    "log",
+    "show",
+    "versions",
+    "undo",
+    "redo",
+    "restore",
+    "snapshot",
+    "branch",
+    "create",
+    "list",
+    "rename",
+    "delete",
+    "recover",
+    "keep",
+    "gc",
+    "ref",
     "tools",
     "call",
     "mcp",
@@ -33,6 +49,16 @@ const COMMANDS: [&str; 21] = [
     "completions",
 ];
 
+const SUBCOMMANDS: [(&str, &str); 7] = [
+    ("config", "check"),
+    ("snapshot", "create"),
+    ("snapshot", "list"),
+    ("snapshot", "delete"),
+    ("branch", "create"),
+    ("branch", "list"),
+    ("branch", "delete"),
+];
+
 #[test]
 fn the_help_says_what_there_is() {
     let room = Room::new();
@@ -40,7 +66,10 @@ fn the_help_says_what_there_is() {
     for command in COMMANDS {
         insta::assert_snapshot!(format!("help_{command}"), room.run(&[command, "--help"]).done());
     }
-    insta::assert_snapshot!("help_config_check", room.run(&["config", "check", "--help"]).done());
+    for (command, action) in SUBCOMMANDS {
+        let help = room.run(&[command, action, "--help"]);
+        insta::assert_snapshot!(format!("help_{command}_{action}"), help.done());
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! The order that a crash cannot break: a blob is in its place (and under full durability synced, with its directory) before the
 //! transaction that names it begins. What is left over when that transaction never comes is swept later.
 
+mod transfer;
+
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ use super::plan::{Piece, Plan, plan};
 use crate::error::{blob_not_read, blob_not_written, damaged};
 use crate::metadata::{ContentRow, Database, Session, StoredPiece};
 use garret_core::Durability;
+
+pub(crate) use transfer::PlainPiece;
 
 /// A blob that a change referred to within this time is relied on without being written again; a sweep spares what is younger than
 /// twice this.
@@ -68,6 +72,14 @@ pub(crate) struct Prepared {
     pub(crate) address: Address,
     pub(crate) size: u64,
     rows: Vec<PieceRow>,
+}
+
+impl Prepared {
+    /// Content that the depot has already, rows and all.
+    pub(crate) fn stored(address: Address, size: u64) -> Self {
+        let rows = Vec::new();
+        Self { address, size, rows }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -130,6 +142,11 @@ impl ContentStore {
         }
         let planned = plan(&[], &content.to_bytes()?, self.inline);
         self.place(planned, &is_relied_on, durability).await
+    }
+
+    /// The address that `content` has or would have.
+    pub(crate) fn address_of(&self, content: &Bytes) -> Address {
+        plan(&[], content, self.inline).address
     }
 
     /// The same inside the writer's transaction.
