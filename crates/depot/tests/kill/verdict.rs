@@ -75,11 +75,11 @@ impl Ledger {
             .filter(|(name, _)| name.starts_with(&prefix))
             .collect();
         for (name, steps) in steps {
-            let state = State::of(&place.room(&depot, name).await).await;
+            let state = State::of(&place.room(home, &depot, name).await).await;
             check_state(name, *steps, &state, self.is_exact).await;
             self.settled.insert(name.clone(), state);
         }
-        self.check_shared(&depot, place).await;
+        self.check_shared(home, &depot, place).await;
     }
 
     /// Looks again at everything that was ever acknowledged on the home.
@@ -87,14 +87,14 @@ impl Ledger {
         let depot = open(home).await;
         for (name, state) in &self.settled {
             assert!(
-                State::of(&place.room(&depot, name).await).await == *state,
+                State::of(&place.room(home, &depot, name).await).await == *state,
                 "{name} has changed since"
             );
         }
     }
 
-    async fn check_shared(&self, depot: &Depot, place: Place) {
-        let probe = Probe::new(place.room(depot, "shared").await.storage, None);
+    async fn check_shared(&self, home: &Path, depot: &Depot, place: Place) {
+        let probe = Probe::new(place.room(home, depot, "shared").await.storage, None);
         let mut found: BTreeMap<String, usize> = BTreeMap::new();
         for line in text(&probe, "log").await.lines() {
             let (name, number) = line.split_once(' ').expect("a line is a name and a number");

@@ -28,14 +28,15 @@ fn say(line: &str) {
 /// Works until every task has taken so many steps, or the process is killed.
 pub(crate) async fn work(home: &Path, place: Place, name: &str, steps: usize) {
     let depot = open(home).await;
-    let shared = place.room(&depot, "shared").await;
+    let shared = place.room(home, &depot, "shared").await;
     let workers = (0..TASKS).map(|task| {
-        let (depot, shared, name) = (depot.clone(), shared.clone(), format!("{name}-{task}"));
-        tokio::spawn(async move { take_steps(&place.room(&depot, &name).await, &shared, &name, steps).await })
+        let (home, depot, shared) = (home.to_owned(), depot.clone(), shared.clone());
+        let name = format!("{name}-{task}");
+        tokio::spawn(async move { take_steps(&place.room(&home, &depot, &name).await, &shared, &name, steps).await })
     });
     let workers: Vec<_> = workers.collect();
     let (depot, name) = (depot.clone(), name.to_owned());
-    let sweeper = tokio::spawn(async move { sweep(&depot, &name).await });
+    let sweeper = tokio::spawn(async move { sweep(&depot, &name, place.grace()).await });
     for worker in workers {
         worker.await.expect("it takes its steps");
     }
@@ -80,7 +81,7 @@ async fn count(probe: &Probe) {
 }
 
 /// Makes and deletes workspaces with the same large content again and again, and collects what is left of them.
-async fn sweep(depot: &Depot, name: &str) {
+async fn sweep(depot: &Depot, name: &str, grace: Duration) {
     for index in 0.. {
         let name = format!("scratch-{name}-{index}");
         let scratch = depot
@@ -90,7 +91,7 @@ async fn sweep(depot: &Depot, name: &str) {
         let batch = write("f", format!("{}\n", index % 3).repeat(50_000));
         done(|| scratch.apply(batch.clone().into())).await;
         done(|| depot.delete(&name)).await;
-        done(|| depot.collect(Duration::ZERO)).await;
+        done(|| depot.collect(grace)).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
