@@ -7,6 +7,7 @@ mod branch;
 mod contract;
 mod diff;
 mod journal;
+mod merge;
 mod point;
 mod put;
 mod restore;

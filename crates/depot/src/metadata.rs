@@ -8,6 +8,8 @@ mod changes;
 mod connection;
 mod contents;
 mod entries;
+mod merges;
+mod repair;
 mod retention;
 mod rollback;
 mod schema;
@@ -20,10 +22,11 @@ use rusqlite::{Connection, Params, Row};
 use crate::error;
 
 pub(crate) use changes::{ChangeRow, Standing};
-pub(crate) use connection::{Database, WriteConnection, Writing};
+pub(crate) use connection::{Began, Database, WriteConnection, Writing};
 pub(crate) use contents::{ContentRow, PieceRow, StoredPiece};
 pub(crate) use entries::{EntryRow, Held, Node};
 pub(crate) use retention::{EndedRow, Oldest};
+pub(crate) use merges::MoveRow;
 pub(crate) use snapshots::SnapshotRow;
 pub(crate) use workspaces::{Level, WorkspaceRow};
 

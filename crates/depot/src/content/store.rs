@@ -3,6 +3,8 @@
 //! The order that a crash cannot break: a blob is in its place (and under full durability synced, with its directory) before the
 //! transaction that names it begins. What is left over when that transaction never comes is swept later.
 
+mod transfer;
+
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ use super::plan::{Piece, Plan, plan};
 use crate::error::{blob_not_read, blob_not_written, damaged};
 use crate::metadata::{ContentRow, Database, Session, StoredPiece};
 use garret_core::Durability;
+
+pub(crate) use transfer::PlainPiece;
 
 /// A blob that a change referred to within this time is relied on without being written again; a sweep spares what is younger than
 /// twice this.
@@ -238,7 +242,7 @@ impl ContentStore {
         }
     }
 
-    pub(super) async fn decoded<R: RowOf>(&self, row: &R, address: Address) -> Result<Decoded> {
+    async fn decoded<R: RowOf>(&self, row: &R, address: Address) -> Result<Decoded> {
         let row = row(address)?.ok_or_else(|| damaged("the depot has lost it"))?;
         decode(self.encoded(address, row.data).await?, address, row.size)
     }
@@ -386,17 +390,6 @@ impl ContentStore {
         }
     }
 
-    /// The same inside the writer's transaction; none where it is damaged.
-    pub(crate) fn parts_in(&self, session: Session<'_>, address: Address) -> Result<Vec<Address>> {
-        let row = |address| session.content(address);
-        match block_on(self.decoded(&row, address)) {
-            Ok(Decoded::List(parts)) => Ok(parts.into_iter().map(|part| part.address).collect()),
-            Ok(Decoded::Whole(_)) => Ok(Vec::new()),
-            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Verifies a piece of content as it is stored; of a list, that its parts are known. Gives what is wrong.
     pub(crate) async fn verify(&self, database: &Database, address: Address) -> Result<Option<Error>> {
         let row = |address| database.read(|session| session.content(address));
@@ -414,7 +407,7 @@ impl ContentStore {
 }
 
 /// Finds the row of an address: by a look of its own, or inside the writer's transaction.
-pub(super) trait RowOf: Fn(Address) -> Result<Option<ContentRow>> {}
+trait RowOf: Fn(Address) -> Result<Option<ContentRow>> {}
 impl<F: Fn(Address) -> Result<Option<ContentRow>>> RowOf for F {}
 
 /// Tells whether a blob need not be written again.

@@ -127,6 +127,28 @@ impl Session<'_> {
         )
     }
 
+    /// The contents that the level of a workspace names, at whatever point.
+    pub(crate) fn contents_of(self, workspace: i64) -> Result<Vec<Address>> {
+        let sql = "SELECT DISTINCT hash FROM entry WHERE workspace = ?1 AND hash IS NOT NULL";
+        self.all(sql, [workspace], |row| row.get(0))
+    }
+
+    /// A path of a workspace, or of one that it was branched off, whose file has the content at `address`.
+    pub(crate) fn path_of(self, workspace: i64, address: Address) -> Result<Option<Vec<u8>>> {
+        let sql = "SELECT path FROM entry WHERE hash = ?2 ORDER BY workspace != ?1 LIMIT 1";
+        self.first(sql, params![workspace, address], |row| row.get(0))
+    }
+
+    /// How many files the level of a workspace has at `at`, and their bytes.
+    pub(crate) fn totals(self, workspace: i64, at: i64) -> Result<(u64, u64)> {
+        let sql = "SELECT count(*), coalesce(sum(size), 0) FROM entry
+                   WHERE workspace = ?1 AND since <= ?2 AND until > ?2 AND kind = 1";
+        let found = self.first(sql, [workspace, at], |row| {
+            Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, i64>(1)?.unsigned_abs()))
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
     /// Removes a row of the temporal tree.
     pub(crate) fn remove_row(self, workspace: i64, path: &[u8], since: i64) -> Result<()> {
         let sql = "DELETE FROM entry WHERE workspace = ?1 AND path = ?2 AND since = ?3";

@@ -6,9 +6,15 @@
 
 mod branches;
 mod changes;
+mod diff;
+mod merge;
 mod past;
+mod renames;
+mod render;
 mod seen;
 mod snapshots;
+#[cfg(test)]
+mod testing;
 mod undo;
 mod versions;
 
@@ -19,6 +25,9 @@ use garret_core::{Error, ErrorKind, History, Result};
 use crate::Workspace;
 
 pub use changes::{ActorShown, ChangeShown, ImageShown, Log, LogRequest, PathShown, Shown};
+pub use diff::{Diff, DiffRequest};
+pub use merge::{Conflict, ConflictKind, ConflictSide, MergeOptions, Merged, OnConflict};
+pub use render::{DiffStatus, PathDiff};
 pub use snapshots::RestoreRequest;
 pub use undo::UndoRequest;
 pub use versions::VersionShown;

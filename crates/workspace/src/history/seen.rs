@@ -1,7 +1,8 @@
 //! What a view may see of a change, and what it may do to a path: policies, applied to the past.
 
 use garret_core::{
-    Access, Change, EntryKind, EntryPath, Error, ErrorKind, Image, Making, PathChange, Result, Review, WsPath,
+    Access, Change, EntryKind, EntryPath, Error, ErrorKind, Image, Making, PathChange, Placed, Put, Puts, Result,
+    Review, WsPath,
 };
 
 use crate::Workspace;
@@ -101,6 +102,19 @@ impl Workspace {
     /// Checks that this view may do to each path what a change of the past would.
     fn review(&self, paths: &[PathChange]) -> Result<()> {
         paths.iter().try_for_each(|one| self.review_path(one))
+    }
+
+    /// Checks the same of things that would be put at paths.
+    pub(crate) fn review_puts(&self, puts: &Puts) -> Result<()> {
+        let change = |put: &Put| PathChange {
+            path: put.path.clone(),
+            before: put.expected.clone(),
+            after: match &put.placed {
+                Placed::Image(image) => Some(image.clone()),
+                _ => None,
+            },
+        };
+        puts.puts.iter().map(change).try_for_each(|one| self.review_path(&one))
     }
 
     fn review_path(&self, one: &PathChange) -> Result<()> {

@@ -96,6 +96,15 @@ CREATE TABLE move (
     PRIMARY KEY (workspace, seq, step)
 ) WITHOUT ROWID;
 
+-- With the change `seq` (or at it, where nothing differed) the workspace took in everything up to the change `point` of `source`.
+CREATE TABLE merge (
+    workspace INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    point INTEGER NOT NULL,
+    PRIMARY KEY (workspace, seq, source)
+) WITHOUT ROWID;
+
 CREATE TABLE snapshot (
     workspace INTEGER NOT NULL,
     label TEXT NOT NULL,
