@@ -1,7 +1,7 @@
 //! `garret diff`
 
 use clap::Args;
-use garret::{Diff as Found, DiffRequest, DiffStatus, LogRequest, PathDiff, Point, Workspace};
+use garret::{Diff as Found, DiffRequest, DiffStatus, EntryKind, LogRequest, PathDiff, Point, Workspace};
 
 use crate::output::{Outcome, Report};
 use crate::session::Session;
@@ -33,7 +33,7 @@ impl Diff {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.with_history("fs").await?;
         let from = match &self.from {
-            Some(from) => Point::Named(from.clone()),
+            Some(from) => point::or_now(Some(from)),
             None => before_the_newest(&workspace).await?,
         };
         let request = DiffRequest {
@@ -58,7 +58,9 @@ async fn before_the_newest(workspace: &Workspace) -> garret::Result<Point> {
         ..LogRequest::default()
     };
     let newest = workspace.log(request).await?.changes.into_iter().next();
-    Ok(Point::Number(newest.map_or(0, |change| change.number.saturating_sub(1))))
+    Ok(Point::Number(
+        newest.map_or(0, |change| change.number.saturating_sub(1)),
+    ))
 }
 
 /// Each path with its lines in numbers, and all of them together.
@@ -77,12 +79,16 @@ fn numbers(found: &Found) -> String {
 }
 
 fn cells(path: &PathDiff) -> Vec<String> {
-    let from = path.old_path.as_deref().map(|old| format!("{} -> ", render::shown(old)));
+    let from = path
+        .old_path
+        .as_deref()
+        .map(|old| format!("{} -> ", render::shown(old)));
     let amount = match path.binary || path.too_large {
         true => {
             let size = |bytes: Option<u64>| bytes.map_or("nothing".to_owned(), render::size);
             format!("{} -> {}", size(path.size_before), size(path.size_after))
         }
+        false if path.kind != EntryKind::File => render::kind(path.kind).to_owned(),
         false => format!("+{} -{}", path.insertions, path.deletions),
     };
     vec![

@@ -1,6 +1,9 @@
 //! `garret fsck`
 
+use std::collections::HashMap;
+
 use clap::Args;
+use garret::WorkspaceInfo;
 use garret::depot::{Inspection, Problem, Repaired};
 use garret::path::printable;
 use serde_json::json;
@@ -14,6 +17,9 @@ pub(crate) const DETAILS: &str = "\
 Reads every piece of content and checks it against its name; checks every entry, every journal and
 where branches begin. What is wrong ends it with 1. A repair puts right what the rest of the home
 tells; bytes that are lost are told by nothing, and stay an error by name.";
+
+/// Names by id.
+type Names = HashMap<String, String>;
 
 #[derive(Debug, Args)]
 pub(crate) struct Fsck {
@@ -32,7 +38,8 @@ impl Fsck {
         };
         let found = depot.inspect().await?;
         drop(progress);
-        let text = text(&found, &repaired);
+        let names = names(&depot.workspaces().await?);
+        let text = text(&found, &repaired, &names);
         let is_sound = found.problems.is_empty();
         let data = json!({"sound": is_sound, "repaired": repaired.repaired, "found": found});
         Ok(match is_sound {
@@ -42,7 +49,13 @@ impl Fsck {
     }
 }
 
-fn text(found: &Inspection, repaired: &Repaired) -> String {
+/// What a person calls each workspace.
+fn names(all: &[WorkspaceInfo]) -> Names {
+    let named = all.iter().filter_map(|one| Some((one.id.clone(), one.name.clone()?)));
+    named.collect()
+}
+
+fn text(found: &Inspection, repaired: &Repaired, names: &Names) -> String {
     let looked = format!(
         "looked at {}, {}, {} of content",
         render::counted(found.workspaces, "workspace"),
@@ -52,8 +65,8 @@ fn text(found: &Inspection, repaired: &Repaired) -> String {
         },
         render::counted(found.pieces, "piece"),
     );
-    let repaired = repaired.repaired.iter().map(|problem| line("repaired", problem));
-    let wrong = found.problems.iter().map(|problem| line("wrong", problem));
+    let repaired = repaired.repaired.iter().map(|problem| line("repaired", problem, names));
+    let wrong = found.problems.iter().map(|problem| line("wrong", problem, names));
     let verdict = match found.problems.len() as u64 {
         0 => "all is well".to_owned(),
         count => render::counted(count, "problem"),
@@ -62,11 +75,12 @@ fn text(found: &Inspection, repaired: &Repaired) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn line(word: &str, problem: &Problem) -> String {
+fn line(word: &str, problem: &Problem, names: &Names) -> String {
+    let name = |id: &String| printable(names.get(id).unwrap_or(id)).into_owned();
     let place = [
-        problem.workspace.as_deref().map(|id| printable(id).into_owned()),
-        problem.path.as_ref().map(|path| printable(&path.shown()).into_owned()),
+        problem.workspace.as_ref().map(name),
+        problem.path.as_ref().map(|path| render::shown(&path.shown())),
+        Some(printable(&problem.what).into_owned()),
     ];
-    let place: Vec<_> = place.into_iter().flatten().chain([printable(&problem.what).into_owned()]).collect();
-    format!("  {word:8}  {}", place.join(": "))
+    format!("  {word:8}  {}", place.into_iter().flatten().collect::<Vec<_>>().join(": "))
 }

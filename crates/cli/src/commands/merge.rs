@@ -87,7 +87,11 @@ impl Merge {
         let left = all.len().saturating_sub(MAX_NAMED);
         let more = (left > 0).then(|| format!("  and {left} more"));
         let named = all.into_iter().take(MAX_NAMED).chain(more);
-        self.headline(merged).into_iter().chain(named).collect::<Vec<_>>().join("\n")
+        self.headline(merged)
+            .into_iter()
+            .chain(named)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     fn headline(&self, merged: &Merged) -> Option<String> {

@@ -1,9 +1,11 @@
 //! `garret usage`
 
+use std::collections::HashMap;
+
 use clap::Args;
 use garret::depot::{SnapshotUsage, Usage as Held, WorkspaceUsage};
 use garret::path::{printable, quote};
-use garret::{Error, ErrorKind};
+use garret::{Depot, Error, ErrorKind, Result};
 use serde_json::json;
 
 use crate::output::{Outcome, Report};
@@ -57,34 +59,28 @@ fn all(held: &Held) -> String {
     }
 }
 
-fn shown_name(one: &WorkspaceUsage) -> String {
-    printable(one.name.as_deref().unwrap_or(&one.id)).into_owned()
+/// What each workspace of the home holds, by its id.
+pub(crate) async fn by_id(depot: &Depot) -> Result<HashMap<String, WorkspaceUsage>> {
+    let _progress = Progress::spinner("counting");
+    let held = depot.usage().await?;
+    Ok(held.workspaces.into_iter().map(|one| (one.id.clone(), one)).collect())
 }
 
 fn cells(one: &WorkspaceUsage) -> Vec<String> {
-    vec![
-        shown_name(one),
-        render::counted(one.files, "file"),
-        render::size(one.bytes),
-        render::counted(one.changes, "change"),
-        format!("history {}", render::size(one.history_bytes)),
-        format!("alone {}", render::size(one.alone_bytes)),
-        if one.is_deleted { "deleted" } else { "" }.to_owned(),
-    ]
+    let name = printable(one.name.as_deref().unwrap_or(&one.id)).into_owned();
+    let mut cells = vec![name, render::counted(one.changes, "change")];
+    cells.extend(render::usage::sizes(one));
+    cells.push(if one.is_deleted { "deleted" } else { "" }.to_owned());
+    cells
 }
 
 fn details(one: &WorkspaceUsage) -> String {
-    let snapshots = one.snapshots.iter().map(snapshot_cells);
-    let rows = [cells(one)].into_iter().map(|row| row.join("  ").trim_end().to_owned());
-    let snapshots = Some(render::table(snapshots)).filter(|table| !table.is_empty());
-    rows.chain(snapshots).collect::<Vec<_>>().join("\n")
-}
-
-fn snapshot_cells(one: &SnapshotUsage) -> Vec<String> {
-    vec![
-        format!("  snapshot {}", printable(&one.label)),
-        render::counted(one.files, "file"),
-        render::size(one.bytes),
-        format!("alone {}", render::size(one.alone_bytes)),
-    ]
+    let own = cells(one).join("  ").trim_end().to_owned();
+    let label = |snapshot: &SnapshotUsage| format!("  snapshot {}", printable(&snapshot.label));
+    let rows = one.snapshots.iter().map(|snapshot| {
+        let sizes = render::usage::snapshot_sizes(snapshot);
+        [label(snapshot)].into_iter().chain(sizes).collect()
+    });
+    let table = Some(render::table(rows)).filter(|table| !table.is_empty());
+    [own].into_iter().chain(table).collect::<Vec<_>>().join("\n")
 }

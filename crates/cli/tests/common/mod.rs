@@ -164,7 +164,7 @@ impl Ran {
 
 /// Text with what differs from run to run replaced: times (with the padding after them), ids, versions.
 pub fn masked(text: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || "-:._".contains(c);
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-:.".contains(c);
     let mut masked = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(is_part) {
