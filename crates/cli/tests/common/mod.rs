@@ -169,7 +169,8 @@ pub fn masked(text: &str) -> String {
     let mut rest = text;
     while let Some(start) = rest.find(is_part) {
         let length = rest[start..].find(|c| !is_part(c)).unwrap_or(rest.len() - start);
-        let (word, after) = rest[start..].split_at(length);
+        let found = &rest[start..start + length];
+        let (word, after) = rest[start..].split_at(found.trim_end_matches(':').len().max(1));
         masked.push_str(&rest[..start]);
         rest = after;
         match mask_of(word) {
