@@ -1,7 +1,7 @@
 //! Garret beside a floor: each line is one piece of work done both ways in the same run, in turns, and the ratio of the medians.
 //!
 //! In turns, because this kind of measurement is about a ratio: whatever the machine does meanwhile, it does to both. `make bench` runs
-//! it and writes the table to `docs/benchmarks.md`.
+//! it and writes the table to `docs/benchmarks.md`; with the names of groups (`files`, `depot`, …) it only prints those.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![allow(
@@ -9,6 +9,7 @@
     reason = "the floor is the raw file system and the raw clock"
 )]
 
+mod depot;
 mod files;
 mod mcp;
 mod measure;
@@ -17,17 +18,33 @@ mod search;
 
 use std::path::Path;
 
+/// Some of the lines.
+type Group = fn(&tokio::runtime::Runtime) -> Vec<measure::Line>;
+
 fn main() {
     // Cargo also runs benchmarks as tests; there is nothing to test here.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
-    let mut lines = runtime.block_on(files::lines());
-    lines.extend(search::lines(&runtime));
-    lines.extend(mcp::lines());
+    let groups: [(&str, Group); 4] = [
+        ("files", |runtime| runtime.block_on(files::lines())),
+        ("depot", |runtime| runtime.block_on(depot::lines())),
+        ("search", search::lines),
+        ("mcp", |_| mcp::lines()),
+    ];
+    let wanted: Vec<_> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    let chosen = groups.iter().filter(|(name, _)| is_wanted(name));
+    let lines: Vec<_> = chosen.flat_map(|(_, run)| run(&runtime)).collect();
     let table = report::table(&lines);
     println!("{table}");
+    if !wanted.is_empty() {
+        return;
+    }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
     std::fs::write(page, report::page(&table)).expect("docs can be written");
 }

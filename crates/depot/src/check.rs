@@ -71,10 +71,13 @@ impl Depot {
         let damage = self.damage(&mut found).await?;
         for row in database.read(|session| session.workspaces())? {
             found.workspaces += 1;
-            found.problems.extend(database.read(|session| check_journal(session, &row))?);
+            found
+                .problems
+                .extend(database.read(|session| check_journal(session, &row))?);
             self.check_workspace(&row, &damage, &mut found)?;
         }
-        let shown = |address: &Address| Problem::general(format!("the content {} {}", address.to_hex(), damage.how(*address)));
+        let shown =
+            |address: &Address| Problem::general(format!("the content {} {}", address.to_hex(), damage.how(*address)));
         found.problems.extend(damage.contents.iter().map(shown));
         found.orphans = self.orphans(i64::MAX).await?.len() as u64;
         Ok(found)
@@ -159,10 +162,15 @@ fn check_rows(session: Session<'_>) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     let strays = session.stray_rows()?;
     if strays > 0 {
-        problems.push(Problem::general(format!("{strays} rows belong to workspaces that are not there")));
+        problems.push(Problem::general(format!(
+            "{strays} rows belong to workspaces that are not there"
+        )));
     }
     for address in session.dangling_unsynced()? {
-        let what = format!("{} is listed as unsynced, and the depot does not have it", address.to_hex());
+        let what = format!(
+            "{} is listed as unsynced, and the depot does not have it",
+            address.to_hex()
+        );
         problems.push(Problem::general(what));
     }
     Ok(problems)
@@ -184,7 +192,10 @@ fn check_journal(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem
         }
     }
     for label in session.nowhere_snapshots(row.id)? {
-        problems.push(Problem::of(row, format!("its snapshot `{label}` names a point that does not exist")));
+        problems.push(Problem::of(
+            row,
+            format!("its snapshot `{label}` names a point that does not exist"),
+        ));
     }
     for seq in session.wrongly_undone(row.id)? {
         let problem = Problem::of(row, "it is said to be undone by a change that does not exist");

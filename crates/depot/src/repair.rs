@@ -37,7 +37,9 @@ impl Depot {
         let before = self.shared.clock.now().as_millisecond() - UNFINISHED_MS;
         match self.remove_leftovers(before)? {
             0 => {}
-            count => repaired.push(Problem::general(format!("removed {count} unfinished files among the blobs"))),
+            count => repaired.push(Problem::general(format!(
+                "removed {count} unfinished files among the blobs"
+            ))),
         }
         Ok(Repaired {
             repaired,
@@ -89,7 +91,10 @@ impl Depot {
                 session.put_content(address, &piece, now)
             };
             self.shared.writer.write(Durability::Full, put).await?;
-            repaired.push(Problem::general(format!("the blob {} was found again", address.to_hex())));
+            repaired.push(Problem::general(format!(
+                "the blob {} was found again",
+                address.to_hex()
+            )));
             if found.is_list {
                 wanted.extend(self.shared.content.parts(&self.shared.database, address).await?);
             }
@@ -116,17 +121,31 @@ impl Depot {
             .verify(&self.shared.database, address)
             .await?
             .is_none();
-        Ok(is_whole.then(|| Problem::general(format!("what is known of the content {} was corrected", address.to_hex()))))
+        Ok(is_whole.then(|| {
+            Problem::general(format!(
+                "what is known of the content {} was corrected",
+                address.to_hex()
+            ))
+        }))
     }
 
     /// Corrects the size of files whose content has another.
     async fn correct_sizes(&self, address: Address, size: u64) -> Result<Option<Problem>> {
-        if self.shared.content.verify(&self.shared.database, address).await?.is_some() {
+        if self
+            .shared
+            .content
+            .verify(&self.shared.database, address)
+            .await?
+            .is_some()
+        {
             return Ok(None);
         }
         let correct = move |session: Session<'_>| session.correct_sizes(address, size);
         let count = self.shared.writer.write(Durability::Full, correct).await?;
-        let what = format!("the size of {count} entries with the content {} was corrected", address.to_hex());
+        let what = format!(
+            "the size of {count} entries with the content {} was corrected",
+            address.to_hex()
+        );
         Ok(Some(Problem::general(what)))
     }
 
@@ -159,7 +178,10 @@ impl Depot {
         for address in dangling {
             let forget = move |session: Session<'_>| session.remove_unsynced(address);
             self.shared.writer.write(Durability::Full, forget).await?;
-            repaired.push(Problem::general(format!("{} is no longer listed as unsynced", address.to_hex())));
+            repaired.push(Problem::general(format!(
+                "{} is no longer listed as unsynced",
+                address.to_hex()
+            )));
         }
         self.settle().await?;
         Ok(repaired)
@@ -172,7 +194,9 @@ fn repair_rows(session: Session<'_>) -> Result<Vec<Problem>> {
     let strays = session.stray_rows()?;
     if strays > 0 {
         session.remove_stray_rows()?;
-        repaired.push(Problem::general(format!("removed {strays} rows of workspaces that are not there")));
+        repaired.push(Problem::general(format!(
+            "removed {strays} rows of workspaces that are not there"
+        )));
     }
     for row in session.workspaces()? {
         repaired.extend(repair_workspace(session, &row)?);
@@ -188,18 +212,27 @@ fn repair_workspace(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Prob
     // A journal with a gap does not tell where it ends.
     if head != row.head && count == head - oldest {
         session.set_head(row.id, head)?;
-        repaired.push(Problem::of(row, format!("its newest change is {head}, not {}", row.head)));
+        repaired.push(Problem::of(
+            row,
+            format!("its newest change is {head}, not {}", row.head),
+        ));
     }
     if let Some(fork) = row.fork
         && row.is_flat
         && session.workspace(fork.workspace)?.is_none()
     {
         session.clear_fork(row.id)?;
-        repaired.push(Problem::of(row, "it no longer says that it was branched off a workspace that is gone"));
+        repaired.push(Problem::of(
+            row,
+            "it no longer says that it was branched off a workspace that is gone",
+        ));
     }
     for label in session.nowhere_snapshots(row.id)? {
         session.remove_snapshot(row.id, &label)?;
-        repaired.push(Problem::of(row, format!("its snapshot `{label}` named nothing and was removed")));
+        repaired.push(Problem::of(
+            row,
+            format!("its snapshot `{label}` named nothing and was removed"),
+        ));
     }
     for seq in session.wrongly_undone(row.id)? {
         let standing = session.standing_reversal(row.id, seq)?;
@@ -236,7 +269,12 @@ fn missing_directories(session: Session<'_>, row: &WorkspaceRow, after: &Key) ->
 /// Makes a directory as of the change `since`, unless something is there; tells whether it did.
 fn make_directory(session: Session<'_>, workspace: i64, path: &[u8], since: i64) -> Result<bool> {
     let head = Level { workspace, at: HEAD };
-    if Tree::at(session, head)?.node(path)?.is_some() || session.entry_history(workspace, path, HEAD)?.iter().any(|(_, until, _)| *until > since) {
+    if Tree::at(session, head)?.node(path)?.is_some()
+        || session
+            .entry_history(workspace, path, HEAD)?
+            .iter()
+            .any(|(_, until, _)| *until > since)
+    {
         return Ok(false);
     }
     let time = session.change(workspace, since)?.map_or(0, |change| change.at);

@@ -113,7 +113,12 @@ impl Depot {
             let rows = session.workspaces()?;
             let mut snapshots = Vec::new();
             for row in &rows {
-                snapshots.extend(session.snapshots(row.id)?.into_iter().map(|snapshot| (row.id, snapshot)));
+                snapshots.extend(
+                    session
+                        .snapshots(row.id)?
+                        .into_iter()
+                        .map(|snapshot| (row.id, snapshot)),
+                );
             }
             Ok((rows, snapshots))
         })?;
@@ -148,7 +153,10 @@ impl Depot {
             Ok((parent, session.oldest(row.id)?, counted.0, totals(session, head)?))
         })?;
         let mut sized = Vec::new();
-        let own = snapshots.iter().enumerate().filter(|(_, (workspace, _))| *workspace == row.id);
+        let own = snapshots
+            .iter()
+            .enumerate()
+            .filter(|(_, (workspace, _))| *workspace == row.id);
         for (index, (workspace, snapshot)) in own {
             let totals = database.read(|session| totals(session, snapshot.point))?;
             sized.push(SnapshotUsage {
@@ -209,7 +217,8 @@ impl Depot {
                 let (oldest, page) = page;
                 for entry in &page {
                     let Held::Node(node) = &entry.held else { continue };
-                    let (Some(address), Some(owner)) = (node.content, owner(&holdings, row.id, oldest, entry.since, entry.until))
+                    let (Some(address), Some(owner)) =
+                        (node.content, owner(&holdings, row.id, oldest, entry.since, entry.until))
                     else {
                         continue;
                     };
@@ -238,7 +247,10 @@ impl Depot {
 }
 
 fn merge(owners: &mut HashMap<Address, Owner>, address: Address, owner: Owner) {
-    owners.entry(address).and_modify(|held| *held = held.and(owner)).or_insert(owner);
+    owners
+        .entry(address)
+        .and_modify(|held| *held = held.and(owner))
+        .or_insert(owner);
 }
 
 /// The points of `row` that something holds whatever retention drops, in order.
@@ -247,10 +259,13 @@ fn holdings(row: &WorkspaceRow, rows: &[WorkspaceRow], snapshots: &[(i64, Snapsh
         let fork = other.fork.filter(|fork| fork.workspace == row.id)?;
         Some((fork.at, Owner::Workspace(other.id)))
     });
-    let named = snapshots.iter().enumerate().filter_map(|(index, (workspace, snapshot))| {
-        let point = (snapshot.point.workspace == row.id).then_some(snapshot.point.at)?;
-        Some((point, Owner::Snapshot(*workspace, index)))
-    });
+    let named = snapshots
+        .iter()
+        .enumerate()
+        .filter_map(|(index, (workspace, snapshot))| {
+            let point = (snapshot.point.workspace == row.id).then_some(snapshot.point.at)?;
+            Some((point, Owner::Snapshot(*workspace, index)))
+        });
     let beginning = row.fork.map(|_| (0, Owner::Workspace(row.id)));
     let mut holdings: Vec<_> = forks.chain(named).chain(beginning).collect();
     holdings.sort_by_key(|(point, _)| *point);

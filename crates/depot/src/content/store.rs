@@ -74,6 +74,14 @@ pub(crate) struct Prepared {
     rows: Vec<PieceRow>,
 }
 
+impl Prepared {
+    /// Content that the depot has already, rows and all.
+    pub(crate) fn stored(address: Address, size: u64) -> Self {
+        let rows = Vec::new();
+        Self { address, size, rows }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct PieceRow {
     address: Address,
@@ -134,6 +142,11 @@ impl ContentStore {
         }
         let planned = plan(&[], &content.to_bytes()?, self.inline);
         self.place(planned, &is_relied_on, durability).await
+    }
+
+    /// The address that `content` has or would have.
+    pub(crate) fn address_of(&self, content: &Bytes) -> Address {
+        plan(&[], content, self.inline).address
     }
 
     /// The same inside the writer's transaction.

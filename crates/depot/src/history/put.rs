@@ -49,7 +49,7 @@ impl DepotWorkspace {
             }
             Ok(change)
         };
-        self.shared().writer.write(self.durability, work).await
+        self.write(work).await
     }
 
     async fn ready(&self, puts: Vec<Put>) -> Result<Vec<Ready>> {

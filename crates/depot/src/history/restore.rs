@@ -79,7 +79,7 @@ impl DepotWorkspace {
                 described(making, "restore", summary),
             )
         };
-        self.shared().writer.write(self.durability, work).await
+        self.write(work).await
     }
 }
 

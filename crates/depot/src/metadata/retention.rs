@@ -144,7 +144,10 @@ impl Session<'_> {
         let sql = "SELECT count(*), coalesce(sum(size), 0) FROM entry
                    WHERE workspace = ?1 AND since <= ?2 AND until > ?2 AND kind = 1";
         let found = self.first(sql, [workspace, at], |row| {
-            Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get::<_, i64>(1)?.unsigned_abs()))
+            Ok((
+                row.get::<_, i64>(0)?.unsigned_abs(),
+                row.get::<_, i64>(1)?.unsigned_abs(),
+            ))
         })?;
         Ok(found.unwrap_or_default())
     }

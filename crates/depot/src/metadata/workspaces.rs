@@ -117,7 +117,18 @@ impl Session<'_> {
 
     /// Removes a workspace with its journal, its entries and its snapshots.
     pub(crate) fn remove_workspace(self, id: i64) -> Result<()> {
-        for table in ["entry", "change", "reversal", "move", "merge", "snapshot", "retention", "unseen"] {
+        for table in [
+            "entry",
+            "change",
+            "reversal",
+            "move",
+            "merge",
+            "snapshot",
+            "retention",
+            "unseen",
+            "journal",
+            "seen",
+        ] {
             self.execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
         }
         self.execute("DELETE FROM merge WHERE source = ?1", [id])?;

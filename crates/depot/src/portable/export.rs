@@ -123,11 +123,7 @@ impl<W: Write> Exporting<'_, W> {
     }
 
     /// The entries at `level`, as what the workspace begins with; `until` says until when each lives, or that it is left out.
-    fn tree(
-        &mut self,
-        level: Level,
-        until: impl Fn(Session<'_>, &[u8]) -> Result<Option<Option<i64>>>,
-    ) -> Result<()> {
+    fn tree(&mut self, level: Level, until: impl Fn(Session<'_>, &[u8]) -> Result<Option<Option<i64>>>) -> Result<()> {
         let mut from = Some(Vec::new());
         while let Some(start) = from {
             let (page, next) = self.read(|session| {
@@ -178,11 +174,9 @@ impl<W: Write> Exporting<'_, W> {
         self.rows(&row, oldest.seq, &held)?;
         match self.read(|session| session.oldest(row.id))? == oldest {
             true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Unavailable,
-                "history was dropped while it was exported",
-            )
-            .hint("export again")),
+            false => Err(
+                Error::new(ErrorKind::Unavailable, "history was dropped while it was exported").hint("export again"),
+            ),
         }
     }
 
@@ -212,7 +206,10 @@ impl<W: Write> Exporting<'_, W> {
             let changes = self.read(|session| session.changes_before(row.id, before, PAGE))?;
             for change in changes.iter().filter(|change| change.seq > oldest) {
                 let (moves, reversals) = self.read(|session| {
-                    Ok((session.moves(row.id, change.seq)?, session.reversals(row.id, change.seq)?))
+                    Ok((
+                        session.moves(row.id, change.seq)?,
+                        session.reversals(row.id, change.seq)?,
+                    ))
                 })?;
                 let mut record = ChangeRecord::of(change.clone());
                 // What came after the beginning of the export is not part of it.
@@ -309,7 +306,13 @@ impl<W: Write> Exporting<'_, W> {
         Ok(())
     }
 
-    fn piece(&mut self, folder: &str, address: Address, bytes: &[u8], watch: &mut (dyn FnMut(Progress) + Send)) -> Result<()> {
+    fn piece(
+        &mut self,
+        folder: &str,
+        address: Address,
+        bytes: &[u8],
+        watch: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<()> {
         self.file.add(&format!("{folder}/{}", address.to_hex()), bytes)?;
         self.exported.pieces += 1;
         self.exported.bytes += bytes.len() as u64;

@@ -141,7 +141,9 @@ pub(super) fn read_manifest(source: impl Read) -> Result<Manifest> {
 
 fn read_entry<R: Read>(mut entry: tar::Entry<'_, R>) -> std::io::Result<FileEntry> {
     let wrong = || std::io::Error::from(std::io::ErrorKind::InvalidData);
-    let name = std::str::from_utf8(&entry.path_bytes()).map_err(|_| wrong())?.to_owned();
+    let name = std::str::from_utf8(&entry.path_bytes())
+        .map_err(|_| wrong())?
+        .to_owned();
     let size = entry.size();
     if size > LARGEST || !entry.header().entry_type().is_file() {
         return Err(wrong());
@@ -160,7 +162,9 @@ fn manifest_of(bytes: &[u8]) -> Result<Manifest> {
     match (value.get("format").and_then(serde_json::Value::as_str), version) {
         (Some(FORMAT), Some(VERSION)) => serde_json::from_value(value).map_err(|_| damaged("its manifest")),
         (Some(FORMAT), Some(version)) if version > VERSION => {
-            let message = format!("this file was written by a newer Garret: its version is {version}, this program knows {VERSION}");
+            let message = format!(
+                "this file was written by a newer Garret: its version is {version}, this program knows {VERSION}"
+            );
             Err(Error::new(ErrorKind::Unsupported, message).hint("use the newer Garret to import it"))
         }
         _ => Err(not_portable()),
@@ -190,7 +194,8 @@ fn cut_short() -> Error {
 }
 
 fn not_portable() -> Error {
-    Error::invalid("this is no workspace that Garret exported").hint("import a directory or a tar archive as files instead")
+    Error::invalid("this is no workspace that Garret exported")
+        .hint("import a directory or a tar archive as files instead")
 }
 
 pub(super) fn unwritten(error: &std::io::Error) -> Error {

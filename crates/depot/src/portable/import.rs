@@ -43,7 +43,12 @@ impl Depot {
     /// Takes in the workspace that [`DepotWorkspace::export`] wrote, as a new one with an id of its own. The whole file is verified before
     /// anything is put down; one that is cut short or damaged is `corrupt`, one of a newer Garret `unsupported`, and nothing is left
     /// behind. Changes keep their ids where those are free.
-    pub async fn import(&self, new: NewWorkspace, mut source: impl Read + Seek + Send, watch: Watch<'_>) -> Result<(DepotWorkspace, Imported)> {
+    pub async fn import(
+        &self,
+        new: NewWorkspace,
+        mut source: impl Read + Seek + Send,
+        watch: Watch<'_>,
+    ) -> Result<(DepotWorkspace, Imported)> {
         if let Some(name) = &new.name {
             check_name(name)?;
             self.shared.database.read(|session| check_free(session, Some(name)))?;
@@ -120,8 +125,10 @@ impl Depot {
         let show = move |session: Session<'_>| {
             check_free(session, name.as_deref())?;
             if !session.unhide(id)? {
-                return Err(Error::new(ErrorKind::Unavailable, "the import was collected as garbage meanwhile")
-                    .hint("import again, and collect with a longer grace"));
+                return Err(
+                    Error::new(ErrorKind::Unavailable, "the import was collected as garbage meanwhile")
+                        .hint("import again, and collect with a longer grace"),
+                );
             }
             session.set_name(id, name.as_deref())
         };
@@ -162,7 +169,9 @@ struct Found {
 impl Found {
     fn add(&mut self, entry: &FileEntry) -> Result<()> {
         if entry.name.starts_with("journal/") {
-            return records(entry)?.into_iter().try_for_each(|record| self.add_record(record));
+            return records(entry)?
+                .into_iter()
+                .try_for_each(|record| self.add_record(record));
         }
         let piece = piece(entry)?.verified().map_err(|_| damaged("a piece of content"))?;
         self.pieces += 1;
@@ -241,7 +250,11 @@ impl Importing<'_> {
     fn put_piece(&mut self, piece: PlainPiece) -> Result<()> {
         let shared = &self.depot.shared;
         let length = piece.bytes.len();
-        let prepared = block_on(shared.content.prepare_piece(&shared.database, piece, shared.options.durability))?;
+        let prepared = block_on(
+            shared
+                .content
+                .prepare_piece(&shared.database, piece, shared.options.durability),
+        )?;
         self.waiting.push(prepared);
         self.waiting_bytes += length;
         self.imported.bytes += length as u64;
@@ -291,7 +304,12 @@ fn put_record(session: Session<'_>, workspace: i64, record: Record, ids: &dyn ga
             session.add_move((workspace, change), step, &path_of(&from)?, &path_of(&to)?)
         }
         Record::Reversal { change, target } => session.add_reversal(workspace, change, target),
-        Record::Snapshot { label, change, at, lazy } => {
+        Record::Snapshot {
+            label,
+            change,
+            at,
+            lazy,
+        } => {
             let point = Level { workspace, at: change };
             let row = SnapshotRow {
                 label,

@@ -115,6 +115,25 @@ CREATE TABLE snapshot (
     PRIMARY KEY (workspace, label)
 ) WITHOUT ROWID;
 
+-- Workspaces whose files live elsewhere: where that is, the newest record of the log that is in the journal, and the first change from
+-- which on every file was known.
+CREATE TABLE journal (
+    workspace INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    place TEXT,
+    ingested INTEGER NOT NULL DEFAULT 0,
+    whole INTEGER
+);
+CREATE UNIQUE INDEX journal_place ON journal (kind, place) WHERE place IS NOT NULL;
+
+-- The storage's own version of a file when the journal last met it, so that what has not changed since need not be read again.
+CREATE TABLE seen (
+    workspace INTEGER NOT NULL,
+    path BLOB NOT NULL,
+    token TEXT NOT NULL,
+    PRIMARY KEY (workspace, path)
+) WITHOUT ROWID;
+
 -- What retention left of a journal: the state after the change `oldest` and the changes after it. `at` is when that state came to be,
 -- `keep` what the workspace is to keep when retention runs.
 CREATE TABLE retention (
