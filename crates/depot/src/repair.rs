@@ -54,6 +54,11 @@ impl Depot {
         for address in database.read(|session| session.unknown_contents())? {
             repaired.extend(self.recover_row(address).await?);
         }
+        for list in database.read(|session| session.lists())? {
+            for part in content.parts(database, list).await.unwrap_or_default() {
+                repaired.extend(self.recover_row(part).await?);
+            }
+        }
         let mut after = None;
         loop {
             let addresses = database.read(|session| session.addresses(after, PAGE))?;

@@ -80,8 +80,12 @@ impl Storage for DepotView {
         let range = range.start.min(file.size)..range.end.min(file.size).max(range.start.min(file.size));
         check_limit(path, range.end - range.start, options.max_bytes)?;
         let content = self.shared.content.read(&self.shared.database, address, row, range);
+        let bytes = match content.await {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(self.shared.content.explained(&self.shared.database, error, address).await.at(path)),
+        };
         Ok(ReadResult {
-            bytes: content.await.map_err(|error| error.at(path))?,
+            bytes,
             size: file.size,
             version: version_of(&file).expect("a file has content"),
             mode: Some(file.mode),

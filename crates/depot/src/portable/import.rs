@@ -71,7 +71,11 @@ impl Depot {
             waiting_bytes: 0,
             watch,
         };
-        let taken = importing.take_in(&mut source);
+        // On a thread of its own, which may wait for the writer whatever runs this.
+        let taken = std::thread::scope(|scope| {
+            let taking = scope.spawn(|| importing.take_in(&mut source));
+            taking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
         let done = match taken {
             Ok(imported) => self.finish_import(&row, new.name, &manifest).await.map(|()| imported),
             Err(error) => Err(error),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::{
-    ErrorKind, FixedClock, Keep, ListOptions, OpenContext, Origin, RandomIds, Storage, Timestamp, WsPath,
+    ErrorKind, FixedClock, Keep, ListOptions, OpenContext, Origin, Storage, Timestamp, WsPath,
 };
 use garret_depot::{Depot, NewWorkspace, Point, Selection};
 use garret_testkit::Tree;
@@ -191,8 +191,7 @@ fn an_age_drops_what_is_older() {
         let clock = Arc::new(FixedClock::at(now()));
         let context = OpenContext {
             clock: clock.clone(),
-            ids: Arc::new(RandomIds),
-            history: garret_core::HistoryMode::Durable,
+            ..crate::support::context()
         };
         let depot = Depot::in_memory(options(), context).unwrap();
         let desk = Desk::over(workspace(&depot, "box").await);

@@ -1,7 +1,7 @@
 //! Pieces of content on their way to or from another depot, and what is really stored of one, whatever its row says.
 
 use bytes::Bytes;
-use garret_core::{Durability, ErrorKind, Result};
+use garret_core::{Durability, Error, ErrorKind, Result};
 
 use super::super::Address;
 use super::super::cut::LONGEST;
@@ -65,6 +65,21 @@ impl ContentStore {
         })
     }
 
+    /// `error`, met when the content at `address` was read, with the reason where a loss of power is that.
+    pub(crate) async fn explained(&self, database: &Database, error: Error, address: Address) -> Error {
+        if error.kind() != ErrorKind::Corrupt {
+            return error;
+        }
+        let parts = self.parts(database, address).await.unwrap_or_default();
+        for piece in parts.into_iter().chain([address]) {
+            let is_unsynced = database.read(|session| session.is_unsynced(piece)).unwrap_or(false);
+            if is_unsynced && matches!(self.verify(database, piece).await, Ok(Some(_))) {
+                return damaged("it did not survive a loss of power, as happens under relaxed durability");
+            }
+        }
+        error
+    }
+
     /// Brings the blob of a piece into place, ahead of the transaction that records it.
     pub(crate) async fn prepare_piece(
         &self,
@@ -77,7 +92,7 @@ impl ContentStore {
             true => Piece::list(&parts_of(&piece.bytes)),
             false => Piece::whole(piece.bytes),
         };
-        let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address, durability));
+        let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address));
         let plan = Plan {
             address: planned.address,
             size: planned.size,
