@@ -139,6 +139,12 @@ pub(crate) enum Command {
     Delete(commands::delete::Delete),
     /// Bring a deleted workspace back
     Recover(commands::recover::Recover),
+    /// Put a workspace out as one portable file, or its files as a directory or an archive
+    #[command(override_usage = commands::export::USAGE, after_help = commands::export::EXAMPLES)]
+    Export(commands::export::Export),
+    /// Take a workspace in from a portable file, a directory or an archive
+    #[command(override_usage = commands::import::USAGE, after_help = commands::import::EXAMPLES)]
+    Import(commands::import::Import),
     /// Show what each workspace holds
     #[command(after_help = commands::usage::DETAILS)]
     Usage(commands::usage::Usage),
@@ -205,6 +211,8 @@ impl Command {
             Self::Rename(command) => command.run(session).await,
             Self::Delete(command) => command.run(session).await,
             Self::Recover(command) => command.run(session).await,
+            Self::Export(command) => command.run(session).await,
+            Self::Import(command) => command.run(session).await,
             Self::Usage(command) => command.run(session).await,
             Self::Keep(command) => command.run(session).await,
             Self::Gc(command) => command.run(session).await,

@@ -9,7 +9,7 @@ mod common;
 
 use common::Room;
 
-const COMMANDS: [&str; 41] = [
+const COMMANDS: [&str; 43] = [
     "ls",
     "tree",
     "cat",
@@ -39,6 +39,8 @@ const COMMANDS: [&str; 41] = [
     "rename",
     "delete",
     "recover",
+    "export",
+    "import",
     "usage",
     "keep",
     "gc",
