@@ -31,7 +31,9 @@ pub(crate) fn directory(place: &str) -> Result<PathBuf> {
 
 /// Opens a file for reading.
 pub(crate) fn open(name: &str) -> Result<BufReader<File>> {
-    File::open(name).map(BufReader::new).map_err(|error| failed(name, "read", &error))
+    File::open(name)
+        .map(BufReader::new)
+        .map_err(|error| failed(name, "read", &error))
 }
 
 /// A new file that is removed again unless it is kept.
@@ -54,13 +56,18 @@ impl Unfinished {
 
     /// Where its content goes.
     pub(crate) fn sink(&mut self) -> Result<impl Write + Send + use<>> {
-        let file = self.file.try_clone().map_err(|error| failed(&self.name, "written", &error))?;
+        let file = self
+            .file
+            .try_clone()
+            .map_err(|error| failed(&self.name, "written", &error))?;
         Ok(BufWriter::with_capacity(1 << 20, file))
     }
 
     /// Says that it is whole, and sees to it that it stays.
     pub(crate) fn keep(mut self) -> Result<()> {
-        self.file.sync_all().map_err(|error| failed(&self.name, "written", &error))?;
+        self.file
+            .sync_all()
+            .map_err(|error| failed(&self.name, "written", &error))?;
         self.is_kept = true;
         Ok(())
     }
@@ -82,8 +89,11 @@ fn failed(name: &str, verb: &str, error: &io::Error) -> Error {
             Error::new(ErrorKind::AlreadyExists, format!("there is a file {shown} already"))
                 .hint("choose another name, or remove it first")
         }
-        io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no {shown} beside the workspaces"))
-            .hint("check the name, and that its directory is there"),
+        io::ErrorKind::NotFound => Error::new(
+            ErrorKind::NotFound,
+            format!("there is no {shown} beside the workspaces"),
+        )
+        .hint("check the name, and that its directory is there"),
         _ => Error::new(ErrorKind::Denied, format!("{shown} cannot be {verb}")).hint("name a file that you may use"),
     }
 }

@@ -60,7 +60,9 @@ impl Export {
         };
         let mut writing = Unfinished::create(file)?;
         let progress = Progress::bar("exporting");
-        let exported = workspace.export(&extent, writing.sink()?, &mut |done| progress.set(done)).await?;
+        let exported = workspace
+            .export(&extent, writing.sink()?, &mut |done| progress.set(done))
+            .await?;
         writing.keep()?;
         drop(progress);
         Ok(Report::done(packed_text(file, &exported), json!(exported)))
@@ -118,7 +120,10 @@ pub(crate) fn amount(moved: &Moved) -> String {
 /// What was not brought over, for standard error.
 pub(crate) fn left_out(moved: &Moved) -> String {
     let line = |path: String, why: &str| format!("left out: {path} ({why})\n");
-    let lines = moved.skipped.iter().map(|one| line(render::shown(&one.path.shown()), &one.why));
+    let lines = moved
+        .skipped
+        .iter()
+        .map(|one| line(render::shown(&one.path.shown()), &one.why));
     lines.collect()
 }
 
@@ -126,8 +131,10 @@ pub(crate) fn left_out(moved: &Moved) -> String {
 fn check_kind(workspace: &DepotWorkspace) -> Result<(), Failure> {
     match workspace.kind() {
         "filestore" => Ok(()),
-        kind => Err(Error::invalid(format!("the files of this workspace are in `{kind}`, not in the home"))
-            .hint("take them from there, or export a branch of it: `garret branch create NAME`")
-            .into()),
+        kind => Err(
+            Error::invalid(format!("the files of this workspace are in `{kind}`, not in the home"))
+                .hint("take them from there, or export a branch of it: `garret branch create NAME`")
+                .into(),
+        ),
     }
 }

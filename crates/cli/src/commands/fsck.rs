@@ -82,5 +82,8 @@ fn line(word: &str, problem: &Problem, names: &Names) -> String {
         problem.path.as_ref().map(|path| render::shown(&path.shown())),
         Some(printable(&problem.what).into_owned()),
     ];
-    format!("  {word:8}  {}", place.into_iter().flatten().collect::<Vec<_>>().join(": "))
+    format!(
+        "  {word:8}  {}",
+        place.into_iter().flatten().collect::<Vec<_>>().join(": ")
+    )
 }

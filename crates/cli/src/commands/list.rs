@@ -14,7 +14,7 @@ use crate::session::Session;
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Show the deleted ones too, which `garret recover` brings back until the garbage is collected
+    /// Show the deleted ones too, which `garret recover` brings back, and those of directories without a name
     #[arg(short, long)]
     all: bool,
     /// Show sizes, and what each workspace holds alone; this reads the whole home
@@ -109,7 +109,9 @@ impl List {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let depot = session.depot().await?;
         let all = depot.workspaces().await?;
-        let shown = all.iter().filter(|one| self.all || one.deleted.is_none());
+        let shown = all
+            .iter()
+            .filter(|one| self.all || (one.deleted.is_none() && one.name.is_some()));
         let mut rows: Vec<Row> = shown.map(|one| Row::of(one, &all)).collect();
         if self.long {
             let mut usage = usage::by_id(&depot).await?;
