@@ -52,6 +52,22 @@ impl DepotWorkspace {
         self.write(work).await
     }
 
+    /// Takes in the new content of `puts` before anything names it, so that it can be read while they are planned. Its date spares it
+    /// from a collection until they are done.
+    pub(crate) async fn hold(&self, puts: &[Put]) -> Result<()> {
+        let ready = self.ready(puts.to_vec()).await?;
+        let contents: Vec<Prepared> = ready.into_iter().filter_map(|one| one.content).collect();
+        if contents.is_empty() {
+            return Ok(());
+        }
+        let shared = self.shared().clone();
+        let record = move |session: Session<'_>| {
+            let mut contents = contents.iter();
+            contents.try_for_each(|prepared| shared.content.record(session, prepared))
+        };
+        self.shared().writer.write(self.durability, record).await
+    }
+
     async fn ready(&self, puts: Vec<Put>) -> Result<Vec<Ready>> {
         let shared = self.shared();
         let mut ready = Vec::with_capacity(puts.len());

@@ -158,6 +158,10 @@ impl Turn<'_> {
 
     /// What the operation would do, as far as the journal knows.
     pub(super) async fn plan(&self, operation: &Operation) -> Result<Planned> {
+        if let Operation::Put(puts) = operation {
+            // A plan is taken back, and what it brought to the depot with it; the files are then written from there.
+            self.room.hold(&puts.puts).await?;
+        }
         let seen: Arc<Mutex<Option<Vec<PathChange>>>> = Arc::default();
         let told = seen.clone();
         let making = Making {
