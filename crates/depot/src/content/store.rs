@@ -70,6 +70,13 @@ pub(crate) struct Prepared {
     rows: Vec<PieceRow>,
 }
 
+impl Prepared {
+    /// Whether all of it goes into the database, so that recording it touches no blob.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.rows.iter().all(|row| matches!(row.place, Place::Inline(_)))
+    }
+}
+
 #[derive(Debug, Clone)]
 struct PieceRow {
     address: Address,
