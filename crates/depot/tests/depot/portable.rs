@@ -263,11 +263,8 @@ fn a_name_that_is_taken_is_found_out_first_and_damaged_content_is_not_exported()
             .await;
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists);
         let folders = std::fs::read_dir(home.path().join("blobs")).unwrap();
-        let blob = std::fs::read_dir(folders.last().unwrap().unwrap().path())
-            .unwrap()
-            .next()
-            .unwrap()
-            .unwrap();
+        let mut blobs = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        let blob = blobs.next().expect("there are blobs").unwrap();
         std::fs::remove_file(blob.path()).unwrap();
         let error = desk
             .room
