@@ -76,7 +76,8 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 async fn write_one(workspace: &Workspace, round: u32, number: u32) {
-    let written = workspace.write(&name(round, number), content(round, number), WriteOptions::default());
+    let name = name(round, number);
+    let written = workspace.write(&name, content(round, number), WriteOptions::default());
     written.await.expect("it is written");
 }
 

@@ -39,6 +39,7 @@ mod anchored;
 mod filestore;
 mod garret;
 mod home;
+mod journal;
 
 mod named;
 mod remembering;

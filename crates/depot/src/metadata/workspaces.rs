@@ -97,6 +97,12 @@ impl Session<'_> {
         self.execute(sql, params![id, name]).map(|_| ())
     }
 
+    /// Sets the configuration of a workspace.
+    pub(crate) fn set_config(self, id: i64, config: &str) -> Result<()> {
+        let sql = "UPDATE workspace SET config = ?2 WHERE id = ?1";
+        self.execute(sql, params![id, config]).map(|_| ())
+    }
+
     /// Says since when a workspace is deleted; `None` for not at all.
     pub(crate) fn set_deleted(self, id: i64, deleted: Option<i64>) -> Result<()> {
         let sql = "UPDATE workspace SET deleted = ?2 WHERE id = ?1";
