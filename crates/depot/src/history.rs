@@ -18,3 +18,4 @@ mod versions;
 
 pub(crate) use journal::paths_of;
 pub(crate) use point::check_kept;
+pub(crate) use types::image_of;

@@ -15,6 +15,7 @@
 
 mod apply;
 mod bring;
+mod checkout;
 mod codec;
 mod contract;
 mod gate;
@@ -22,6 +23,7 @@ mod ingest;
 mod known;
 mod lazy;
 mod log;
+mod logs;
 mod look;
 mod operate;
 mod record;
