@@ -11,6 +11,7 @@ mod durability;
 mod garbage;
 mod history;
 mod large;
+mod merging;
 mod random;
 mod retention;
 mod settle;

@@ -17,7 +17,7 @@ mod puts;
 #[cfg(test)]
 mod tests;
 
-use garret_core::{EntryKind, EntryPath, Making, Result};
+use garret_core::{EntryKind, EntryPath, Error, ErrorKind, Making, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -141,6 +141,10 @@ impl Workspace {
         let merging = journal.merging(other).await?;
         let may_read = |path: &EntryPath| self.is_path_seen(path);
         let plan = plan::plan(&merging, options.on_conflict, &may_read).await?;
+        if plan.is_hiding {
+            let message = "the two disagree about files that this view may not read";
+            return Err(Error::new(ErrorKind::Denied, message).hint("merge from a view that may read them"));
+        }
         let is_blocked = !plan.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
         let mut merged = Merged {
             change: None,
