@@ -9,7 +9,7 @@ mod common;
 
 use common::Room;
 
-const COMMANDS: [&str; 37] = [
+const COMMANDS: [&str; 43] = [
     "ls",
     "tree",
     "cat",
@@ -26,19 +26,25 @@ const COMMANDS: [&str; 37] = [
     "grep",
     "log",
     "show",
+    "diff",
     "versions",
     "undo",
     "redo",
     "restore",
     "snapshot",
     "branch",
+    "merge",
     "create",
     "list",
     "rename",
     "delete",
     "recover",
+    "export",
+    "import",
+    "usage",
     "keep",
     "gc",
+    "fsck",
     "ref",
     "tools",
     "call",

@@ -151,7 +151,9 @@ impl Depot {
 impl Damage {
     fn how(&self, address: Address) -> &'static str {
         match self.unsynced.contains(&address) {
-            true => "did not survive a loss of power: it was written under relaxed durability",
+            true => {
+                "is damaged or lost: it was written under relaxed durability, and may not have survived a loss of power"
+            }
             false => "is damaged or lost",
         }
     }

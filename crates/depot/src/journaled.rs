@@ -15,6 +15,7 @@
 
 mod apply;
 mod bring;
+mod checkout;
 mod codec;
 mod contract;
 mod gate;
@@ -22,7 +23,9 @@ mod ingest;
 mod known;
 mod lazy;
 mod log;
+mod logs;
 mod look;
+mod named;
 mod operate;
 mod record;
 mod settle;
@@ -42,6 +45,8 @@ use garret_core::{
 
 use self::gate::{Files, Gate, Reading};
 use self::turn::State;
+pub(crate) use named::named_by_logs;
+
 use crate::places::Site;
 use crate::workspace::DepotWorkspace;
 use garret_core::Durability;

@@ -1,8 +1,10 @@
 //! Workspaces whose files live elsewhere, found by the place where that is.
 
+use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Result};
 
-use crate::depot::Depot;
+use crate::depot::{Depot, NewWorkspace, check_free, check_name};
+use crate::error::damaged;
 use crate::metadata::{Session, WorkspaceRow, stored_time};
 use crate::workspace::DepotWorkspace;
 
@@ -49,6 +51,32 @@ impl Depot {
             Ok(WorkspaceRow { id, ..row })
         };
         let row = self.shared.writer.write(self.shared.options.durability, add).await?;
+        Ok(self.handle(&row))
+    }
+
+    /// Gives the workspace whose files live at `place` the name and configuration of `new`, and makes it where there is none. One that
+    /// has a name already is `already_exists`.
+    pub async fn claim(&self, kind: &str, place: &str, new: NewWorkspace) -> Result<DepotWorkspace> {
+        let site = Site {
+            kind: kind.to_owned(),
+            place: Some(place.to_owned()),
+        };
+        let row = self.journal_of(site, self.shared.ids.next()).await?.number;
+        if let Some(name) = &new.name {
+            check_name(name)?;
+        }
+        let claim = move |session: Session<'_>| {
+            let row = session.workspace(row)?.ok_or_else(|| damaged("a workspace is lost"))?;
+            if let Some(name) = &row.name {
+                let message = format!("these files are the workspace {} already", quote(name));
+                return Err(Error::new(ErrorKind::AlreadyExists, message).hint("open it by that name, or rename it"));
+            }
+            check_free(session, new.name.as_deref())?;
+            session.set_name(row.id, new.name.as_deref())?;
+            session.set_config(row.id, &new.config.to_string())?;
+            Ok(row)
+        };
+        let row = self.shared.writer.write(self.shared.options.durability, claim).await?;
         Ok(self.handle(&row))
     }
 

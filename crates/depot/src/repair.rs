@@ -54,6 +54,11 @@ impl Depot {
         for address in database.read(|session| session.unknown_contents())? {
             repaired.extend(self.recover_row(address).await?);
         }
+        for list in database.read(|session| session.lists())? {
+            for part in content.parts(database, list).await.unwrap_or_default() {
+                repaired.extend(self.recover_row(part).await?);
+            }
+        }
         let mut after = None;
         loop {
             let addresses = database.read(|session| session.addresses(after, PAGE))?;
@@ -171,7 +176,7 @@ impl Depot {
         Ok(repaired)
     }
 
-    /// Syncs the blobs that are whole, and forgets those that the depot does not know.
+    /// Forgets blobs that are listed as unsynced and that the depot does not know.
     async fn repair_unsynced(&self) -> Result<Vec<Problem>> {
         let dangling = self.shared.database.read(|session| session.dangling_unsynced())?;
         let mut repaired = Vec::new();

@@ -1,11 +1,16 @@
 //! `garret branch`
 
+use std::collections::HashMap;
+
 use clap::{Args, Subcommand};
+use garret::depot::WorkspaceUsage;
 use garret::path::{printable, quote};
 use garret::{Branch as Made, Error, ErrorKind, Workspace};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::commands::restore::check_home;
+use crate::commands::usage;
 use crate::output::{Outcome, Report};
 use crate::session::Session;
 use crate::{point, render};
@@ -34,7 +39,11 @@ enum Action {
         from: Option<String>,
     },
     /// List the workspaces that were branched off this one
-    List,
+    List {
+        /// Show sizes, and what each branch holds alone; this reads the whole home
+        #[arg(short, long)]
+        long: bool,
+    },
     /// Delete a branch; `garret recover` brings it back until the garbage is collected
     Delete {
         /// The name of the branch
@@ -52,11 +61,16 @@ impl Branch {
                 let text = format!("branch {} begins at change {}", printable(name), made.fork);
                 Ok(Report::done(text, made))
             }
-            Action::List => {
+            Action::List { long } => {
                 let all = workspace.branches().await?;
+                let usage = match long {
+                    true => usage::by_id(&session.depot().await?).await?,
+                    false => HashMap::new(),
+                };
+                let rows: Vec<_> = all.into_iter().map(|branch| Row::of(branch, &usage)).collect();
                 Ok(Report::done(
-                    render::table(all.iter().map(cells)),
-                    json!({"branches": all}),
+                    render::table(rows.iter().map(Row::cells)),
+                    json!({"branches": rows}),
                 ))
             }
             Action::Delete { name } => delete(session, &workspace, name).await,
@@ -82,11 +96,32 @@ async fn delete(session: &Session, workspace: &Workspace, name: &str) -> Outcome
     ))
 }
 
-fn cells(branch: &Made) -> Vec<String> {
-    vec![
-        printable(branch.name.as_deref().unwrap_or(&branch.id)).into_owned(),
-        branch.created.to_string(),
-        format!("from change {}", branch.fork),
-        render::counted(branch.changes, "change"),
-    ]
+/// A branch as it is listed.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    branch: Made,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<WorkspaceUsage>,
+}
+
+impl Row {
+    fn of(branch: Made, usage: &HashMap<String, WorkspaceUsage>) -> Self {
+        Self {
+            usage: usage.get(&branch.id).cloned(),
+            branch,
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let branch = &self.branch;
+        let mut cells = vec![
+            printable(branch.name.as_deref().unwrap_or(&branch.id)).into_owned(),
+            branch.created.to_string(),
+            format!("from change {}", branch.fork),
+            render::counted(branch.changes, "change"),
+        ];
+        cells.extend(self.usage.iter().flat_map(render::usage::sizes));
+        cells
+    }
 }

@@ -311,7 +311,10 @@ impl Turn<'_> {
         let mut contents = Vec::with_capacity(mutations.len());
         for mutation in mutations {
             contents.push(match mutation {
-                Mutation::Write { content, .. } => Some(self.keep(content.clone()).await?),
+                Mutation::Write { path, content, .. } => {
+                    let kept = self.keep(content.clone()).await;
+                    Some(kept.map_err(|error| error.at(path))?)
+                }
                 _ => None,
             });
         }

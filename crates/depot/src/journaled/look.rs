@@ -293,10 +293,15 @@ impl Turn<'_> {
 
     /// Holds content for a record: small content in it, larger content in the depot.
     pub(super) async fn keep(&self, content: Content) -> Result<Held> {
-        let shared = self.room.shared().clone();
-        if content.len() <= shared.options.inline_bytes as u64 {
+        if content.len() <= self.room.shared().options.inline_bytes as u64 {
             return content.to_bytes().map(Held::Inline);
         }
+        self.stock(content).await
+    }
+
+    /// Puts content into the depot.
+    pub(super) async fn stock(&self, content: Content) -> Result<Held> {
+        let shared = self.room.shared().clone();
         let durability = self.journaled.durability;
         let prepared = shared.content.prepare(&shared.database, &content, durability).await?;
         let (address, size) = (prepared.address, prepared.size);

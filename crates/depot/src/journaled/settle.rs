@@ -4,19 +4,27 @@
 //! as after. Where content that this needs is lost, it is rolled back. What is neither was changed by others, is left alone, and is
 //! recorded as theirs.
 
-use garret_core::{EntryKind, Follow, Image, PathChange, ReadOptions, Result, Stat, WsPath};
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use garret_core::{EntryKind, Follow, Image, Mutation, PathChange, ReadOptions, Result, Stat, WsPath};
 
 use super::bring::{Goal, content_of, is_held};
 use super::ingest::{Ready, foreseen, ingest};
 use super::look::Concern;
 use super::operate::Planned;
-use super::record::{Intent, Work};
+use super::record::{Held, Intent, LoggedStep, Work};
 use super::turn::Turn;
 
+/// The most steps whose every state is worked out.
+const MAX_STAGES: usize = 200;
+
 /// How a path stands to a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Standing {
     Before,
+    /// In a state that it passes on the way.
+    Between(Option<Image>),
     After,
     Neither,
 }
@@ -38,14 +46,49 @@ impl Turn<'_> {
             // The tree refuses it, as the storage did or would have: nothing was touched.
             Err(_) => return self.give_up(&intent).await,
         };
+        if let Work::Batch { steps, .. } = &intent.work {
+            self.restock(steps, &paths).await?;
+        }
         let mut standings = Vec::with_capacity(paths.len());
         for change in &paths {
-            standings.push(self.standing(change).await?);
+            let standing = match self.standing(change).await? {
+                Standing::Neither => self.stage(&intent.work, change).await?,
+                standing => standing,
+            };
+            standings.push(standing);
         }
         match self.can_go_forward(&paths, &standings).await? {
             true => self.roll_forward(intent, &paths, &standings).await,
             false => self.roll_back(intent, &paths, &standings).await,
         }
+    }
+
+    /// Puts the content that the record itself holds into the depot, where the images look for it: what the steps write, and what
+    /// they append with what it is appended to.
+    async fn restock(&self, steps: &[LoggedStep], paths: &[PathChange]) -> Result<()> {
+        let mut contents: HashMap<&WsPath, Bytes> = HashMap::new();
+        for step in steps {
+            match (&step.mutation, &step.content) {
+                (Mutation::Write { path, .. }, Some(Held::Inline(bytes))) => {
+                    contents.insert(path, bytes.clone());
+                }
+                (Mutation::Append { path, content, .. }, _) => {
+                    let is_it = |change: &&PathChange| change.path.as_path() == Some(path);
+                    let before = paths.iter().find(is_it).and_then(|change| change.before.as_ref());
+                    let start = match (contents.remove(path), before) {
+                        (Some(start), _) => start,
+                        (None, Some(image)) if image.kind == EntryKind::File => content_of(self.room, image).await?,
+                        (None, _) => Bytes::new(),
+                    };
+                    contents.insert(path, [start, content.clone()].concat().into());
+                }
+                _ => {}
+            }
+        }
+        for content in contents.into_values() {
+            self.stock(content.into()).await?;
+        }
+        Ok(())
     }
 
     async fn give_up(&mut self, intent: &Intent) -> Result<()> {
@@ -57,7 +100,9 @@ impl Turn<'_> {
 
     async fn can_go_forward(&self, paths: &[PathChange], standings: &[Standing]) -> Result<bool> {
         for (change, standing) in paths.iter().zip(standings) {
-            if *standing == Standing::Before && !is_held(self.room, change.after.as_ref()).await? {
+            if matches!(standing, Standing::Before | Standing::Between(_))
+                && !is_held(self.room, change.after.as_ref()).await?
+            {
                 return Ok(false);
             }
         }
@@ -65,7 +110,18 @@ impl Turn<'_> {
     }
 
     async fn roll_forward(&mut self, intent: Intent, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
-        self.bring(paths, standings, Standing::Before, Goal::forward).await?;
+        let goals = paths
+            .iter()
+            .zip(standings)
+            .filter_map(|(change, standing)| match standing {
+                Standing::Before => Goal::forward(change),
+                Standing::Between(from) => Goal::forward(change).map(|goal| Goal {
+                    from: from.clone(),
+                    ..goal
+                }),
+                Standing::After | Standing::Neither => None,
+            });
+        self.bring(goals.collect()).await?;
         let touched = paths.iter().filter_map(|change| change.path.as_path().cloned());
         let seen = self.seen(touched.collect::<Vec<_>>()).await?;
         match intent.work {
@@ -78,7 +134,18 @@ impl Turn<'_> {
     }
 
     async fn roll_back(&mut self, intent: Intent, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
-        self.bring(paths, standings, Standing::After, Goal::back).await?;
+        let goals = paths
+            .iter()
+            .zip(standings)
+            .filter_map(|(change, standing)| match standing {
+                Standing::After => Goal::back(change),
+                Standing::Between(from) => Goal::back(change).map(|goal| Goal {
+                    from: from.clone(),
+                    ..goal
+                }),
+                Standing::Before | Standing::Neither => None,
+            });
+        self.bring(goals.collect()).await?;
         self.give_up(&intent).await?;
         self.state.knowledge.clear();
         let concerns = paths.iter().filter_map(|change| change.path.as_path().cloned());
@@ -86,16 +153,8 @@ impl Turn<'_> {
         self.look_at(&concerns).await
     }
 
-    /// Moves the paths that stand at `at`.
-    async fn bring(
-        &mut self,
-        paths: &[PathChange],
-        standings: &[Standing],
-        at: Standing,
-        goal: fn(&PathChange) -> Option<Goal>,
-    ) -> Result<()> {
-        let wanted = paths.iter().zip(standings).filter(|(_, standing)| **standing == at);
-        let goals: Vec<_> = wanted.filter_map(|(change, _)| goal(change)).collect();
+    /// Has the storage reach the goals.
+    async fn bring(&mut self, goals: Vec<Goal>) -> Result<()> {
         if goals.is_empty() {
             return Ok(());
         }
@@ -141,6 +200,38 @@ impl Turn<'_> {
             true => Ok(Standing::Before),
             false => Ok(Standing::Neither),
         }
+    }
+
+    /// The state on the way that a path is in.
+    async fn stage(&self, work: &Work, change: &PathChange) -> Result<Standing> {
+        let Some(path) = change.path.as_path() else {
+            return Ok(Standing::Neither);
+        };
+        let stat = self.stat(path).await?;
+        let Work::Batch { follow, steps } = work else {
+            // What is made anew by an operation of the history is gone for a moment.
+            let kinds = (
+                change.before.as_ref().map(|image| image.kind),
+                change.after.as_ref().map(|image| image.kind),
+            );
+            let is_remade = kinds.0 != kinds.1 || kinds.1 == Some(EntryKind::Symlink);
+            return Ok(match stat.is_none() && is_remade {
+                true => Standing::Between(None),
+                false => Standing::Neither,
+            });
+        };
+        for count in 1..steps.len().min(MAX_STAGES) {
+            let Ok(stage) = foreseen(self.room, steps[..count].to_vec(), *follow).await else {
+                continue;
+            };
+            let Some(reached) = stage.iter().find(|reached| reached.path == change.path) else {
+                continue;
+            };
+            if self.matches(path, stat.as_ref(), reached.after.as_ref(), None).await? {
+                return Ok(Standing::Between(reached.after.clone()));
+            }
+        }
+        Ok(Standing::Neither)
     }
 
     /// Whether the storage has `image` at `path`. The mode counts only where it is all that `other` differs in, since the system has

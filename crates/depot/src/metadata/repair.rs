@@ -7,7 +7,7 @@ use super::Session;
 use crate::content::Address;
 
 /// The tables whose rows belong to a workspace.
-const OF_WORKSPACES: [&str; 8] = [
+const OF_WORKSPACES: [&str; 10] = [
     "entry",
     "change",
     "reversal",
@@ -16,6 +16,8 @@ const OF_WORKSPACES: [&str; 8] = [
     "snapshot",
     "retention",
     "unseen",
+    "journal",
+    "seen",
 ];
 
 /// A point that a snapshot names although it is nowhere: in a workspace that is not there, or past its newest change.

@@ -215,6 +215,7 @@ impl Session<'_> {
             ("change", "seq"),
             ("move", "seq, step"),
             ("reversal", "seq, target"),
+            ("seen", "path"),
         ] {
             let sql = format!(
                 "DELETE FROM {table} WHERE workspace = ?1 AND ({key}) IN

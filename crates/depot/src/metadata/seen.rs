@@ -31,6 +31,12 @@ impl Session<'_> {
         self.first(sql, params![kind, place], |row| row.get(0))
     }
 
+    /// Every workspace whose files live elsewhere, with the kind and the place.
+    pub(crate) fn journals(self) -> Result<Vec<(i64, String, String)>> {
+        let sql = "SELECT workspace, kind, place FROM journal WHERE place IS NOT NULL";
+        self.all(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+    }
+
     /// Forgets where the files of `workspace` live, so that another may take the place.
     pub(crate) fn leave_place(self, workspace: i64) -> Result<()> {
         let sql = "UPDATE journal SET place = NULL WHERE workspace = ?1";

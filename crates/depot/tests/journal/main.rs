@@ -7,4 +7,8 @@
 )]
 
 mod contract;
+mod desk;
+mod history;
+mod settling;
+mod stopping;
 mod support;

@@ -39,6 +39,11 @@ impl Workspace {
         self.shared.history.is_some()
     }
 
+    /// Its id where its history is kept, unique for ever; `unsupported` where it keeps none.
+    pub fn id(&self) -> Result<&str> {
+        Ok(self.journal()?.id())
+    }
+
     /// Its history; `unsupported` where it keeps none.
     pub(crate) fn journal(&self) -> Result<&Arc<dyn History>> {
         self.shared.history.as_ref().ok_or_else(|| {
