@@ -64,7 +64,7 @@ impl Merge {
             dry_run: self.dry_run,
         };
         let merged = workspace.merge(&self.branch, options).await?;
-        let text = self.text(&merged);
+        let text = text(&self.branch, &merged);
         match self.refusal(&merged, options.on_conflict) {
             Some(error) => Ok(Report::refused(text, merged, error)),
             None => Ok(Report::done(text, merged)),
@@ -79,30 +79,28 @@ impl Merge {
             Error::new(ErrorKind::Conflict, message).hint("merge again with --markers, --ours or --theirs")
         })
     }
+}
 
-    fn text(&self, merged: &Merged) -> String {
-        let conflicts = merged.conflicts.iter().map(conflict_line);
-        let paths = merged.merged.iter().map(|path| format!("  {}", render::shown(path)));
-        let all: Vec<_> = conflicts.chain(paths).collect();
-        let left = all.len().saturating_sub(MAX_NAMED);
-        let more = (left > 0).then(|| format!("  and {left} more"));
-        let named = all.into_iter().take(MAX_NAMED).chain(more);
-        self.headline(merged)
-            .into_iter()
-            .chain(named)
-            .collect::<Vec<_>>()
-            .join("\n")
-    }
+/// What a merge of `branch` did, or would do.
+pub(crate) fn text(branch: &str, merged: &Merged) -> String {
+    let conflicts = merged.conflicts.iter().map(conflict_line);
+    let paths = merged.merged.iter().map(|path| format!("  {}", render::shown(path)));
+    let all: Vec<_> = conflicts.chain(paths).collect();
+    let left = all.len().saturating_sub(MAX_NAMED);
+    let more = (left > 0).then(|| format!("  and {left} more"));
+    let named = all.into_iter().take(MAX_NAMED).chain(more);
+    let lines = headline(branch, merged).into_iter().chain(named);
+    lines.collect::<Vec<_>>().join("\n")
+}
 
-    fn headline(&self, merged: &Merged) -> Option<String> {
-        let branch = printable(&self.branch);
-        let paths = render::counted(merged.merged.len() as u64, "path");
-        match &merged.change {
-            Some(change) => Some(format!("change {}: merged {branch}, {paths}", change.number)),
-            None if !merged.merged.is_empty() => Some(format!("would merge {branch}, {paths}")),
-            None if merged.conflicts.is_empty() => Some(format!("nothing to merge from {branch}: it is all here")),
-            None => None,
-        }
+fn headline(branch: &str, merged: &Merged) -> Option<String> {
+    let branch = printable(branch);
+    let paths = render::counted(merged.merged.len() as u64, "path");
+    match &merged.change {
+        Some(change) => Some(format!("change {}: merged {branch}, {paths}", change.number)),
+        None if !merged.merged.is_empty() => Some(format!("would merge {branch}, {paths}")),
+        None if merged.conflicts.is_empty() => Some(format!("nothing to merge from {branch}: it is all here")),
+        None => None,
     }
 }
 
