@@ -80,6 +80,11 @@ impl Prepared {
         let rows = Vec::new();
         Self { address, size, rows }
     }
+
+    /// Whether all of it goes into the database, so that recording it touches no blob.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.rows.iter().all(|row| matches!(row.place, Place::Inline(_)))
+    }
 }
 
 #[derive(Debug, Clone)]
