@@ -88,8 +88,10 @@ impl Depot {
         let Some(row) = self.shared.database.read(|session| session.workspace(workspace))? else {
             return Ok(false);
         };
-        let mut found = Inspection::default();
-        found.problems = self.shared.database.read(|session| check_journal(session, &row))?;
+        let mut found = Inspection {
+            problems: self.shared.database.read(|session| check_journal(session, &row))?,
+            ..Inspection::default()
+        };
         let nothing = Damage {
             contents: BTreeSet::new(),
             unsynced: BTreeSet::new(),

@@ -1,11 +1,17 @@
 //! Merging through a workspace: one change, policies, undo, and the next merge.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "one test changes a directory as another program would"
+)]
 
 use std::sync::Arc;
 
+use garret_core::StorageFactory;
 use garret_core::{Durability, ErrorKind, FsPolicy, HistoryMode, OpenContext, Point, RandomIds, SystemClock};
-use garret_depot::{Depot, DepotOptions};
+use garret_depot::{Depot, DepotOptions, Journaled, LazyDepot};
+use garret_storage::local::LocalFactory;
 use garret_workspace::{
     Conflict, ConflictKind, DiffRequest, LogRequest, MergeOptions, OnConflict, ScopeOptions, TransferOptions,
     UndoRequest, Workspace, WriteOptions,
@@ -16,12 +22,26 @@ fn depot() -> Depot {
         durability: Durability::Relaxed,
         ..DepotOptions::default()
     };
-    let context = OpenContext {
+    Depot::in_memory(options, context()).unwrap()
+}
+
+fn context() -> OpenContext {
+    OpenContext {
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(RandomIds),
         history: HistoryMode::Durable,
-    };
-    Depot::in_memory(options, context).unwrap()
+    }
+}
+
+/// A directory with a journal in `depot`.
+async fn open_directory(depot: &Depot, directory: &std::path::Path) -> Workspace {
+    let mut options = serde_json::Map::new();
+    options.insert("dir".into(), directory.to_str().unwrap().into());
+    let opened = LocalFactory.open(options, &context()).await.unwrap();
+    let lazy = Arc::new(LazyDepot::opened(depot.clone()));
+    let journaled = Journaled::open(opened, lazy, Durability::Relaxed).await.unwrap();
+    let workspace = Workspace::builder(journaled.clone()).name("directory");
+    workspace.history(Some(journaled)).open().unwrap()
 }
 
 async fn open_with(depot: &Depot, name: &str, policy: FsPolicy) -> Workspace {
@@ -262,4 +282,37 @@ async fn a_diff_between_points_is_what_was_done() {
         (diff.paths.len(), diff.paths[0].insertions, diff.paths[0].deletions),
         (1, 1, 1)
     );
+}
+
+#[tokio::test]
+async fn a_branch_of_a_directory_is_merged_back_into_it_and_what_others_did_there_counts() {
+    let depot = depot();
+    let directory = tempfile::tempdir().unwrap();
+    let ours = open_directory(&depot, directory.path()).await;
+    write(&ours, "d/a.txt", "1\n2\n3\n4\n5\n").await;
+    write(&ours, "d/b.txt", "b\n").await;
+    ours.branch("try", &Point::Now).await.unwrap();
+    let theirs = open(&depot, "try").await;
+    write(&theirs, "d/a.txt", "1\n2\n3\n4\nfive\n").await;
+    theirs.rename("d", "e", TransferOptions::default()).await.unwrap();
+    // Another program, which no journal saw.
+    std::fs::write(directory.path().join("d/a.txt"), "one\n2\n3\n4\n5\n").unwrap();
+    std::fs::write(directory.path().join("d/new.txt"), "new\n").unwrap();
+    let merged = ours.merge("try", MergeOptions::default()).await.unwrap();
+    assert_eq!(merged.conflicts, []);
+    let found = |path: &str| std::fs::read_to_string(directory.path().join(path)).unwrap();
+    assert_eq!(found("e/a.txt"), "one\n2\n3\n4\nfive\n");
+    assert_eq!(
+        (found("e/b.txt").as_str(), found("e/new.txt").as_str()),
+        ("b\n", "new\n")
+    );
+    assert!(!directory.path().join("d").exists());
+    ours.undo(UndoRequest::Last(1)).await.unwrap();
+    assert_eq!(found("d/a.txt"), "one\n2\n3\n4\n5\n");
+    assert_eq!(found("d/new.txt"), "new\n");
+    assert!(!directory.path().join("e").exists());
+    let again = ours.merge("try", MergeOptions::default()).await.unwrap();
+    assert!(again.change.is_some());
+    let nothing = ours.merge("try", MergeOptions::default()).await.unwrap();
+    assert_eq!(nothing.merged, Vec::<String>::new());
 }

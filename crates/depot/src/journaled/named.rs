@@ -58,3 +58,32 @@ fn addresses(record: &Record) -> Vec<Address> {
         Record::Closed { .. } | Record::Aborted { .. } => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use garret_core::{Follow, Mutation, WsPath};
+
+    use super::super::record::{Authorship, Intent};
+    use super::*;
+
+    #[test]
+    fn an_intent_names_the_content_that_it_left_in_the_depot() {
+        let step = |content| LoggedStep {
+            mutation: Mutation::write(WsPath::root(), ""),
+            content: Some(content),
+        };
+        let address = Address::of(b"large");
+        let stored = Held::Stored { address, size: 5 };
+        let steps = vec![step(Held::Inline("small".into())), step(stored)];
+        let intent = Intent {
+            id: 1,
+            by: Authorship::default(),
+            work: Work::Batch {
+                follow: Follow::Never,
+                steps,
+            },
+        };
+        assert_eq!(addresses(&Record::Intent(intent)), [address]);
+        assert_eq!(addresses(&Record::Aborted { id: 1 }), []);
+    }
+}

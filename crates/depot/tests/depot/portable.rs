@@ -43,7 +43,10 @@ async fn lived_in(depot: &Depot) -> Desk {
         ])
         .await;
     desk.probe.batch(vec![write("a", "two"), set_mode("d/b", 0o755)]).await;
-    desk.room.snapshot("second", Point::Now).await.unwrap();
+    desk.room
+        .snapshot("second", Point::Now)
+        .await
+        .expect("the test has set it up");
     desk.probe.apply(rename_into("d", "e")).await;
     desk.probe.apply(remove_tree("a")).await;
     desk.undone(Selection::Last(1)).await;
@@ -52,7 +55,10 @@ async fn lived_in(depot: &Depot) -> Desk {
 
 async fn assert_same_history(one: &Desk, other: &Desk) {
     assert!(one.probe.tree().await == other.probe.tree().await);
-    let (first, second) = (one.room.describe().await.unwrap(), other.room.describe().await.unwrap());
+    let (first, second) = (
+        one.room.describe().await.expect("the test has set it up"),
+        other.room.describe().await.expect("the test has set it up"),
+    );
     assert_eq!(first.head, second.head);
     for number in 0..=first.head {
         let point = Point::Number(number);
@@ -69,8 +75,8 @@ async fn assert_same_history(one: &Desk, other: &Desk) {
         shown.collect::<Vec<_>>()
     };
     let changes = (
-        one.room.changes(None, 100).await.unwrap(),
-        other.room.changes(None, 100).await.unwrap(),
+        one.room.changes(None, 100).await.expect("the test has set it up"),
+        other.room.changes(None, 100).await.expect("the test has set it up"),
     );
     assert_eq!(summaries(changes.0), summaries(changes.1));
 }
@@ -232,23 +238,31 @@ fn a_file_that_is_damaged_cut_short_or_newer_leaves_nothing_behind() {
 
 /// The same archive with other entries: what `each` gives for a name and its bytes.
 fn repacked(file: &[u8], mut each: impl FnMut(&str, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
-    let plain = zstd::stream::decode_all(file).unwrap();
+    let plain = zstd::stream::decode_all(file).expect("the test has set it up");
     let mut archive = tar::Archive::new(plain.as_slice());
     let mut builder = tar::Builder::new(Vec::new());
-    for entry in archive.entries().unwrap() {
-        let mut entry = entry.unwrap();
-        let name = entry.path().unwrap().to_str().unwrap().to_owned();
+    for entry in archive.entries().expect("the test has set it up") {
+        let mut entry = entry.expect("the test has set it up");
+        let name = entry
+            .path()
+            .expect("the test has set it up")
+            .to_str()
+            .expect("the test has set it up")
+            .to_owned();
         let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).unwrap();
+        entry.read_to_end(&mut bytes).expect("the test has set it up");
         if let Some(bytes) = each(&name, bytes) {
             let mut header = tar::Header::new_ustar();
             header.set_size(bytes.len() as u64);
             header.set_mode(0o644);
             header.set_cksum();
-            builder.append_data(&mut header, &name, bytes.as_slice()).unwrap();
+            builder
+                .append_data(&mut header, &name, bytes.as_slice())
+                .expect("the test has set it up");
         }
     }
-    zstd::stream::encode_all(builder.into_inner().unwrap().as_slice(), 3).unwrap()
+    zstd::stream::encode_all(builder.into_inner().expect("the test has set it up").as_slice(), 3)
+        .expect("the test has set it up")
 }
 
 #[test]
@@ -263,11 +277,8 @@ fn a_name_that_is_taken_is_found_out_first_and_damaged_content_is_not_exported()
             .await;
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists);
         let folders = std::fs::read_dir(home.path().join("blobs")).unwrap();
-        let blob = std::fs::read_dir(folders.last().unwrap().unwrap().path())
-            .unwrap()
-            .next()
-            .unwrap()
-            .unwrap();
+        let mut blobs = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        let blob = blobs.next().expect("there are blobs").unwrap();
         std::fs::remove_file(blob.path()).unwrap();
         let error = desk
             .room

@@ -23,8 +23,8 @@ fn blobs(home: &Path) -> Vec<PathBuf> {
 }
 
 fn harm(home: &Path, sql: &str) {
-    let database = rusqlite::Connection::open(home.join("depot.db")).unwrap();
-    database.execute_batch(sql).unwrap();
+    let database = rusqlite::Connection::open(home.join("depot.db")).expect("the test has set it up");
+    database.execute_batch(sql).expect("the test has set it up");
 }
 
 async fn harmed(home: &Path) -> (Depot, Desk) {
@@ -34,7 +34,10 @@ async fn harmed(home: &Path) -> (Depot, Desk) {
         .batch(vec![write("d/e/f", "x"), write("large", noise(1, 500_000))])
         .await;
     desk.probe.apply(write("d/e/f", "y")).await;
-    desk.room.snapshot("then", Point::Number(1)).await.unwrap();
+    desk.room
+        .snapshot("then", Point::Number(1))
+        .await
+        .expect("the test has set it up");
     (depot, desk)
 }
 

@@ -28,7 +28,7 @@ struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().expect("the test has set it up").extend_from_slice(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> std::io::Result<()> {
@@ -52,17 +52,17 @@ fn raw_name() -> &'static std::ffi::OsStr {
 }
 
 fn on_host() -> tempfile::TempDir {
-    let root = tempfile::tempdir().unwrap();
+    let root = tempfile::tempdir().expect("the test has set it up");
     let at = |name: &str| root.path().join(name);
-    std::fs::create_dir_all(at("d/e")).unwrap();
-    std::fs::write(at("d/e/large"), noise(3_000_000)).unwrap();
-    std::fs::write(at("run.sh"), "#!/bin/sh\n").unwrap();
-    std::fs::set_permissions(at("run.sh"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    std::fs::write(at("empty"), "").unwrap();
-    std::os::unix::fs::symlink("/etc/passwd", at("out")).unwrap();
-    std::os::unix::fs::symlink("d/e", at("in")).unwrap();
-    let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-    std::fs::set_permissions(at("d/e"), std::fs::Permissions::from_mode(0o555)).unwrap();
+    std::fs::create_dir_all(at("d/e")).expect("the test has set it up");
+    std::fs::write(at("d/e/large"), noise(3_000_000)).expect("the test has set it up");
+    std::fs::write(at("run.sh"), "#!/bin/sh\n").expect("the test has set it up");
+    std::fs::set_permissions(at("run.sh"), std::fs::Permissions::from_mode(0o755)).expect("the test has set it up");
+    std::fs::write(at("empty"), "").expect("the test has set it up");
+    std::os::unix::fs::symlink("/etc/passwd", at("out")).expect("the test has set it up");
+    std::os::unix::fs::symlink("d/e", at("in")).expect("the test has set it up");
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("the test has set it up");
+    std::fs::set_permissions(at("d/e"), std::fs::Permissions::from_mode(0o555)).expect("the test has set it up");
     root
 }
 
@@ -71,16 +71,20 @@ fn listed(root: &Path) -> Vec<(Vec<u8>, u32, Vec<u8>)> {
     let mut found = Vec::new();
     let mut waiting = vec![root.to_owned()];
     while let Some(directory) = waiting.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let place = entry.unwrap().path();
-            let metadata = std::fs::symlink_metadata(&place).unwrap();
+        for entry in std::fs::read_dir(directory).expect("the test has set it up") {
+            let place = entry.expect("the test has set it up").path();
+            let metadata = std::fs::symlink_metadata(&place).expect("the test has set it up");
             let content = match () {
                 () if metadata.is_dir() => {
                     waiting.push(place.clone());
                     b"directory".to_vec()
                 }
-                () if metadata.is_symlink() => std::fs::read_link(&place).unwrap().as_os_str().as_bytes().to_vec(),
-                () if metadata.is_file() => std::fs::read(&place).unwrap(),
+                () if metadata.is_symlink() => std::fs::read_link(&place)
+                    .expect("the test has set it up")
+                    .as_os_str()
+                    .as_bytes()
+                    .to_vec(),
+                () if metadata.is_file() => std::fs::read(&place).expect("the test has set it up"),
                 () => continue,
             };
             let mode = if metadata.is_symlink() {
@@ -88,7 +92,12 @@ fn listed(root: &Path) -> Vec<(Vec<u8>, u32, Vec<u8>)> {
             } else {
                 metadata.permissions().mode() & 0o7777
             };
-            let path = place.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();
+            let path = place
+                .strip_prefix(root)
+                .expect("the test has set it up")
+                .as_os_str()
+                .as_bytes()
+                .to_vec();
             found.push((path, mode, content));
         }
     }

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChangeShown;
 use crate::Workspace;
+use crate::quota::Hold;
 
 /// What becomes of what both sides changed differently.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -156,12 +157,12 @@ impl Workspace {
         }
         merged.merged = plan.puts.puts.iter().map(|put| put.path.shown()).collect();
         merged.merged.sort();
-        let making = self.merge_making(&merging.theirs.name);
         if options.dry_run {
             // A merge that would be refused is refused when it is tried, too.
             self.review_puts(&plan.puts)?;
             return Ok(merged);
         }
+        let (making, _turns) = self.merge_making(&merging.theirs.name).await?;
         if let Some(change) = journal.put(plan.puts, making).await? {
             let fallback = ChangeShown::from(change.clone());
             merged.change = Some(self.seen(change).await?.map_or(fallback, ChangeShown::from));
@@ -169,9 +170,9 @@ impl Workspace {
         Ok(merged)
     }
 
-    fn merge_making(&self, other: &str) -> Making {
-        let mut making = self.making("merge");
+    async fn merge_making(&self, other: &str) -> Result<(Making, Vec<Hold<'_>>)> {
+        let (mut making, turns) = self.making_in_turn("merge").await?;
         making.origin.summary = format!("merge {}", garret_core::path::quote(other));
-        making
+        Ok((making, turns))
     }
 }
