@@ -213,3 +213,22 @@ async fn looking_at_a_directory_makes_no_home() {
     assert!(toolbox.call("ls", json!({"path": "."})).await.ok);
     assert!(!home_directory.exists());
 }
+
+#[tokio::test]
+async fn a_session_forgets_its_history_and_keeps_its_files() {
+    let home = tempfile::tempdir().unwrap();
+    let config = WorkspaceConfig {
+        history: Some(HistoryMode::Session),
+        ..WorkspaceConfig::on(StorageConfig::Url("filestore:box".into()))
+    };
+    let first = garret(&home).open_config("box", &config).await.unwrap();
+    write(&first, "a.txt", "one").await;
+    write(&first, "a.txt", "two").await;
+    first.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+    assert_eq!(read(&first, "a.txt").await, "one");
+    drop(first);
+    let second = garret(&home).open_config("box", &config).await.unwrap();
+    assert_eq!(read(&second, "a.txt").await, "one");
+    let error = second.workspace().undo(UndoRequest::Last(1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
