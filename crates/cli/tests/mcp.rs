@@ -228,7 +228,7 @@ fn the_inspector_lists_and_calls() {
     };
     assert_eq!(
         inspect(&["--method", "tools/list"])["tools"].as_array().unwrap().len(),
-        14
+        23
     );
     let read = inspect(&[
         "--method",
