@@ -13,7 +13,7 @@ use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
 use futures::executor::block_on;
 use garret_core::{
-    Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, OpenFile, ReadOptions, Result,
+    Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, NewEntry, OpenFile, ReadOptions, Result,
     Stat, StatOptions, Storage, WsPath,
 };
 
@@ -195,6 +195,10 @@ impl Directory for ListedDirectory {
             version: None,
             target: None,
         })
+    }
+
+    fn make(&self, _name: &[u8], _entry: NewEntry<'_>) -> Result<()> {
+        Err(unsupported())
     }
 }
 
