@@ -74,7 +74,7 @@ impl Workspace {
         let work = async {
             let restore = Restore::Point {
                 point: request.point,
-                path: self.recorded_path(&path, &[]).await?,
+                path: self.recorded_directory(&path).await?,
             };
             self.restored(restore, "restore").await
         };

@@ -1,6 +1,6 @@
 //! The versions of one file.
 
-use garret_core::{Access, Error, PathVersion, Restore, Result};
+use garret_core::{Access, Error, ErrorKind, PathVersion, Restore, Result, WsPath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -90,13 +90,31 @@ impl Workspace {
     /// where it is so already. One change, which can be undone.
     pub async fn restore_version(&self, path: &str, version: &str) -> Result<Option<ChangeShown>> {
         let work = async {
-            let restore = Restore::Version {
-                path: self.recorded_path(path, &[Access::Read, Access::Write]).await?,
-                version: version.to_owned(),
-            };
-            self.restored(restore, "restore_version").await
+            let path = self.recorded_path(path, &[Access::Read, Access::Write]).await?;
+            if self.is_fenced() {
+                self.check_version(&path, version).await?;
+            }
+            let version = version.to_owned();
+            self.restored(Restore::Version { path, version }, "restore_version")
+                .await
         };
         self.operate("restore_version", &[path], |_| 0, work).await
+    }
+
+    /// Refuses a version that does not show here: content that was under a hidden name is not brought to a name that may be read.
+    async fn check_version(&self, path: &WsPath, version: &str) -> Result<()> {
+        let is_wanted = |one: &PathVersion| {
+            let token = one.image.version.as_ref();
+            one.change.id == version || token.is_some_and(|token| token.as_str() == version)
+        };
+        let found = self.journal()?.versions(path, usize::MAX).await?;
+        let mut seen = found.iter().take_while(|one| self.is_path_seen(&one.path));
+        match seen.any(is_wanted) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::NotFound, "there is no such version of it here")
+                .at(path)
+                .hint("list its versions to see which there are")),
+        }
     }
 
     pub(crate) async fn restored(&self, restore: Restore, operation: &'static str) -> Result<Option<ChangeShown>> {

@@ -626,6 +626,47 @@ async fn what_may_not_be_written_is_not_brought_back() {
 }
 
 #[tokio::test]
+async fn a_version_from_under_a_hidden_name_is_not_brought_to_one_that_shows() {
+    let policy = FsPolicy {
+        deny_read: globs(&["secret/**"]),
+        ..FsPolicy::default()
+    };
+    let (open, fenced) = under(policy).await;
+    put(&open, "secret/key", "old").await;
+    put(&open, "secret/key", "new").await;
+    open.rename("secret/key", "plain", TransferOptions::default())
+        .await
+        .unwrap();
+    for version in open.versions("plain", 10).await.unwrap() {
+        for named in [&version.change, &version.version] {
+            let _ = fenced.restore_version("plain", named).await;
+            assert_eq!(get(&fenced, "plain").await, "new", "{version:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn going_back_does_not_tell_what_was_under_a_hidden_name() {
+    let policy = FsPolicy {
+        deny_read: globs(&["secret/**"]),
+        ..FsPolicy::default()
+    };
+    let (open, fenced) = under(policy).await;
+    put(&open, "a", "1").await;
+    put(&open, "secret/key", "1").await;
+    let mut answers = Vec::new();
+    for path in ["secret/key", "secret/other"] {
+        let request = RestoreRequest {
+            path: Some(path.to_owned()),
+            ..restore_to("1")
+        };
+        let error = fenced.restore(request).await.unwrap_err();
+        answers.push((error.kind(), error.message().replace(path, "")));
+    }
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[tokio::test]
 async fn a_read_only_view_looks_at_the_past_and_changes_nothing() {
     let policy = FsPolicy {
         read_only: true,
