@@ -88,6 +88,12 @@ pub(crate) fn home(error: &std::io::Error) -> Error {
     }
 }
 
+/// What is written now would go with the files that were taken away.
+pub(crate) fn home_is_gone() -> Error {
+    Error::new(ErrorKind::Unavailable, "the depot's home was removed while it was open")
+        .hint("put the home back from another copy, or open the workspace again to begin a new one")
+}
+
 fn is_disk_full(error: &object_store::Error) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {

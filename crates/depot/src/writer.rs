@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -19,6 +20,7 @@ use futures::channel::oneshot;
 use garret_core::{Error, ErrorKind, Result};
 
 use crate::content::ContentStore;
+use crate::error;
 use crate::metadata::{Began, Session, WriteConnection, Writing};
 use garret_core::Durability;
 
@@ -149,6 +151,7 @@ impl Writer {
         };
         let turn = match seat.turns.as_ref().map(Turn::try_take) {
             Some(None) => return Some(job),
+            Some(Some(turn)) if is_removed(turn.0) => return Some(job),
             Some(turn) => turn,
             None => None,
         };
@@ -193,8 +196,10 @@ fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
             pauses,
         } = &mut *seat;
         let turn = turns.as_ref().map(Turn::take);
-        let (group, committed) =
-            connection.with(|writing| commit_group(writing, jobs, is_durable.then_some(&**content), pauses));
+        let (group, committed) = match turns.as_ref().is_some_and(is_removed) {
+            true => (refused(jobs, &error::home_is_gone()), Ok(())),
+            false => connection.with(|writing| commit_group(writing, jobs, is_durable.then_some(&**content), pauses)),
+        };
         drop(turn);
         drop(seat);
         group.into_iter().for_each(|ran| (ran.answer)(committed.clone()));
@@ -240,12 +245,23 @@ fn commit_group(
         .set_durable(durable.is_some())
         .and_then(|()| begin(writing, pauses));
     if let Err(error) = began {
-        let refused = jobs.into_iter().map(|job| (job.run)(Err(error.clone())));
-        return (refused.collect(), Ok(()));
+        return (refused(jobs, &error), Ok(()));
     }
     let group = jobs.into_iter().map(|job| run_job(writing, job)).collect();
     let synced = durable.map_or(Ok(()), |content| content.sync_listed(writing.session()));
     (group, writing.end(synced))
+}
+
+/// The jobs, none of which was begun.
+fn refused(jobs: Vec<Job>, error: &Error) -> Vec<Ran> {
+    let refuse = |job: Job| (job.run)(Err(error.clone()));
+    jobs.into_iter().map(refuse).collect()
+}
+
+/// Whether an open file has no name any more. That of the lock file goes with the home, and the database with it: SQLite would go on to
+/// commit into a file that nobody can open again.
+pub(crate) fn is_removed(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| found.nlink() == 0)
 }
 
 fn run_job(writing: Writing<'_>, job: Job) -> Ran {

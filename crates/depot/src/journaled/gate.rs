@@ -26,6 +26,7 @@ use garret_core::{Error, ErrorKind, Result};
 
 use crate::error;
 use crate::places::Site;
+use crate::writer::is_removed;
 
 const OWNER_AT: u64 = 0;
 const COUNT_AT: u64 = 8;
@@ -161,10 +162,15 @@ impl Gate {
             }
             Err(TryLockError::Error(failure)) => return Err(error::home(&failure)),
         }
-        Ok(Exclusive {
+        let lock = Exclusive {
             gate: self,
             file: Some(file),
-        })
+        };
+        // Others lock the file of that name, and write the log of that name: this one keeps nobody out any more.
+        match is_removed(file) {
+            true => Err(error::home_is_gone()),
+            false => Ok(lock),
+        }
     }
 }
 

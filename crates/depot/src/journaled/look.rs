@@ -133,10 +133,23 @@ impl Turn<'_> {
         if known.is_none() && thing.is_none() {
             return Ok(());
         }
+        let is_directory = |known: &Known| known.kind == EntryKind::Directory;
+        let was_directory = known.as_ref().is_some_and(is_directory);
+        if was_directory && !thing.as_ref().is_some_and(|thing| is_directory(&thing.known)) {
+            self.lose_below(path, found)?;
+        }
         found.push(FoundEntry {
             path: path.as_str().as_bytes().to_vec(),
             thing,
         });
+        Ok(())
+    }
+
+    /// What was in a directory that is none any more is gone with it. Where others bring it back, it is met anew, and what was known
+    /// of it is not taken for what the journal has.
+    fn lose_below(&self, directory: &WsPath, found: &mut Vec<FoundEntry>) -> Result<()> {
+        let below = self.state.knowledge.below(self.room, directory.as_str().as_bytes())?;
+        found.extend(below.into_iter().map(|(path, _)| FoundEntry { path, thing: None }));
         Ok(())
     }
 

@@ -60,6 +60,24 @@ fn everything_is_there_after_reopening() {
 }
 
 #[test]
+fn a_home_that_was_removed_takes_no_more_writes() {
+    block_on(async {
+        for durability in [Durability::Full, Durability::Relaxed] {
+            let home = home();
+            let depot = on_disk(home.path()).await;
+            let room = workspace(&depot, "box").await.with_durability(durability);
+            let desk = Desk::over(room);
+            desk.probe.write("a", "1").await;
+            std::fs::remove_dir_all(home.path()).unwrap();
+            let error = desk.room.apply(write("a", "2").into()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            let snapshot = desk.room.snapshot("s", Point::Now).await;
+            assert_eq!(snapshot.unwrap_err().kind(), ErrorKind::Unavailable);
+        }
+    });
+}
+
+#[test]
 fn a_newer_home_is_refused_and_left_alone() {
     block_on(async {
         let home = home();

@@ -314,3 +314,27 @@ async fn names_that_are_not_utf_8_come_back_with_their_directory() {
     desk.undo().await;
     assert_eq!(std::fs::read_to_string(&odd).unwrap(), "odd");
 }
+
+#[tokio::test]
+async fn a_directory_that_others_take_away_and_bring_back_is_met_anew() {
+    let desk = Desk::new().await;
+    desk.write("d/sub/a", "one").await;
+    let aside = desk.home.path().join("aside");
+    std::fs::rename(desk.path("d"), &aside).unwrap();
+    std::os::unix::fs::symlink("nowhere", desk.path("d")).unwrap();
+    desk.apply(vec![remove("d")]).await;
+    std::fs::rename(&aside, desk.path("d")).unwrap();
+    desk.write("d/sub/a", "two").await;
+    desk.undo().await;
+    assert_eq!(desk.on_disk("d/sub/a").as_deref(), Some("one"));
+}
+
+#[tokio::test]
+async fn where_the_home_was_removed_nothing_is_written_that_cannot_be_recorded() {
+    let desk = Desk::new().await;
+    desk.write("a", "one").await;
+    std::fs::remove_dir_all(desk.home.path()).unwrap();
+    let refused = desk.room.apply(write("a", "two").into()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    assert_eq!(desk.on_disk("a").as_deref(), Some("one"));
+}
