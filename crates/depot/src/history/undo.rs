@@ -143,7 +143,11 @@ fn described(targets: &[ChangeRow], origin: Origin) -> Origin {
     let verb = kind_of(targets).as_str();
     let summary = match targets {
         _ if !origin.summary.is_empty() => origin.summary,
-        [one] => format!("{verb}: {}", one.summary),
+        // Back and forth and back again is back: the words of a long row of reversals do not pile up.
+        [one] => format!(
+            "{verb}: {}",
+            one.summary.strip_prefix("redo: undo: ").unwrap_or(&one.summary)
+        ),
         many => format!("{verb} {} changes", many.len()),
     };
     let operation = if origin.operation.is_empty() {
@@ -158,28 +162,47 @@ fn described(targets: &[ChangeRow], origin: Origin) -> Origin {
     }
 }
 
-/// Says that `by` holds `seq` reversed. Where `seq` stood until now, what it held reversed itself is let go.
-fn hold(session: Session<'_>, workspace: i64, seq: i64, by: i64) -> Result<()> {
-    let stood = session
-        .change(workspace, seq)?
-        .is_some_and(|row| row.undone_by.is_none());
-    session.set_undone_by(workspace, seq, Some(by))?;
-    if !stood {
-        return Ok(());
-    }
-    let held = session.reversals(workspace, seq)?;
-    held.into_iter()
-        .try_for_each(|target| release(session, workspace, target))
+/// What is left to say of a change after another was reversed.
+enum Step {
+    /// `by` holds `seq` reversed. Where `seq` stood until now, what it held reversed itself is let go.
+    Hold { seq: i64, by: i64 },
+    /// `seq` is let go: it stands, unless another change that stands reverses it too. Where it stands, it holds again what it reverses.
+    Release(i64),
 }
 
-/// Lets `seq` go: it stands, unless another change that stands reverses it too. Where it stands, it holds again what it reverses.
-fn release(session: Session<'_>, workspace: i64, seq: i64) -> Result<()> {
-    let other = session.standing_reversal(workspace, seq)?;
-    session.set_undone_by(workspace, seq, other)?;
-    if other.is_some() {
-        return Ok(());
+/// Says that `by` holds `seq` reversed, and what follows from that. Step by step and not by calls in calls: who undoes an undo of an undo
+/// can go on for as long as there is a journal.
+fn hold(session: Session<'_>, workspace: i64, seq: i64, by: i64) -> Result<()> {
+    let mut steps = vec![Step::Hold { seq, by }];
+    while let Some(step) = steps.pop() {
+        let following = follow(session, workspace, &step)?;
+        steps.extend(following.into_iter().rev());
     }
-    let held = session.reversals(workspace, seq)?;
-    held.into_iter()
-        .try_for_each(|target| hold(session, workspace, target, seq))
+    Ok(())
+}
+
+fn follow(session: Session<'_>, workspace: i64, step: &Step) -> Result<Vec<Step>> {
+    match *step {
+        Step::Hold { seq, by } => {
+            let row = session.change(workspace, seq)?;
+            session.set_undone_by(workspace, seq, Some(by))?;
+            if row.is_none_or(|row| row.undone_by.is_some()) {
+                return Ok(Vec::new());
+            }
+            let held = session.reversals(workspace, seq)?;
+            Ok(held.into_iter().map(Step::Release).collect())
+        }
+        Step::Release(seq) => {
+            let other = session.standing_reversal(workspace, seq)?;
+            session.set_undone_by(workspace, seq, other)?;
+            if other.is_some() {
+                return Ok(Vec::new());
+            }
+            let held = session.reversals(workspace, seq)?;
+            Ok(held
+                .into_iter()
+                .map(|target| Step::Hold { seq: target, by: seq })
+                .collect())
+        }
+    }
 }

@@ -161,8 +161,10 @@ impl Session<'_> {
 
     /// The newest change that stands and reverses the change `target`.
     pub(crate) fn standing_reversal(self, workspace: i64, target: i64) -> Result<Option<i64>> {
-        let sql = "SELECT change.seq FROM reversal JOIN change USING (workspace, seq)
-                   WHERE workspace = ?1 AND target = ?2 AND undone_by IS NULL ORDER BY change.seq DESC LIMIT 1";
+        // In this order: the few that reverse it first, and not all that stands.
+        let sql = "SELECT reversal.seq FROM reversal CROSS JOIN change USING (workspace, seq)
+                   WHERE reversal.workspace = ?1 AND target = ?2 AND undone_by IS NULL
+                   ORDER BY reversal.seq DESC LIMIT 1";
         self.first(sql, [workspace, target], |row| row.get(0))
     }
 

@@ -226,3 +226,38 @@ fn a_change_that_two_undos_hold_stays_undone_when_one_lets_go() {
         assert_eq!(change.undone_by, Some(second.number));
     });
 }
+
+#[test]
+fn the_way_forward_costs_no_more_than_the_way_back() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        for number in 0..2_000 {
+            desk.write(&format!("f{}", number % 100), &number.to_string()).await;
+        }
+        let start = std::time::Instant::now();
+        desk.undone(Selection::Last(1_000)).await;
+        let back = start.elapsed();
+        let start = std::time::Instant::now();
+        desk.redone().await;
+        let forward = start.elapsed();
+        // It was a hundred times as much where every change that stands was looked at for each that comes back.
+        assert!(forward < back * 6, "{forward:?} after {back:?}");
+    });
+}
+
+#[test]
+fn a_long_row_of_reversals_stays_as_short_as_its_first() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        let mut newest = desk.write("a", "one").await;
+        for _ in 0..40 {
+            newest = desk.undone(Selection::Change(newest.id)).await;
+        }
+        assert_eq!(newest.summary, "redo: undo: write `a`");
+        assert_eq!(desk.probe.text("a").await, "one");
+        assert_eq!(
+            desk.undone(Selection::Change(newest.id)).await.summary,
+            "undo: write `a`"
+        );
+    });
+}
