@@ -24,8 +24,8 @@ pub(crate) fn who(actor: &ActorShown) -> String {
     let parts = [&actor.agent, &actor.session].into_iter().flatten();
     let named: Vec<_> = parts.map(|part| printable(part).into_owned()).collect();
     match named.is_empty() {
-        true => actor.door.clone(),
-        false => format!("{} ({})", named.join("/"), actor.door),
+        true => printable(&actor.door).into_owned(),
+        false => format!("{} ({})", named.join("/"), printable(&actor.door)),
     }
 }
 

@@ -25,6 +25,10 @@ impl DepotWorkspace {
                 let message = format!("there is a snapshot {} already", quote(&label));
                 return Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another label"));
             }
+            // A label counts before an id: whoever names the change must not be led elsewhere.
+            if session.change_by_id(&label)?.is_some() {
+                return Err(no_label(&label));
+            }
             let point = level_of(session, number, &point)?;
             let row = SnapshotRow {
                 label,
@@ -72,14 +76,16 @@ fn shown(session: Session<'_>, row: SnapshotRow) -> Result<Snapshot> {
 }
 
 /// A label must not be mistaken for another way to name a point.
-fn check_label(label: &str) -> Result<()> {
+pub(crate) fn check_label(label: &str) -> Result<()> {
     let is_number = label.bytes().all(|byte| byte.is_ascii_digit());
     let is_other = is_number || label == "now" || label.parse::<Timestamp>().is_ok();
     if label.is_empty() || label.len() > 200 || is_other || label.contains(|c: char| c.is_control()) {
-        return Err(
-            Error::invalid(format!("{} cannot be the label of a snapshot", quote(label)))
-                .hint("use up to 200 printable characters; neither a number, nor a time, nor `now`"),
-        );
+        return Err(no_label(label));
     }
     Ok(())
+}
+
+fn no_label(label: &str) -> Error {
+    Error::invalid(format!("{} cannot be the label of a snapshot", quote(label)))
+        .hint("use up to 200 printable characters; neither a number, nor an id, nor a time, nor `now`")
 }

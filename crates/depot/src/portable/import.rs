@@ -13,6 +13,7 @@ use super::records::{Record, path_of};
 use super::{Progress, Watch};
 use crate::content::{Address, PlainPiece, Prepared};
 use crate::depot::{Depot, NewWorkspace, check_free, check_name};
+use crate::history::check_label;
 use crate::metadata::{Held, Level, Oldest, Session, SnapshotRow, WorkspaceRow, stored_time};
 use crate::workspace::DepotWorkspace;
 
@@ -20,6 +21,9 @@ use crate::workspace::DepotWorkspace;
 const GROUP_BYTES: usize = 4 << 20;
 /// Pieces that wait for one transaction.
 const GROUP: usize = 500;
+
+/// No journal is longer: the numbers after it must not run out.
+const LAST: i64 = i64::MAX / 2;
 
 /// What was imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -152,8 +156,11 @@ fn verify(source: &mut (impl Read + Seek)) -> Result<(Manifest, End)> {
     if !found.wanted.is_subset(&found.there) {
         return Err(damaged("content is missing"));
     }
-    let fits = manifest.oldest >= 0 && manifest.oldest <= manifest.head;
-    match fits && found.changes == manifest.head - manifest.oldest && found.newest <= manifest.head {
+    let fits = (0..=manifest.head).contains(&manifest.oldest) && manifest.head <= LAST;
+    let numbered = |number: &i64| (manifest.oldest + 1..=manifest.head).contains(number);
+    let has_all =
+        || found.changes.iter().all(numbered) && found.changes.len() as i64 == manifest.head - manifest.oldest;
+    match fits && has_all() && found.earliest >= 0 && found.newest <= manifest.head {
         true => Ok((manifest, end)),
         false => Err(damaged("its journal has gaps")),
     }
@@ -165,7 +172,10 @@ struct Found {
     records: u64,
     pieces: u64,
     bytes: u64,
-    changes: i64,
+    changes: HashSet<i64>,
+    labels: HashSet<String>,
+    /// The first and the last change that a record speaks of.
+    earliest: i64,
     newest: i64,
     wanted: HashSet<Address>,
     there: HashSet<Address>,
@@ -190,23 +200,45 @@ impl Found {
         self.records += 1;
         match record {
             Record::Change(change) => {
-                self.changes += 1;
-                self.newest = self.newest.max(change.number);
+                if !self.changes.insert(change.number) {
+                    return Err(damaged("a change is there twice"));
+                }
+                self.speak_of(change.undone_by.unwrap_or(change.number));
                 change.row(0).map(|_| ())
             }
             Record::Entry(entry) => {
-                self.newest = self.newest.max(entry.since).max(entry.until.unwrap_or(0));
+                self.speak_of(entry.since);
+                self.speak_of(entry.until.unwrap_or(entry.since));
                 let (_, node) = entry.entry()?;
                 self.wanted.extend(node.content);
                 Ok(())
             }
-            Record::Move { from, to, .. } => path_of(&from).and_then(|_| path_of(&to)).map(|_| ()),
-            Record::Snapshot { change, .. } => {
-                self.newest = self.newest.max(change);
-                Ok(())
+            Record::Move { change, from, to, .. } => {
+                self.speak_of(change);
+                path_of(&from).and_then(|_| path_of(&to)).map(|_| ())
             }
-            Record::Reversal { .. } => Ok(()),
+            Record::Snapshot { change, label, .. } => {
+                self.speak_of(change);
+                check_label(&label).map_err(|_| damaged("a snapshot has a label that cannot be"))?;
+                match self.labels.insert(label) {
+                    true => Ok(()),
+                    false => Err(damaged("two snapshots have one label")),
+                }
+            }
+            Record::Reversal { change, target } => {
+                self.speak_of(change);
+                self.speak_of(target);
+                match target < change {
+                    true => Ok(()),
+                    false => Err(damaged("a change reverses a later one")),
+                }
+            }
         }
+    }
+
+    fn speak_of(&mut self, number: i64) {
+        self.earliest = self.earliest.min(number);
+        self.newest = self.newest.max(number);
     }
 }
 

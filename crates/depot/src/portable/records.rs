@@ -91,6 +91,13 @@ impl ChangeRecord {
     /// The change as the workspace with the number `workspace` has it.
     pub(super) fn row(self, workspace: i64) -> Result<ChangeRow> {
         ChangeKind::parse(&self.kind).ok_or_else(|| damaged("a change is of an unknown kind"))?;
+        if self.id.is_empty()
+            || ![&self.id, &self.operation, &self.door]
+                .into_iter()
+                .all(|text| is_word(text))
+        {
+            return Err(damaged("a change is not named as Garret names them"));
+        }
         Ok(ChangeRow {
             workspace,
             seq: self.number,
@@ -155,6 +162,12 @@ impl EntryRecord {
         };
         Ok((path, node))
     }
+}
+
+/// Whether a text is of the kind that Garret uses for ids, tools and doors: others print it as it is.
+fn is_word(text: &str) -> bool {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    text.len() <= 200 && text.bytes().all(is_usual)
 }
 
 /// The path that a record writes; the root and anything that is not in its normal form are refused.

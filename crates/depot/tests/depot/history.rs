@@ -273,3 +273,14 @@ fn a_view_stays_what_it_is_while_the_workspace_changes() {
         assert_eq!(tree_of(view).await.len(), 1);
     });
 }
+
+#[test]
+fn a_label_cannot_take_the_place_of_the_id_of_a_change() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        let first = desk.write("a", "one").await;
+        desk.write("a", "two").await;
+        let error = desk.room.snapshot(&first.id, Point::Now).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    });
+}

@@ -236,6 +236,64 @@ fn a_file_that_is_damaged_cut_short_or_newer_leaves_nothing_behind() {
     });
 }
 
+#[test]
+fn a_file_that_is_whole_and_says_what_cannot_be_is_corrupt() {
+    block_on(async {
+        let depot = in_memory();
+        let desk = lived_in(&depot).await;
+        let file = exported(&desk.room, &Extent::History).await;
+        let there = in_memory();
+        let long = format!("\"label\":\"{}\"", "x".repeat(70_000));
+        let forgeries: [(&str, &str, &str); 10] = [
+            ("journal/", "\"label\":\"second\"", "\"label\":\"\\u001b[2J\""),
+            ("journal/", "\"label\":\"second\"", "\"label\":\"\""),
+            ("journal/", "\"label\":\"second\"", &long),
+            (
+                "journal/",
+                "\"label\":\"second\",\"change\":",
+                "\"label\":\"second\",\"change\":-",
+            ),
+            ("journal/", "\"number\":2,", "\"number\":1,"),
+            ("journal/", "\"number\":2,", "\"number\":-2,"),
+            ("journal/", "\"since\":1,", "\"since\":-1,"),
+            ("journal/", "\"door\":\"", "\"door\":\"\\u001b[2J"),
+            ("journal/", "\"operation\":\"", "\"operation\":\"\\n"),
+            ("manifest.json", "\"head\":", "\"head\":922337203685477580"),
+        ];
+        for (place, from, to) in forgeries {
+            let forged = forged(&file, place, from, to);
+            assert!(forged != file, "{from} is not there");
+            let outcome = there
+                .import(NewWorkspace::named("copy"), Cursor::new(forged), &mut |_| ())
+                .await;
+            let error = outcome.expect_err(to);
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{to}: {error}");
+        }
+        assert_eq!(there.workspaces().await.unwrap(), []);
+    });
+}
+
+/// The same file with words of the entries below `place` exchanged, and a sum that fits.
+fn forged(file: &[u8], place: &str, from: &str, to: &str) -> Vec<u8> {
+    let mut hasher = blake3::Hasher::new();
+    repacked(file, |name, bytes| {
+        if name == "end.json" {
+            let mut end: serde_json::Value = serde_json::from_slice(&bytes).expect("the test has set it up");
+            end["blake3"] = hasher.finalize().to_hex().as_str().into();
+            return Some(end.to_string().into_bytes());
+        }
+        let bytes = match name.starts_with(place) {
+            true => String::from_utf8(bytes)
+                .expect("the journal is text")
+                .replacen(from, to, 1)
+                .into_bytes(),
+            false => bytes,
+        };
+        hasher.update(name.as_bytes()).update(b"\0").update(&bytes);
+        Some(bytes)
+    })
+}
+
 /// The same archive with other entries: what `each` gives for a name and its bytes.
 fn repacked(file: &[u8], mut each: impl FnMut(&str, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
     let plain = zstd::stream::decode_all(file).expect("the test has set it up");
