@@ -32,19 +32,28 @@ impl Depot {
 }
 
 /// Takes back every change that names what is lost of `doubtful`. Looked at again here, since another process may have swept it meanwhile.
+/// What no change names yet is left as it is: a journal's log may, and is settled by whoever opens that journal.
 fn take_back(session: Session<'_>, content: &ContentStore, doubtful: &[Address]) -> Result<()> {
     let lost = lost_of(session, content, doubtful)?;
     let mut first: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut gone = BTreeSet::new();
     for address in &lost {
         for (workspace, since) in session.first_naming(*address)? {
             let known = first.entry(workspace).or_insert(since);
             *known = since.min(*known);
+            gone.insert(*address);
+            gone.extend(
+                content
+                    .parts_in(session, *address)?
+                    .into_iter()
+                    .filter(|part| lost.contains(part)),
+            );
         }
     }
     for (workspace, from) in first {
         take_back_from(session, workspace, from)?;
     }
-    lost.into_iter().try_for_each(|address| session.forget_content(address))
+    gone.into_iter().try_for_each(|address| session.forget_content(address))
 }
 
 /// The pieces that are lost, and the lists that a lost part leaves incomplete.
