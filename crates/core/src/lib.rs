@@ -39,7 +39,7 @@ pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use storage::{
     Applied, Batch, Directory, DirectoryEntry, Durability, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation,
-    OpenFile, Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
+    NewEntry, OpenFile, Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
 };
 pub use time::{Clock, CountedIds, FixedClock, Ids, RandomIds, SystemClock, Timestamp};
 pub use version::{Precondition, Version};

@@ -9,6 +9,7 @@ use garret_core::{Durability, Result};
 
 use crate::content::{Address, ContentStore};
 use crate::depot::Depot;
+use crate::journaled::named_by_logs;
 use crate::metadata::Session;
 
 impl Depot {
@@ -25,35 +26,37 @@ impl Depot {
                 doubtful.push(address);
             }
         }
+        let logged = match &shared.home {
+            Some(home) => named_by_logs(home)?.into_iter().collect(),
+            None => BTreeSet::new(),
+        };
         // The commit of a durable job syncs the others.
-        let settle = move |session: Session<'_>| take_back(session, &shared.content, &doubtful);
+        let settle = move |session: Session<'_>| take_back(session, &shared.content, &doubtful, &logged);
         self.shared.writer.write(Durability::Full, settle).await
     }
 }
 
 /// Takes back every change that names what is lost of `doubtful`. Looked at again here, since another process may have swept it meanwhile.
-/// What no change names yet is left as it is: a journal's log may, and is settled by whoever opens that journal.
-fn take_back(session: Session<'_>, content: &ContentStore, doubtful: &[Address]) -> Result<()> {
+/// What a log names stays known, though lost: whoever settles that log rolls its change back, and must be able to tell what it was.
+fn take_back(
+    session: Session<'_>,
+    content: &ContentStore,
+    doubtful: &[Address],
+    logged: &BTreeSet<Address>,
+) -> Result<()> {
     let lost = lost_of(session, content, doubtful)?;
     let mut first: BTreeMap<i64, i64> = BTreeMap::new();
-    let mut gone = BTreeSet::new();
     for address in &lost {
         for (workspace, since) in session.first_naming(*address)? {
             let known = first.entry(workspace).or_insert(since);
             *known = since.min(*known);
-            gone.insert(*address);
-            gone.extend(
-                content
-                    .parts_in(session, *address)?
-                    .into_iter()
-                    .filter(|part| lost.contains(part)),
-            );
         }
     }
     for (workspace, from) in first {
         take_back_from(session, workspace, from)?;
     }
-    gone.into_iter().try_for_each(|address| session.forget_content(address))
+    let mut forgotten = lost.into_iter().filter(|address| !logged.contains(address));
+    forgotten.try_for_each(|address| session.forget_content(address))
 }
 
 /// The pieces that are lost, and the lists that a lost part leaves incomplete.

@@ -129,7 +129,7 @@ fn ingest_made(session: Session<'_>, changing: Changing<'_>, intent: Intent, see
     let workspace = changing.workspace();
     let made = session.attempt(|| {
         let mut changing = changing.made_at(intent.by.at);
-        run_steps(&mut changing, &steps, follow)?;
+        run_steps(&mut changing, &steps, follow, Changing::holding)?;
         for one in seen {
             correct(&mut changing, one)?;
         }
@@ -147,10 +147,15 @@ fn ingest_made(session: Session<'_>, changing: Changing<'_>, intent: Intent, see
     }
 }
 
-/// Does the steps of a batch on the depot's tree.
-fn run_steps(changing: &mut Changing<'_>, steps: &[LoggedStep], follow: Follow) -> Result<()> {
+/// Does the steps of a batch on the depot's tree; `hold` finds their content.
+fn run_steps<'c>(
+    changing: &mut Changing<'c>,
+    steps: &[LoggedStep],
+    follow: Follow,
+    hold: fn(&Changing<'c>, &Held) -> Result<Prepared>,
+) -> Result<()> {
     for step in steps {
-        let content = step.content.as_ref().map(|held| changing.holding(held)).transpose()?;
+        let content = step.content.as_ref().map(|held| hold(changing, held)).transpose()?;
         let mutation = step.mutation.clone();
         changing.step(Step { mutation, content }, follow)?;
     }
@@ -164,7 +169,7 @@ pub(super) async fn foreseen(room: &DepotWorkspace, steps: Vec<LoggedStep>, foll
     let told = paths.clone();
     let work = move |session: Session<'_>| {
         let mut changing = Changing::begin(session, &shared, number, durability)?;
-        run_steps(&mut changing, &steps, follow)?;
+        run_steps(&mut changing, &steps, follow, Changing::holding_or_lost)?;
         *told.lock().expect("no holder panics") = changing.paths()?;
         Err::<(), _>(only_looking())
     };
@@ -255,6 +260,14 @@ impl Changing<'_> {
                 true => Ok(Prepared::stored(*address, *size)),
                 false => Err(damaged("the depot no longer has it")),
             },
+        }
+    }
+
+    /// The same for a look at what would be: content that is lost is found out by whoever needs it.
+    fn holding_or_lost(&self, held: &Held) -> Result<Prepared> {
+        match held {
+            Held::Inline(bytes) => self.prepare(bytes),
+            Held::Stored { address, size } => Ok(Prepared::stored(*address, *size)),
         }
     }
 
