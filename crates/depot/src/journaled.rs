@@ -28,6 +28,7 @@ mod look;
 mod operate;
 mod record;
 mod settle;
+mod steady;
 mod turn;
 mod view;
 mod walk;
@@ -43,6 +44,7 @@ use garret_core::{
 };
 
 use self::gate::{Files, Gate, Reading};
+use self::steady::SteadyDirectory;
 use self::turn::State;
 use crate::places::Site;
 use crate::workspace::DepotWorkspace;
@@ -58,7 +60,7 @@ pub struct Journaled {
     files: Arc<dyn Storage>,
     site: Site,
     depot: Arc<LazyDepot>,
-    gate: Gate,
+    gate: Arc<Gate>,
     state: Mutex<State>,
     /// The workspace in the depot, once there is one.
     room: OnceLock<DepotWorkspace>,
@@ -94,7 +96,7 @@ impl Journaled {
             files: opened.storage,
             site,
             depot,
-            gate: Gate::new(files),
+            gate: Arc::new(Gate::new(files)),
             state: Mutex::new(State::default()),
             room: OnceLock::new(),
             future_id,
@@ -190,6 +192,8 @@ impl Storage for Journaled {
     }
 
     fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        self.files.open_directory(path)
+        self.gate.pass();
+        let opened = self.files.open_directory(path)?;
+        Ok(opened.map(|inner| Box::new(SteadyDirectory::new(inner, self.gate.clone())) as Box<dyn Directory>))
     }
 }
