@@ -76,8 +76,9 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 async fn write_one(workspace: &Workspace, round: u32, number: u32) {
-    let written = workspace.write(&name(round, number), content(round, number), WriteOptions::default());
-    written.await.expect("it is written");
+    let (name, content) = (name(round, number), content(round, number));
+    let written = workspace.write(&name, content, WriteOptions::default()).await;
+    written.expect("it is written");
 }
 
 fn write_all(workspace: &Workspace, round: u32, count: u32) {

@@ -10,6 +10,8 @@
 )]
 
 mod depot;
+mod depot_large;
+mod depot_scale;
 mod files;
 mod mcp;
 mod measure;
@@ -20,6 +22,9 @@ use std::path::Path;
 
 /// Some of the lines.
 type Group = fn(&tokio::runtime::Runtime) -> Vec<measure::Line>;
+
+/// A part of the page after the table.
+type Section = fn(&tokio::runtime::Runtime) -> String;
 
 fn main() {
     // Cargo also runs benchmarks as tests; there is nothing to test here.
@@ -42,9 +47,16 @@ fn main() {
     let lines: Vec<_> = chosen.flat_map(|(_, run)| run(&runtime)).collect();
     let table = report::table(&lines);
     println!("{table}");
+    let sections: [(&str, Section); 2] = [
+        ("scale", |runtime| runtime.block_on(depot_scale::section())),
+        ("large", |_| depot_large::section()),
+    ];
+    let chosen = sections.iter().filter(|(name, _)| is_wanted(name));
+    let sections: String = chosen.map(|(_, run)| run(&runtime)).collect();
+    println!("{sections}");
     if !wanted.is_empty() {
         return;
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
-    std::fs::write(page, report::page(&table)).expect("docs can be written");
+    std::fs::write(page, report::page(&table, &sections)).expect("docs can be written");
 }

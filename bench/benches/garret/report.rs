@@ -32,11 +32,11 @@ fn shown(time: Duration) -> String {
 }
 
 /// The page around the table.
-pub(crate) fn page(table: &str) -> String {
+pub(crate) fn page(table: &str, sections: &str) -> String {
     format!(
         "# Benchmarks\n\nWritten by `make bench`. Each line is the same work done both ways in one run, in turns; the times are medians for one \
          operation, and the ratio is the speed of Garret as a part of the speed beside it (1.00 is as fast, more is faster). Everything goes through the \
-         whole workspace stack: event, approval, policy, storage.\n\n{table}\nMachine: {}.\n",
+         whole workspace stack: event, approval, policy, storage.\n\n{table}\n{sections}Machine: {}.\n",
         machine()
     )
 }

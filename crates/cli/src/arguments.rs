@@ -104,6 +104,9 @@ pub(crate) enum Command {
     Log(commands::log::Log),
     /// Show one change: who made it, and what it did to each path
     Show(commands::show::Show),
+    /// Compare two points, or a point with now
+    #[command(after_help = commands::diff::EXAMPLES)]
+    Diff(commands::diff::Diff),
     /// List what a file was over time
     #[command(after_help = commands::versions::EXAMPLES)]
     Versions(commands::versions::Versions),
@@ -121,6 +124,9 @@ pub(crate) enum Command {
     /// Make and list workspaces that begin at a point of this one
     #[command(after_help = commands::branch::EXAMPLES)]
     Branch(commands::branch::Branch),
+    /// Bring the work of a branch into this workspace
+    #[command(after_help = commands::merge::EXAMPLES)]
+    Merge(commands::merge::Merge),
     /// Make a named workspace in the home
     #[command(after_help = commands::create::EXAMPLES)]
     Create(commands::create::Create),
@@ -133,12 +139,24 @@ pub(crate) enum Command {
     Delete(commands::delete::Delete),
     /// Bring a deleted workspace back
     Recover(commands::recover::Recover),
+    /// Put a workspace out as one portable file, or its files as a directory or an archive
+    #[command(override_usage = commands::export::USAGE, after_help = commands::export::EXAMPLES)]
+    Export(commands::export::Export),
+    /// Take a workspace in from a portable file, a directory or an archive
+    #[command(override_usage = commands::import::USAGE, after_help = commands::import::EXAMPLES)]
+    Import(commands::import::Import),
+    /// Show what each workspace holds
+    #[command(after_help = commands::usage::DETAILS)]
+    Usage(commands::usage::Usage),
     /// Say how much of its history a workspace keeps
     #[command(after_help = commands::keep::EXAMPLES)]
     Keep(commands::keep::Keep),
     /// Remove what nobody can get at any more
     #[command(after_help = commands::gc::DETAILS)]
     Gc(commands::gc::Gc),
+    /// Look the whole home over for damage
+    #[command(after_help = commands::fsck::DETAILS)]
+    Fsck(commands::fsck::Fsck),
     /// Print a ref, by which another program reopens the workspace
     #[command(after_help = commands::reference::EXAMPLES)]
     Ref(commands::reference::Ref),
@@ -151,7 +169,7 @@ pub(crate) enum Command {
     /// Serve a workspace to an MCP client on standard input and output
     #[command(after_help = commands::mcp::EXAMPLES)]
     Mcp(commands::mcp::Mcp),
-    /// Take a short tour with real operations in a temporary directory
+    /// Take a short tour with real operations in a temporary home
     Demo(commands::demo::Demo),
     /// Show what this machine can enforce, and what to do about what it cannot
     Doctor(commands::doctor::Doctor),
@@ -180,19 +198,25 @@ impl Command {
             Self::Grep(command) => command.run(session).await,
             Self::Log(command) => command.run(session).await,
             Self::Show(command) => command.run(session).await,
+            Self::Diff(command) => command.run(session).await,
             Self::Versions(command) => command.run(session).await,
             Self::Undo(command) => command.run(session).await,
             Self::Redo(command) => command.run(session).await,
             Self::Restore(command) => command.run(session).await,
             Self::Snapshot(command) => command.run(session).await,
             Self::Branch(command) => command.run(session).await,
+            Self::Merge(command) => command.run(session).await,
             Self::Create(command) => command.run(session).await,
             Self::List(command) => command.run(session).await,
             Self::Rename(command) => command.run(session).await,
             Self::Delete(command) => command.run(session).await,
             Self::Recover(command) => command.run(session).await,
+            Self::Export(command) => command.run(session).await,
+            Self::Import(command) => command.run(session).await,
+            Self::Usage(command) => command.run(session).await,
             Self::Keep(command) => command.run(session).await,
             Self::Gc(command) => command.run(session).await,
+            Self::Fsck(command) => command.run(session).await,
             Self::Ref(command) => command.run(session).await,
             Self::Tools(command) => command.run(session).await,
             Self::Call(command) => command.run(session).await,

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use garret::Error;
 
+use crate::config_file;
+
 /// The home of this run: the directory of named workspaces, their history and their content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HomeChoice {
@@ -23,6 +25,16 @@ impl HomeChoice {
     /// The home that was asked for: by the option, else by the environment; `None` where there is no place for one.
     pub(crate) fn found(option: Option<&Path>) -> Option<Self> {
         found(option, |name| std::env::var_os(name))
+    }
+
+    /// The glob that matches it within the workspace on `directory`; `None` where it lies elsewhere.
+    pub(crate) fn glob_within(&self, directory: &Path) -> Option<String> {
+        let home = real(&self.directory)?;
+        let below = home.strip_prefix(directory.canonicalize().ok()?).ok()?.to_str()?;
+        match below {
+            "" => Some("**".to_owned()),
+            below => Some(config_file::glob_of(below)),
+        }
     }
 
     /// Whether something made it already; looking for a name does not.
@@ -52,6 +64,22 @@ fn found(option: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> 
     };
     let given = option.map(Path::to_owned).or_else(|| set("GARRET_HOME"));
     given.map(as_written).or_else(data).or_else(user)
+}
+
+/// The path without links, as far as it exists.
+fn real(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let found = path
+        .ancestors()
+        .find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let (above, real) = found?;
+    Some(real.join(path.strip_prefix(above).ok()?))
+}
+
+/// The error for the history of a directory in which the home lies: it would be the history of itself.
+pub(crate) fn inside() -> Error {
+    Error::invalid("the home lies inside this workspace, so no history of it can be kept")
+        .hint("choose a home elsewhere with --home or GARRET_HOME, or a directory further down as the workspace")
 }
 
 /// The error for what needs a home where there is none.

@@ -10,6 +10,7 @@ mod arguments;
 mod choice;
 mod commands;
 mod config_file;
+mod files;
 mod home;
 mod input;
 mod output;

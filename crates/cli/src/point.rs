@@ -3,6 +3,9 @@
 use clap::Args;
 use garret::Point;
 
+/// The word for the newest state.
+const NOW: &str = "now";
+
 /// `--at`, for commands that read.
 #[derive(Debug, Args)]
 pub(crate) struct At {
@@ -12,15 +15,16 @@ pub(crate) struct At {
 }
 
 impl At {
+    /// The point of the past; `None` for now.
     pub(crate) fn point(&self) -> Option<&str> {
-        self.at.as_deref()
+        self.at.as_deref().filter(|text| *text != NOW)
     }
 }
 
 /// The point that a word means; without one, or by the word itself, now.
 pub(crate) fn or_now(text: Option<&str>) -> Point {
     match text {
-        None | Some("now") => Point::Now,
+        None | Some(NOW) => Point::Now,
         Some(text) => Point::Named(text.to_owned()),
     }
 }

@@ -11,6 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use garret::depot::Progress as Reached;
+
+use crate::render;
+
 /// How often the line is drawn.
 const PAUSE: Duration = Duration::from_millis(100);
 const WIDTH: usize = 24;
@@ -42,6 +46,17 @@ impl Progress {
             .is_terminal()
             .then(|| std::thread::spawn(move || draw_until_over(&drawn)));
         Self { shared, thread }
+    }
+
+    /// Shows how many bytes of something are done, as soon as [`Progress::set`] says so.
+    pub(crate) fn bar(label: &str) -> Self {
+        Self::spinner(label)
+    }
+
+    /// Says how far the work has come.
+    pub(crate) fn set(&self, reached: Reached) {
+        self.shared.done.store(reached.bytes, Ordering::Relaxed);
+        self.shared.total.store(reached.total.unwrap_or(0), Ordering::Relaxed);
     }
 }
 
@@ -84,11 +99,11 @@ fn line(label: &str, done: u64, total: u64, turn: usize) -> String {
     let wheel = ['|', '/', '-', '\\'][turn % 4];
     match (done, total) {
         (0, 0) => format!("{wheel} {label}"),
-        (done, 0) => format!("{wheel} {label}: {done}"),
+        (done, 0) => format!("{wheel} {label}: {}", render::size(done)),
         (done, total) => {
             let filled = usize::try_from(done.min(total).saturating_mul(WIDTH as u64) / total).unwrap_or(WIDTH);
             let bar = format!("{}{}", "#".repeat(filled), ".".repeat(WIDTH - filled));
-            format!("[{bar}] {label}: {done} of {total}")
+            format!("[{bar}] {label}: {} of {}", render::size(done), render::size(total))
         }
     }
 }
@@ -100,8 +115,8 @@ mod tests {
     #[test]
     fn a_line_shows_as_much_as_is_known() {
         assert_eq!(line("x", 0, 0, 0), "| x");
-        assert_eq!(line("x", 7, 0, 1), "/ x: 7");
-        assert_eq!(line("x", 1, 2, 0), "[############............] x: 1 of 2");
-        assert_eq!(line("x", 9, 2, 0), "[########################] x: 9 of 2");
+        assert_eq!(line("x", 7, 0, 1), "/ x: 7 B");
+        assert_eq!(line("x", 1, 2, 0), "[############............] x: 1 B of 2 B");
+        assert_eq!(line("x", 9, 2, 0), "[########################] x: 9 B of 2 B");
     }
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use garret::{
-    Actor, Declared, Depot, Error, ErrorKind, EventFormat, EventSink, FsPolicy, Garret, Home, NoEvents, Result,
-    StorageConfig, Toolbox, Workspace, WorkspaceConfig, WrittenEvents,
+    Actor, Declared, Depot, Error, ErrorKind, EventFormat, EventSink, FsPolicy, Garret, HistoryMode, Home, NoEvents,
+    Result, StorageConfig, Toolbox, Workspace, WorkspaceConfig, WrittenEvents,
 };
 
 use crate::arguments::Global;
@@ -128,6 +128,9 @@ impl Session {
         let mut chosen = self.chosen_by_option().await?;
         chosen.check_declares("fs")?;
         chosen.go_to(point)?;
+        if chosen.holds_home && chosen.point.is_some() {
+            return Err(home::inside().into());
+        }
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
@@ -136,6 +139,9 @@ impl Session {
         let chosen = self.chosen_by_option().await?;
         chosen.check_declares(capability)?;
         chosen.check_present()?;
+        if chosen.holds_home {
+            return Err(home::inside().into());
+        }
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
@@ -145,6 +151,14 @@ impl Session {
 
     /// Finds what `text` names, or the current directory, without opening it.
     pub(crate) async fn chosen(&self, text: Option<&str>) -> Result<Chosen, Failure> {
+        let mut chosen = self.named(text).await?;
+        if let Some(home) = &self.home {
+            chosen.leave_out(home);
+        }
+        Ok(chosen)
+    }
+
+    async fn named(&self, text: Option<&str>) -> Result<Chosen, Failure> {
         let Some(text) = text else {
             return match &self.global.config {
                 None => Chosen::directory("."),
@@ -182,6 +196,7 @@ impl Session {
                 point,
                 config,
                 base: None,
+                holds_home: false,
             })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
@@ -214,6 +229,8 @@ pub(crate) struct Chosen {
     pub(crate) config: WorkspaceConfig,
     /// Where its relative directories start, if not at the current one.
     base: Option<PathBuf>,
+    /// Whether the home lies inside it.
+    holds_home: bool,
 }
 
 impl Chosen {
@@ -223,6 +240,7 @@ impl Chosen {
             point: None,
             config,
             base: None,
+            holds_home: false,
         }
     }
 
@@ -230,6 +248,7 @@ impl Chosen {
         let mut chosen = Self {
             config: file.config.workspaces[&name].clone(),
             base: Some(file.directory.clone()),
+            holds_home: false,
             name,
             point,
         };
@@ -259,6 +278,20 @@ impl Chosen {
         if let (Some(glob), Some(mut policy)) = (within, self.config.capabilities.fs.policy()) {
             policy.deny_write.push(glob);
             self.config.capabilities.fs = Declared::Options(policy);
+        }
+    }
+
+    /// Keeps the home out of a workspace that it lies in: it is not a file of the workspace, and cannot be part of its own history.
+    fn leave_out(&mut self, home: &HomeChoice) {
+        let within = self
+            .local_directory()
+            .and_then(|directory| home.glob_within(&directory));
+        if let (Some(glob), Some(mut policy)) = (within, self.config.capabilities.fs.policy()) {
+            policy.deny_read.push(glob.clone());
+            policy.deny_write.push(glob);
+            self.config.capabilities.fs = Declared::Options(policy);
+            self.config.history = Some(HistoryMode::Off);
+            self.holds_home = true;
         }
     }
 

@@ -128,6 +128,14 @@ fn versions_follow_a_file_across_its_names() {
         .map(|version| (version["path"].as_str().unwrap(), version["size"].as_u64().unwrap()))
         .collect();
     assert_eq!(told.last(), Some(&("a.txt", 3)), "{versions}");
+    let first = on(&room, &["versions", "b.txt", "--limit", "1", "--json"]).data();
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = on(
+        &room,
+        &["versions", "b.txt", "--limit", "1", "--cursor", cursor, "--json"],
+    )
+    .data();
+    assert_eq!(second["versions"][0], versions[1]);
     let oldest = versions.as_array().unwrap().last().unwrap()["version"]
         .as_str()
         .unwrap();
@@ -233,4 +241,111 @@ fn memory_has_a_history_that_a_tool_call_can_see() {
         room.run(&["-w", "memory:", "log", "--json"]).data()["changes"],
         serde_json::json!([])
     );
+}
+
+#[test]
+fn the_difference_to_a_snapshot_is_a_patch_and_a_table() {
+    let room = notes();
+    on(&room, &["write", "a.txt", "one\ntwo\n"]).done();
+    on(&room, &["write", "gone.txt", "x\n"]).done();
+    on(&room, &["snapshot", "create", "before"]).done();
+    on(&room, &["edit", "a.txt", "two", "2"]).done();
+    on(&room, &["write", "docs/b.txt", "b\n"]).done();
+    room.run_with(&["-w", "notes", "write", "raw.bin"], b"\0\x01\x02")
+        .done();
+    on(&room, &["rm", "gone.txt"]).done();
+    insta::assert_snapshot!("diff", masked(on(&room, &["diff", "before"]).done()));
+    insta::assert_snapshot!("diff_stat", masked(on(&room, &["diff", "before", "--stat"]).done()));
+    insta::assert_snapshot!("diff_newest", masked(on(&room, &["diff"]).done()));
+    let within = on(&room, &["diff", "before", "--path", "docs", "--json"]).data();
+    assert_eq!(
+        within["paths"].as_array().unwrap().last().unwrap()["path"],
+        "docs/b.txt"
+    );
+    assert_eq!(on(&room, &["diff", "before", "before"]).done(), "");
+    assert_eq!(on(&room, &["diff", "now", "--stat"]).done(), "nothing differs\n");
+    assert_eq!(on(&room, &["diff", "nothing"]).failed(), "not_found");
+}
+
+#[test]
+fn a_patch_of_a_difference_does_it_again() {
+    let room = notes();
+    on(&room, &["write", "a.txt", "one\n"]).done();
+    on(&room, &["branch", "create", "other"]).done();
+    on(&room, &["write", "a.txt", "two\n"]).done();
+    let diff = on(&room, &["diff", "1"]).done().to_owned();
+    room.run_with(&["-w", "other", "patch"], diff.as_bytes()).done();
+    assert_eq!(room.run(&["-w", "other", "cat", "a.txt"]).done(), "two\n");
+}
+
+#[test]
+fn a_branch_is_merged_and_the_merge_undone() {
+    let room = notes();
+    on(&room, &["write", "a.txt", "1\n2\n3\n4\n5\n"]).done();
+    on(&room, &["snapshot", "create", "before"]).done();
+    on(&room, &["branch", "create", "try", "--from", "before"]).done();
+    room.run(&["-w", "try", "edit", "a.txt", "1", "one"]).done();
+    room.run(&["-w", "try", "write", "b.txt", "b\n"]).done();
+    on(&room, &["edit", "a.txt", "5", "five"]).done();
+    insta::assert_snapshot!(
+        "merge_dry_run",
+        masked(on(&room, &["merge", "try", "--dry-run"]).done())
+    );
+    assert_eq!(on(&room, &["ls"]).done(), "a.txt\n");
+    insta::assert_snapshot!("merge", masked(on(&room, &["merge", "try"]).done()));
+    assert_eq!(on(&room, &["cat", "a.txt"]).done(), "one\n2\n3\n4\nfive\n");
+    assert_eq!(on(&room, &["cat", "b.txt"]).done(), "b\n");
+    assert_eq!(
+        on(&room, &["merge", "try"]).done(),
+        "nothing to merge from try: it is all here\n"
+    );
+    on(&room, &["undo"]).done();
+    assert_eq!(on(&room, &["cat", "a.txt"]).done(), "1\n2\n3\n4\nfive\n");
+}
+
+#[test]
+fn a_conflict_is_told_path_by_path_and_settled_as_asked() {
+    let room = notes();
+    on(&room, &["write", "a.txt", "base\n"]).done();
+    on(&room, &["write", "b.txt", "base\n"]).done();
+    on(&room, &["branch", "create", "try"]).done();
+    on(&room, &["write", "a.txt", "ours\n"]).done();
+    on(&room, &["rm", "b.txt"]).done();
+    room.run(&["-w", "try", "write", "a.txt", "theirs\n"]).done();
+    room.run(&["-w", "try", "write", "b.txt", "theirs\n"]).done();
+    let refused = on(&room, &["merge", "try"]);
+    assert_eq!(refused.code(), 1);
+    insta::assert_snapshot!("merge_conflict", format!("{}{}", refused.out(), refused.err()));
+    let object = on(&room, &["merge", "try", "--json"]).json();
+    assert_eq!(object["ok"], false);
+    assert_eq!(object["error"]["kind"], "conflict");
+    assert_eq!(object["data"]["conflicts"][0]["theirs"]["text"], "theirs\n");
+    assert_eq!(on(&room, &["cat", "a.txt"]).done(), "ours\n");
+    assert_eq!(on(&room, &["merge", "try", "--ours", "--theirs"]).code(), 2);
+    on(&room, &["merge", "try", "--markers"]).done();
+    insta::assert_snapshot!("merge_markers", on(&room, &["cat", "a.txt"]).done());
+    on(&room, &["undo"]).done();
+    on(&room, &["merge", "try", "--theirs"]).done();
+    assert_eq!(on(&room, &["cat", "a.txt"]).done(), "theirs\n");
+    assert_eq!(on(&room, &["merge", "nobody"]).failed(), "not_found");
+    room.run(&["create", "stranger"]).done();
+    assert_eq!(on(&room, &["merge", "stranger"]).failed(), "invalid");
+}
+
+#[test]
+fn a_model_has_the_same_way_back() {
+    let room = notes();
+    let call = |tool: &str, arguments: &str| on(&room, &["call", tool, arguments, "--json"]).data();
+    call("write_file", r#"{"path": "a.txt", "content": "one"}"#);
+    call("snapshot", r#"{"label": "before"}"#);
+    call("write_file", r#"{"path": "a.txt", "content": "two"}"#);
+    assert_eq!(
+        call("read_file", r#"{"path": "a.txt", "at": "before"}"#)["content"],
+        "one"
+    );
+    call("undo", "{}");
+    assert_eq!(on(&room, &["cat", "a.txt"]).done(), "one");
+    on(&room, &["redo"]).done();
+    call("restore", r#"{"to": "before"}"#);
+    assert_eq!(on(&room, &["cat", "a.txt"]).done(), "one");
 }

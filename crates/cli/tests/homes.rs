@@ -111,6 +111,30 @@ fn the_home_is_the_one_that_was_named() {
 }
 
 #[test]
+fn a_home_inside_a_workspace_is_left_out_of_it() {
+    let room = Room::new();
+    let inside = |arguments: &[&str]| room.run(&[&["--home", ".data/mine"], arguments].concat());
+    inside(&["create", "notes"]).done();
+    inside(&["write", "a.txt", "x"]).done();
+    assert_eq!(inside(&["cat", ".data/mine/depot.db"]).failed(), "denied");
+    assert_eq!(inside(&["rm", "-r", ".data/mine"]).failed(), "denied");
+    assert_eq!(inside(&["glob", "**"]).done(), "a.txt\n");
+    for arguments in [
+        &["log"][..],
+        &["snapshot", "create", "s"],
+        &["cat", "a.txt", "--at", "1"],
+    ] {
+        let ran = inside(arguments);
+        assert_eq!(ran.failed(), "invalid", "{arguments:?}");
+        assert!(ran.err().contains("the home lies inside"), "{}", ran.err());
+    }
+    room.put("sub/b.txt", "");
+    inside(&["-w", "sub", "write", "b.txt", "y"]).done();
+    inside(&["-w", "sub", "undo"]).done();
+    assert_eq!(inside(&["-w", "notes", "ls"]).done(), "");
+}
+
+#[test]
 fn looking_for_a_name_makes_no_home() {
     let room = Room::new();
     room.put("d/a", "");
@@ -160,4 +184,82 @@ fn a_ref_names_the_workspace_and_no_place() {
     let value: serde_json::Value = serde_json::from_str(&reference).unwrap();
     assert_eq!((&value["kind"], &value["name"]), (&"filestore".into(), &"notes".into()));
     assert!(!reference.contains(room.home().to_str().unwrap()));
+}
+
+#[test]
+fn a_workspace_goes_out_as_one_file_and_comes_in_again() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    room.run(&["-w", "notes", "write", "docs/a.txt", "one"]).done();
+    room.run(&["-w", "notes", "snapshot", "create", "before"]).done();
+    room.run(&["-w", "notes", "write", "docs/a.txt", "two"]).done();
+    let exported = room.run(&["export", "notes", "notes.garret"]).done().to_owned();
+    insta::assert_snapshot!("export", exported);
+    assert_eq!(
+        room.run(&["export", "notes", "notes.garret"]).failed(),
+        "already_exists"
+    );
+    assert_eq!(room.run(&["import", "notes.garret"]).failed(), "already_exists");
+    insta::assert_snapshot!("import", room.run(&["import", "notes.garret", "--name", "copy"]).done());
+    assert_eq!(room.run(&["-w", "copy@before", "cat", "docs/a.txt"]).done(), "one");
+    room.run(&["-w", "copy", "undo"]).done();
+    assert_eq!(room.run(&["-w", "copy", "cat", "docs/a.txt"]).done(), "one");
+    assert_eq!(room.run(&["-w", "notes", "cat", "docs/a.txt"]).done(), "two");
+    room.run(&["export", "notes@before", "files.garret"]).done();
+    room.run(&["--home", "other", "import", "files.garret"]).done();
+    assert_eq!(
+        room.run(&["--home", "other", "-w", "notes", "cat", "docs/a.txt"])
+            .done(),
+        "one"
+    );
+    let mut damaged = room.get("notes.garret");
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    room.put("damaged.garret", damaged);
+    assert_eq!(
+        room.run(&["import", "damaged.garret", "--name", "bad"]).failed(),
+        "corrupt"
+    );
+    assert_eq!(room.run(&["recover", "bad"]).failed(), "not_found");
+    assert_eq!(room.run(&["import", "nothing.garret"]).failed(), "not_found");
+}
+
+#[test]
+fn plain_files_come_in_and_go_out() {
+    let room = Room::new();
+    room.put("tree/docs/a.txt", "one")
+        .put("tree/b.txt", "b")
+        .link("tree/link", "b.txt");
+    insta::assert_snapshot!(
+        "import_directory",
+        room.run(&["import", "--from", "tree", "--name", "tree"]).done()
+    );
+    assert_eq!(room.run(&["-w", "tree", "cat", "link"]).done(), "b");
+    for archive in ["out.tar", "out.tar.gz", "out.tar.zst"] {
+        room.run(&["export", "tree", "--to", archive]).done();
+        let name = archive.replace('.', "-");
+        room.run(&["import", "--from", archive, "--name", &name]).done();
+        assert_eq!(room.run(&["-w", &name, "cat", "docs/a.txt"]).done(), "one");
+    }
+    room.run(&["export", "tree", "--to", "out"]).done();
+    assert_eq!(room.get("out/docs/a.txt"), b"one");
+    assert_eq!(
+        room.path().join("out/link").read_link().unwrap().to_str(),
+        Some("b.txt")
+    );
+    let full = room.run(&["export", "tree", "--to", "out"]);
+    assert_eq!(full.code(), 1, "{}", full.out());
+    assert!(!full.err().contains(room.path().to_str().unwrap()), "{}", full.err());
+    room.put(
+        "broken.tar",
+        "this is no archive, whatever its name says, and it is long enough to look".repeat(20),
+    );
+    let broken = room.run(&["import", "--from", "broken.tar", "--name", "broken"]);
+    assert_eq!(broken.code(), 1, "{}", broken.out());
+    room.run(&["create", "broken"]).done();
+    assert_eq!(
+        room.run(&["import", "--from", "nowhere", "--name", "x"]).failed(),
+        "not_found"
+    );
+    assert_eq!(room.run(&["import", "--from", "tree"]).code(), 2);
 }

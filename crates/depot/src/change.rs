@@ -12,7 +12,7 @@ use garret_core::{Actor, ChangeActor, ChangeKind, Error, ErrorKind, Making, Path
 use crate::content::{Address, ContentStore, Prepared};
 use crate::depot::Shared;
 use crate::history::paths_of;
-use crate::metadata::{ChangeRow, HEAD, Held, Level, Node, Session, WorkspaceRow, stored_time};
+use crate::metadata::{ChangeRow, Held, Level, Node, Session, stored_time};
 use crate::tree::Tree;
 use garret_core::Durability;
 
@@ -24,7 +24,7 @@ pub(crate) struct Changing<'c> {
     pub(crate) tree: Tree<'c>,
     content: &'c ContentStore,
     durability: Durability,
-    workspace: WorkspaceRow,
+    workspace: i64,
     seq: i64,
     now: i64,
     moves: i64,
@@ -48,21 +48,16 @@ impl<'c> Changing<'c> {
         workspace: i64,
         durability: Durability,
     ) -> Result<Self> {
-        let found = session.workspace(workspace)?.filter(|row| row.deleted.is_none());
-        let workspace = found.ok_or_else(|| {
+        let (head, levels) = session.head(workspace)?.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "this workspace was deleted")
                 .at(&WsPath::root())
                 .hint("recover it, or open another")
         })?;
-        let head = Level {
-            workspace: workspace.id,
-            at: HEAD,
-        };
         Ok(Self {
-            tree: Tree::at(session, head)?,
+            tree: Tree::of(session, levels),
             content: &shared.content,
             durability,
-            seq: workspace.head + 1,
+            seq: head + 1,
             workspace,
             now: stored_time(shared.clock.now()),
             moves: 0,
@@ -77,7 +72,7 @@ impl<'c> Changing<'c> {
 
     /// The workspace that is changed.
     pub(crate) fn workspace(&self) -> i64 {
-        self.workspace.id
+        self.workspace
     }
 
     /// The time of the change, as it is stored.
@@ -93,13 +88,13 @@ impl<'c> Changing<'c> {
         };
         self.has_touched = true;
         let session = self.tree.session();
-        session.put_entry(self.workspace.id, path, self.seq, held.as_ref())
+        session.put_entry(self.workspace, path, self.seq, held.as_ref())
     }
 
     /// Notes that `from` is now at `to`, so that the history of a file can be followed.
     pub(crate) fn note_move(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
         self.moves += 1;
-        let change = (self.workspace.id, self.seq);
+        let change = (self.workspace, self.seq);
         self.tree.session().add_move(change, self.moves, from, to)
     }
 
@@ -116,7 +111,7 @@ impl<'c> Changing<'c> {
     /// What it does to each path.
     pub(crate) fn paths(&self) -> Result<Vec<PathChange>> {
         let level = Level {
-            workspace: self.workspace.id,
+            workspace: self.workspace,
             at: self.seq,
         };
         paths_of(self.tree.session(), level)
@@ -169,7 +164,7 @@ impl<'c> Changing<'c> {
             return Ok(None);
         }
         let row = ChangeRow {
-            workspace: self.workspace.id,
+            workspace: self.workspace,
             seq: self.seq,
             id: by.id,
             at: self.now,
@@ -184,7 +179,7 @@ impl<'c> Changing<'c> {
             undone_by: None,
         };
         self.tree.session().add_change(&row)?;
-        self.tree.session().set_head(self.workspace.id, self.seq)?;
+        self.tree.session().set_head(self.workspace, self.seq)?;
         Ok(Some(self.seq))
     }
 

@@ -88,8 +88,10 @@ impl Depot {
         let Some(row) = self.shared.database.read(|session| session.workspace(workspace))? else {
             return Ok(false);
         };
-        let mut found = Inspection::default();
-        found.problems = self.shared.database.read(|session| check_journal(session, &row))?;
+        let mut found = Inspection {
+            problems: self.shared.database.read(|session| check_journal(session, &row))?,
+            ..Inspection::default()
+        };
         let nothing = Damage {
             contents: BTreeSet::new(),
             unsynced: BTreeSet::new(),
@@ -151,7 +153,9 @@ impl Depot {
 impl Damage {
     fn how(&self, address: Address) -> &'static str {
         match self.unsynced.contains(&address) {
-            true => "did not survive a loss of power: it was written under relaxed durability",
+            true => {
+                "is damaged or lost: it was written under relaxed durability, and may not have survived a loss of power"
+            }
             false => "is damaged or lost",
         }
     }

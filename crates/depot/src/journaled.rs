@@ -25,6 +25,7 @@ mod lazy;
 mod log;
 mod logs;
 mod look;
+mod named;
 mod operate;
 mod record;
 mod settle;
@@ -46,6 +47,8 @@ use garret_core::{
 use self::gate::{Files, Gate, Reading};
 use self::steady::SteadyDirectory;
 use self::turn::State;
+pub(crate) use named::named_by_logs;
+
 use crate::places::Site;
 use crate::workspace::DepotWorkspace;
 use garret_core::Durability;

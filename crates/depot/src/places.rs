@@ -1,8 +1,10 @@
 //! Workspaces whose files live elsewhere, found by the place where that is.
 
+use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Result};
 
-use crate::depot::Depot;
+use crate::depot::{Depot, NewWorkspace, check_free, check_name};
+use crate::error::damaged;
 use crate::metadata::{Session, WorkspaceRow, stored_time};
 use crate::workspace::DepotWorkspace;
 
@@ -50,6 +52,47 @@ impl Depot {
         };
         let row = self.shared.writer.write(self.shared.options.durability, add).await?;
         Ok(self.handle(&row))
+    }
+
+    /// Gives the workspace whose files live at `place` the name and configuration of `new`, and makes it where there is none. One that
+    /// has a name already is `already_exists`.
+    pub async fn claim(&self, kind: &str, place: &str, new: NewWorkspace) -> Result<DepotWorkspace> {
+        let site = Site {
+            kind: kind.to_owned(),
+            place: Some(place.to_owned()),
+        };
+        let row = self.journal_of(site, self.shared.ids.next()).await?.number;
+        if let Some(name) = &new.name {
+            check_name(name)?;
+        }
+        let claim = move |session: Session<'_>| {
+            let row = session.workspace(row)?.ok_or_else(|| damaged("a workspace is lost"))?;
+            if let Some(name) = &row.name {
+                let message = format!("these files are the workspace {} already", quote(name));
+                return Err(Error::new(ErrorKind::AlreadyExists, message).hint("open it by that name, or rename it"));
+            }
+            check_free(session, new.name.as_deref())?;
+            session.set_name(row.id, new.name.as_deref())?;
+            session.set_config(row.id, &new.config.to_string())?;
+            Ok(row)
+        };
+        let row = self.shared.writer.write(self.shared.options.durability, claim).await?;
+        Ok(self.handle(&row))
+    }
+
+    /// Says that the files of `workspace` live in a storage of `kind`, which `config` opens.
+    pub(crate) async fn set_storage(
+        &self,
+        workspace: &DepotWorkspace,
+        kind: &str,
+        config: &serde_json::Value,
+    ) -> Result<()> {
+        let (number, kind, config) = (workspace.number, kind.to_owned(), config.to_string());
+        let set = move |session: Session<'_>| {
+            session.set_kind(number, &kind)?;
+            session.set_config(number, &config)
+        };
+        self.shared.writer.write(self.shared.options.durability, set).await
     }
 
     /// Says that the files of `workspace` live at `place` of a storage of `kind`. A place that another workspace has is

@@ -54,15 +54,18 @@ impl Depot {
         for address in database.read(|session| session.unknown_contents())? {
             repaired.extend(self.recover_row(address).await?);
         }
+        for list in database.read(|session| session.lists())? {
+            for part in content.parts(database, list).await.unwrap_or_default() {
+                repaired.extend(self.recover_row(part).await?);
+            }
+        }
         let mut after = None;
         loop {
             let addresses = database.read(|session| session.addresses(after, PAGE))?;
             let Some(last) = addresses.last() else { break };
             after = Some(*last);
             for address in addresses {
-                if content.verify(database, address).await?.is_some() {
-                    repaired.extend(self.correct_row(address).await?);
-                }
+                repaired.extend(self.correct_row(address).await?);
             }
         }
         for (address, size) in database.read(|session| session.missized())? {
@@ -102,31 +105,30 @@ impl Depot {
         Ok(repaired)
     }
 
-    /// Corrects the row of a piece that does not verify by it, from the bytes in either place.
+    /// Corrects the row of a piece where the bytes, in either place, tell otherwise.
     async fn correct_row(&self, address: Address) -> Result<Option<Problem>> {
-        let row = self.shared.database.read(|session| session.content(address))?;
-        let inline = row.and_then(|row| row.data);
-        let (found, is_blob) = match inline.and_then(|data| ContentStore::found_inline(data, address)) {
+        let (row, piece) = self
+            .shared
+            .database
+            .read(|session| Ok((session.content(address)?, session.content_piece(address)?)))?;
+        let (Some(row), Some(piece)) = (row, piece) else {
+            return Ok(None);
+        };
+        let inline = row.data.and_then(|data| ContentStore::found_inline(data, address));
+        let (found, is_blob) = match inline {
             Some(found) => (Some(found), false),
             None => (self.shared.content.found_blob(address).await?, true),
         };
-        let Some(found) = found else { return Ok(None) };
+        let said = (piece.is_list, row.size, piece.stored, piece.is_blob);
+        let Some(found) = found.filter(|found| (found.is_list, found.size, found.stored, is_blob) != said) else {
+            return Ok(None);
+        };
         let correct = move |session: Session<'_>| {
             session.correct_content(address, found.is_list, (found.size, found.stored), is_blob)
         };
         self.shared.writer.write(Durability::Full, correct).await?;
-        let is_whole = self
-            .shared
-            .content
-            .verify(&self.shared.database, address)
-            .await?
-            .is_none();
-        Ok(is_whole.then(|| {
-            Problem::general(format!(
-                "what is known of the content {} was corrected",
-                address.to_hex()
-            ))
-        }))
+        let what = format!("what is known of the content {} was corrected", address.to_hex());
+        Ok(Some(Problem::general(what)))
     }
 
     /// Corrects the size of files whose content has another.
@@ -171,7 +173,7 @@ impl Depot {
         Ok(repaired)
     }
 
-    /// Syncs the blobs that are whole, and forgets those that the depot does not know.
+    /// Forgets blobs that are listed as unsynced and that the depot does not know.
     async fn repair_unsynced(&self) -> Result<Vec<Problem>> {
         let dangling = self.shared.database.read(|session| session.dangling_unsynced())?;
         let mut repaired = Vec::new();

@@ -10,12 +10,17 @@ use garret_core::{
 };
 
 use crate::change::{Changing, Step, summary_of};
+use crate::content::{Address, Prepared};
 use crate::depot::Shared;
 use crate::error::damaged;
 use crate::history::check_kept;
-use crate::metadata::{HEAD, Level, Session};
-use crate::tree::{Last, Tree, version_of};
+use crate::metadata::{ContentRow, HEAD, Held, Level, Node, Session};
+use crate::tree::{Last, Tree, bytes, version_of};
 use crate::workspace::DepotWorkspace;
+use crate::writer::Weight;
+
+/// More steps than this are not done on the thread of whoever asks.
+const MOST_SMALL_STEPS: usize = 16;
 
 /// The files of a workspace at one point, for reading; a change is `denied`.
 #[derive(Debug, Clone)]
@@ -38,6 +43,38 @@ impl DepotView {
             look(&Tree::at(session, self.point)?)
         })
     }
+}
+
+/// A file and the piece of content that it is found by.
+struct Found {
+    file: Node,
+    address: Address,
+    row: ContentRow,
+}
+
+impl DepotView {
+    /// The file that the workspace itself, at its newest state, has at `path`: nothing above it can be a link then, and nothing in the
+    /// lineage matters. `None` says only that a closer look is needed.
+    fn own_file(&self, path: &WsPath) -> Result<Option<Found>> {
+        if self.point.at != HEAD || path.is_root() {
+            return Ok(None);
+        }
+        let Level { workspace, at } = self.point;
+        let look = |session: Session<'_>| session.entry_with_content(workspace, bytes(path), at);
+        let Some((Held::Node(file), Some(row))) = self.shared.database.read_once(look)? else {
+            return Ok(None);
+        };
+        Ok(file.content.map(|address| Found { file, address, row }))
+    }
+}
+
+fn found_file(tree: &Tree<'_>, path: &WsPath, follow: Follow) -> Result<Found> {
+    let place = tree.locate(path, Last::Followed, follow)?;
+    let file = tree.file(&place)?;
+    let address = file.content.ok_or_else(|| damaged("a file has no content").at(path))?;
+    let row = tree.session().content(address)?;
+    let row = row.ok_or_else(|| damaged("the depot has lost it").at(path))?;
+    Ok(Found { file, address, row })
 }
 
 #[async_trait]
@@ -66,15 +103,11 @@ impl Storage for DepotView {
     }
 
     async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        let (file, row) = self.look(|tree| {
-            let place = tree.locate(path, Last::Followed, options.follow)?;
-            let file = tree.file(&place)?;
-            let address = file.content.ok_or_else(|| damaged("a file has no content").at(path))?;
-            let row = tree.session().content(address)?;
-            let row = row.ok_or_else(|| damaged("the depot has lost it").at(path))?;
-            Ok(((file, address), row))
-        })?;
-        let (file, address) = file;
+        let found = match self.own_file(path)? {
+            Some(found) => found,
+            None => self.look(|tree| found_file(tree, path, options.follow))?,
+        };
+        let Found { file, address, row } = found;
         options.precondition.check(path, version_of(&file).as_ref())?;
         let range = options.range.unwrap_or(0..file.size);
         let range = range.start.min(file.size)..range.end.min(file.size).max(range.start.min(file.size));
@@ -112,6 +145,14 @@ impl Storage for DepotView {
     }
 }
 
+/// An error that names no path yet, with the one that was worked on.
+fn placed(error: Error, path: &WsPath) -> Error {
+    match error.path() {
+        Some(_) => error,
+        None => error.at(path),
+    }
+}
+
 impl DepotWorkspace {
     /// Brings the content of the writes into place.
     async fn prepared(&self, mutations: Vec<Mutation>) -> Result<Vec<Step>> {
@@ -131,6 +172,19 @@ impl DepotWorkspace {
         }
         Ok(steps)
     }
+}
+
+/// How much the steps are, as far as they tell.
+fn weight_of(steps: &[Step]) -> Weight {
+    let is_small = |step: &Step| match &step.mutation {
+        Mutation::Write { .. } => step.content.as_ref().is_some_and(Prepared::is_inline),
+        Mutation::MakeDir { .. } | Mutation::Symlink { .. } | Mutation::SetMode { .. } => true,
+        _ => false,
+    };
+    if steps.len() <= MOST_SMALL_STEPS && steps.iter().all(is_small) {
+        return Weight::Small;
+    }
+    Weight::Any
 }
 
 #[async_trait]
@@ -160,18 +214,24 @@ impl Storage for DepotWorkspace {
         if origin.summary.is_empty() {
             origin.summary = summary_of(&batch);
         }
+        let first = batch.mutations.first().map(|first| first.path().clone());
         let (follow, steps) = (batch.follow, self.prepared(batch.mutations).await?);
+        let weight = weight_of(&steps);
         let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
         let work = move |session: Session<'_>| {
             let mut changing = Changing::begin(session, &shared, number, durability)?;
             let applied = steps
                 .into_iter()
-                .map(|step| changing.step(step, follow))
+                .map(|step| {
+                    let path = step.mutation.path().clone();
+                    changing.step(step, follow).map_err(|error| placed(error, &path))
+                })
                 .collect::<Result<_>>()?;
             changing.finish(&shared, ChangeKind::Change, origin.into())?;
             Ok(applied)
         };
-        self.shared().writer.write(self.durability, work).await
+        let applied = self.shared().writer.write_weighed(weight, self.durability, work).await;
+        applied.map_err(|error| placed(error, &first.unwrap_or_else(WsPath::root)))
     }
 
     fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {

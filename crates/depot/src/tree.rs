@@ -37,8 +37,12 @@ pub(crate) struct Tree<'c> {
 impl<'c> Tree<'c> {
     /// The tree at `point`.
     pub(crate) fn at(session: Session<'c>, point: Level) -> Result<Self> {
-        let levels = session.levels(point)?;
-        Ok(Self { session, levels })
+        Ok(Self::of(session, session.levels(point)?))
+    }
+
+    /// The tree that these levels show, the nearest first.
+    pub(crate) fn of(session: Session<'c>, levels: Vec<Level>) -> Self {
+        Self { session, levels }
     }
 
     /// The transaction that the tree is seen through.

@@ -4,10 +4,14 @@
 //! savepoint, so a refused one takes back only itself; nobody is answered before the commit. Of several processes on one home, each
 //! takes a turn at a lock file and then the database's own lock: the lock file wakes those who wait, where the database's would have them
 //! poll and starve; the database's lock is the one that counts.
+//!
+//! A small job that no sync is promised to, while nobody else writes, is done by its caller: handing it to another thread and back would
+//! cost more than the job.
 
-use std::fs::File;
-use std::sync::Arc;
+use std::fmt;
+use std::fs::{File, TryLockError};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -24,11 +28,40 @@ const GROUP: usize = 512;
 const TRIES: u32 = 400;
 const LONGEST_PAUSE_MS: u64 = 50;
 
+/// How long a group that is smaller than the one before it waits for each further job. Those that were answered together come back
+/// together, and a sync for the first of them alone would make the others wait for it.
+const GATHERING: Duration = Duration::from_micros(100);
+
 /// A handle on the writer. Dropping it waits for the jobs under way.
 #[derive(Debug)]
 pub(crate) struct Writer {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
+    seat: Arc<Mutex<Seat>>,
+}
+
+/// What whoever writes needs, one at a time.
+struct Seat {
+    connection: WriteConnection,
+    /// The lock file that processes take turns at.
+    turns: Option<File>,
+    content: Arc<ContentStore>,
+    pauses: Pauses,
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Seat")
+    }
+}
+
+/// How much a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// A few rows, and no blob is touched.
+    Small,
+    /// Anything.
+    Any,
 }
 
 /// A job under way; an error where its transaction could not begin.
@@ -49,19 +82,37 @@ impl Writer {
     /// Starts the thread. `turns` is the lock file that processes take turns at; memory needs none.
     pub(crate) fn start(connection: WriteConnection, turns: Option<File>, content: Arc<ContentStore>) -> Result<Self> {
         let (jobs, waiting) = channel();
+        let seat = Arc::new(Mutex::new(Seat {
+            connection,
+            turns,
+            content,
+            pauses: Pauses::default(),
+        }));
+        let taken = seat.clone();
         let thread = std::thread::Builder::new()
             .name("garret-depot-writer".into())
-            .spawn(move || serve(&connection, turns.as_ref(), &content, &waiting))
+            .spawn(move || serve(&taken, &waiting))
             .map_err(|_| Error::new(ErrorKind::Unavailable, "the depot cannot start its writer"))?;
         Ok(Self {
             jobs: Some(jobs),
             thread: Some(thread),
+            seat,
         })
     }
 
     /// Runs `work` in a transaction; done when that is committed. Where it fails, nothing of it stays.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
+        durability: Durability,
+        work: impl FnOnce(Session<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.write_weighed(Weight::Any, durability, work).await
+    }
+
+    /// The same, where the caller knows how much it is.
+    pub(crate) async fn write_weighed<T: Send + 'static>(
+        &self,
+        weight: Weight,
         durability: Durability,
         work: impl FnOnce(Session<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -80,9 +131,35 @@ impl Writer {
             durability,
             run: Box::new(run),
         };
+        let is_quick = weight == Weight::Small && durability == Durability::Relaxed;
+        let Some(job) = (if is_quick { self.write_here(job) } else { Some(job) }) else {
+            return answer.await.map_err(|_| gone())?;
+        };
         let jobs = self.jobs.as_ref().expect("it is there until the drop");
         jobs.send(job).map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
+    }
+}
+
+impl Writer {
+    /// Does the job on this thread, unless that means to wait for anybody: then it is given back.
+    fn write_here(&self, job: Job) -> Option<Job> {
+        let Ok(seat) = self.seat.try_lock() else {
+            return Some(job);
+        };
+        let turn = match seat.turns.as_ref().map(Turn::try_take) {
+            Some(None) => return Some(job),
+            Some(turn) => turn,
+            None => None,
+        };
+        let (ran, committed) = match seat.connection.with(|writing| commit_alone(writing, job)) {
+            Ok(done) => done,
+            Err(job) => return Some(job),
+        };
+        drop(turn);
+        drop(seat);
+        (ran.answer)(committed);
+        None
     }
 }
 
@@ -102,19 +179,53 @@ fn gone() -> Error {
     Error::new(ErrorKind::Internal, "the depot's writer has ended")
 }
 
-fn serve(connection: &WriteConnection, turns: Option<&File>, content: &ContentStore, waiting: &Receiver<Job>) {
-    let mut pauses = Pauses::default();
+fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
+    let mut before = 1;
     while let Ok(first) = waiting.recv() {
-        let jobs: Vec<Job> = std::iter::once(first)
-            .chain(waiting.try_iter().take(GROUP - 1))
-            .collect();
+        let jobs = gather(first, waiting, before);
+        before = jobs.len();
         let is_durable = jobs.iter().any(|job| job.durability == Durability::Full);
-        let turn = turns.map(Turn::take);
+        let mut seat = seat.lock().expect("no holder panics");
+        let Seat {
+            connection,
+            turns,
+            content,
+            pauses,
+        } = &mut *seat;
+        let turn = turns.as_ref().map(Turn::take);
         let (group, committed) =
-            connection.with(|writing| commit_group(writing, jobs, is_durable.then_some(content), &mut pauses));
+            connection.with(|writing| commit_group(writing, jobs, is_durable.then_some(&**content), pauses));
         drop(turn);
+        drop(seat);
         group.into_iter().for_each(|ran| (ran.answer)(committed.clone()));
     }
+}
+
+/// The jobs that wait, and those that come soon where many came before.
+fn gather(first: Job, waiting: &Receiver<Job>, before: usize) -> Vec<Job> {
+    let mut jobs = vec![first];
+    jobs.extend(waiting.try_iter().take(GROUP - 1));
+    while jobs.len() < before
+        && let Ok(job) = waiting.recv_timeout(GATHERING)
+    {
+        jobs.push(job);
+        jobs.extend(waiting.try_iter().take(GROUP - jobs.len()));
+    }
+    jobs
+}
+
+/// Runs one job in a transaction without a sync; given back where another writes.
+fn commit_alone(writing: Writing<'_>, job: Job) -> Result<(Ran, Result<()>), Job> {
+    if writing.set_durable(false).and_then(|()| writing.begin()).is_err() {
+        return Err(job);
+    }
+    let ran = (job.run)(Ok(writing.session()));
+    let ended = if ran.is_kept {
+        writing.end(Ok(()))
+    } else {
+        writing.take_back()
+    };
+    Ok((ran, ended))
 }
 
 /// Runs the jobs in one transaction; gives them with what became of it. With `durable` content, it is synced before the commit: a
@@ -166,6 +277,14 @@ fn begin(writing: Writing<'_>, pauses: &mut Pauses) -> Result<()> {
 struct Turn<'a>(&'a File);
 
 impl<'a> Turn<'a> {
+    /// A turn, where nobody has it.
+    fn try_take(file: &'a File) -> Option<Self> {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            Ok(()) | Err(TryLockError::Error(_)) => Some(Self(file)),
+        }
+    }
+
     fn take(file: &'a File) -> Self {
         // On a disk without locks the database's own lock still keeps writers apart, only less fairly.
         let _ = file.lock();

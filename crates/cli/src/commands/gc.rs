@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use garret::{Clock, CollectOptions, Collected, Keep, Retained, SystemClock};
+use garret::depot::{CollectOptions, Collected, Retained};
+use garret::{Clock, Keep, SystemClock};
 use serde_json::json;
 
 use crate::output::{Outcome, Report};

@@ -1,20 +1,25 @@
 //! `garret list`
 
 use clap::Args;
+use garret::depot::WorkspaceUsage;
 use garret::path::printable;
 use garret::{StorageConfig, WorkspaceInfo};
 use serde::Serialize;
 use serde_json::json;
 
+use crate::commands::usage;
 use crate::output::{Outcome, Report};
 use crate::render;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Show the deleted ones too, which `garret recover` brings back until the garbage is collected
+    /// Show the deleted ones too, which `garret recover` brings back, and those of directories without a name
     #[arg(short, long)]
     all: bool,
+    /// Show sizes, and what each workspace holds alone; this reads the whole home
+    #[arg(short, long)]
+    long: bool,
 }
 
 /// A workspace as it is listed.
@@ -29,6 +34,8 @@ pub(crate) struct Row {
     pub(crate) branch_of: Option<Parent>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) deleted: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) usage: Option<WorkspaceUsage>,
 }
 
 /// Where a branch begins.
@@ -58,6 +65,7 @@ impl Row {
             created: info.created.to_string(),
             branch_of: parent,
             deleted: info.deleted.map(|time| time.to_string()),
+            usage: None,
         }
     }
 
@@ -73,12 +81,15 @@ impl Row {
         });
         let deleted = self.deleted.as_ref().map(|time| format!("deleted {time}"));
         let notes: Vec<_> = parent.into_iter().chain(deleted).collect();
-        vec![
+        let sizes = self.usage.as_ref().map(render::usage::sizes).unwrap_or_default();
+        let mut cells = vec![
             self.shown_name(),
             self.storage.clone(),
             render::counted(self.changes, "change"),
-            notes.join(", "),
-        ]
+        ];
+        cells.extend(sizes);
+        cells.push(notes.join(", "));
+        cells
     }
 }
 
@@ -96,9 +107,16 @@ fn storage_of(info: &WorkspaceInfo) -> String {
 
 impl List {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let all = session.depot().await?.workspaces().await?;
-        let shown = all.iter().filter(|one| self.all || one.deleted.is_none());
-        let rows: Vec<Row> = shown.map(|one| Row::of(one, &all)).collect();
+        let depot = session.depot().await?;
+        let all = depot.workspaces().await?;
+        let shown = all
+            .iter()
+            .filter(|one| self.all || (one.deleted.is_none() && one.name.is_some()));
+        let mut rows: Vec<Row> = shown.map(|one| Row::of(one, &all)).collect();
+        if self.long {
+            let mut usage = usage::by_id(&depot).await?;
+            rows.iter_mut().for_each(|row| row.usage = usage.remove(&row.id));
+        }
         let text = match rows.is_empty() {
             true => "there are no workspaces yet; `garret create NAME` makes one".to_owned(),
             false => render::table(rows.iter().map(Row::cells)),

@@ -1,11 +1,14 @@
 //! `garret snapshot`
 
 use clap::{Args, Subcommand};
+use garret::depot::SnapshotUsage;
 use garret::path::printable;
-use garret::{Snapshot as Taken, SnapshotOptions};
+use garret::{Snapshot as Taken, SnapshotOptions, Workspace};
+use serde::Serialize;
 use serde_json::json;
 
-use crate::output::{Outcome, Report};
+use crate::commands::usage;
+use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
 use crate::{point, render};
 
@@ -35,7 +38,11 @@ enum Action {
         at: Option<String>,
     },
     /// List the snapshots, oldest first
-    List,
+    List {
+        /// Show sizes, and what each snapshot holds alone; this reads the whole home
+        #[arg(short, long)]
+        long: bool,
+    },
     /// Forget a label; the changes stay as long as retention keeps them
     Delete {
         /// The label
@@ -56,11 +63,16 @@ impl Snapshot {
                 let text = format!("snapshot {} of change {}", printable(&taken.label), taken.change);
                 Ok(Report::done(text, taken))
             }
-            Action::List => {
-                let all = workspace.snapshots().await?;
+            Action::List { long } => {
+                let taken = workspace.snapshots().await?;
+                let sizes = match long {
+                    true => sizes(session, &workspace).await?,
+                    false => Vec::new(),
+                };
+                let rows: Vec<_> = taken.into_iter().map(|one| Row::of(one, &sizes)).collect();
                 Ok(Report::done(
-                    render::table(all.iter().map(cells)),
-                    json!({"snapshots": all}),
+                    render::table(rows.iter().map(Row::cells)),
+                    json!({"snapshots": rows}),
                 ))
             }
             Action::Delete { label } => {
@@ -72,11 +84,37 @@ impl Snapshot {
     }
 }
 
-fn cells(taken: &Taken) -> Vec<String> {
-    vec![
-        printable(&taken.label).into_owned(),
-        taken.at.to_string(),
-        format!("change {}", taken.change),
-        if taken.lazy { "lazy" } else { "" }.to_owned(),
-    ]
+/// What each snapshot of the workspace holds.
+async fn sizes(session: &Session, workspace: &Workspace) -> Result<Vec<SnapshotUsage>, Failure> {
+    let id = workspace.id()?;
+    let mut all = usage::by_id(&session.depot().await?).await?;
+    Ok(all.remove(id).map(|one| one.snapshots).unwrap_or_default())
+}
+
+/// A snapshot as it is listed.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    snapshot: Taken,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<SnapshotUsage>,
+}
+
+impl Row {
+    fn of(snapshot: Taken, sizes: &[SnapshotUsage]) -> Self {
+        let usage = sizes.iter().find(|one| one.label == snapshot.label).cloned();
+        Self { snapshot, usage }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let snapshot = &self.snapshot;
+        let mut cells = vec![
+            printable(&snapshot.label).into_owned(),
+            snapshot.at.to_string(),
+            format!("change {}", snapshot.change),
+            if snapshot.lazy { "lazy" } else { "" }.to_owned(),
+        ];
+        cells.extend(self.usage.iter().flat_map(render::usage::snapshot_sizes));
+        cells
+    }
 }

@@ -1,6 +1,7 @@
 //! Results as a person reads them. Pure functions; nothing here prints.
 
 pub(crate) mod history;
+pub(crate) mod usage;
 
 use garret::path::printable;
 use garret::{EntryKind, GrepMatch, ListedEntry, Skipped, Transferred};

@@ -164,12 +164,13 @@ impl Ran {
 
 /// Text with what differs from run to run replaced: times (with the padding after them), ids, versions.
 pub fn masked(text: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || "-:._".contains(c);
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-:.".contains(c);
     let mut masked = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(is_part) {
         let length = rest[start..].find(|c| !is_part(c)).unwrap_or(rest.len() - start);
-        let (word, after) = rest[start..].split_at(length);
+        let found = &rest[start..start + length];
+        let (word, after) = rest[start..].split_at(found.trim_end_matches(':').len().max(1));
         masked.push_str(&rest[..start]);
         rest = after;
         match mask_of(word) {

@@ -122,6 +122,10 @@ impl Changing<'_> {
 
     /// The file at `place`, if any, once the precondition holds; a directory there is `is_a_directory`.
     fn file_before(&self, place: &Place, precondition: &Precondition) -> Result<Option<Node>> {
+        // Why nothing is there is found out by whoever needs it.
+        if place.node.is_none() && *precondition == Precondition::Any && !place.path.is_root() {
+            return Ok(None);
+        }
         let before = match self.tree.file(place) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == ErrorKind::NotFound => None,

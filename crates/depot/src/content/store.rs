@@ -80,6 +80,11 @@ impl Prepared {
         let rows = Vec::new();
         Self { address, size, rows }
     }
+
+    /// Whether all of it goes into the database, so that recording it touches no blob.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.rows.iter().all(|row| matches!(row.place, Place::Inline(_)))
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -136,7 +141,7 @@ impl ContentStore {
         content: &Content,
         durability: Durability,
     ) -> Result<Prepared> {
-        let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address, durability));
+        let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address));
         if content.as_bytes().is_none() && content.len() > LONGEST as u64 {
             return self.place_source(content, &is_relied_on, durability).await;
         }
@@ -151,7 +156,7 @@ impl ContentStore {
 
     /// The same inside the writer's transaction.
     pub(crate) fn prepare_in(&self, session: Session<'_>, content: &Bytes, durability: Durability) -> Result<Prepared> {
-        let is_relied_on = |address| self.is_relied_on(session, address, durability);
+        let is_relied_on = |address| self.is_relied_on(session, address);
         block_on(self.place(plan(&[], content, self.inline), &is_relied_on, durability))
     }
 
@@ -173,7 +178,7 @@ impl ContentStore {
             }
         };
         let joined = joined([last, added.clone()]);
-        let is_relied_on = |address| self.is_relied_on(session, address, durability);
+        let is_relied_on = |address| self.is_relied_on(session, address);
         block_on(self.place(plan(&before, &joined, self.inline), &is_relied_on, durability))
     }
 
@@ -330,7 +335,7 @@ impl ContentStore {
             let encoded = piece.encoded();
             return Ok(row(encoded.len() as u64, Place::Inline(encoded)));
         }
-        if is_relied_on(address)? {
+        if is_relied_on(address)? && self.has_blob(address).await {
             return Ok(row(0, Place::ReliedOn));
         }
         let encoded = piece.encoded();
@@ -357,10 +362,12 @@ impl ContentStore {
         written.map(|_| true).map_err(blob_not_written)
     }
 
-    fn is_relied_on(&self, session: Session<'_>, address: Address, durability: Durability) -> Result<bool> {
+    /// Whether a blob need not be written again: it is not about to be swept, and known to have reached the disk.
+    fn is_relied_on(&self, session: Session<'_>, address: Address) -> Result<bool> {
         let touched = session.content_touched(address)?;
         let is_young = touched.is_some_and(|touched| self.now() - touched < RELIED_ON_MS);
-        Ok(is_young && (durability == Durability::Relaxed || !session.is_unsynced(address)?))
+        // One that a loss of power may have taken is written again, and is whole then.
+        Ok(is_young && !session.is_unsynced(address)?)
     }
 
     fn now(&self) -> i64 {

@@ -52,6 +52,42 @@ impl DepotWorkspace {
         self.write(work).await
     }
 
+    /// The same puts with their new content in the depot, ahead of the change that will refer to it. A change that never comes leaves it
+    /// to the next sweep.
+    pub(crate) async fn held(&self, puts: Puts) -> Result<Puts> {
+        let mut held = Vec::with_capacity(puts.puts.len());
+        for ready in self.ready(puts.puts).await? {
+            held.push(self.hold(ready).await?);
+        }
+        Ok(Puts { puts: held, ..puts })
+    }
+
+    async fn hold(&self, ready: Ready) -> Result<Put> {
+        let Ready {
+            mut put,
+            content: Some(content),
+        } = ready
+        else {
+            return Ok(ready.put);
+        };
+        if let Placed::File { mode, .. } = put.placed {
+            let node = Node {
+                kind: EntryKind::File,
+                mode,
+                size: content.size,
+                content: Some(content.address),
+                target: None,
+                created: 0,
+                modified: 0,
+            };
+            put.placed = Placed::Image(image_of(&node));
+        }
+        let shared = self.shared().clone();
+        let record = move |session: Session<'_>| shared.content.record(session, &content);
+        self.shared().writer.write(self.durability, record).await?;
+        Ok(put)
+    }
+
     async fn ready(&self, puts: Vec<Put>) -> Result<Vec<Ready>> {
         let shared = self.shared();
         let mut ready = Vec::with_capacity(puts.len());

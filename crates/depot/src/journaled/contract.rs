@@ -123,7 +123,8 @@ impl History for Journaled {
     }
 
     async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>> {
-        self.room().await?;
+        // What is only in the record of the plan would be gone when the plan is taken back.
+        let puts = self.room().await?.held(puts).await?;
         self.change_by(Operation::Put(puts), making).await
     }
 

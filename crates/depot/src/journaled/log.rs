@@ -129,6 +129,15 @@ pub(super) fn is_there(files: &Files) -> bool {
     has_bytes(&files.log) || has_bytes(&files.old)
 }
 
+/// What a log holds, for a look at it beside its owner; none where it is gone meanwhile.
+pub(super) fn records_in(path: &Path) -> Result<Vec<Record>> {
+    match read(path) {
+        Ok(bytes) => parse(bytes.into()).map(|(records, _)| records),
+        Err(failure) if failure.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(failure) => Err(error::home(&failure)),
+    }
+}
+
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }

@@ -123,6 +123,7 @@ impl Turn<'_> {
             });
         self.bring(goals.collect()).await?;
         self.bring_raw(paths).await?;
+        self.set_modes(&intent.work, paths, standings).await?;
         let touched = paths.iter().filter_map(|change| change.path.as_path().cloned());
         let seen = self.seen(touched.collect::<Vec<_>>()).await?;
         match intent.work {
@@ -132,6 +133,36 @@ impl Turn<'_> {
             Work::Operation(operation) => self.conclude(intent.id, operation, intent.by, seen).await?,
         }
         self.look_at_strangers(paths, standings).await
+    }
+
+    /// Gives what was made its mode, where the crash came between the two and the work asked for that very mode.
+    async fn set_modes(&self, work: &Work, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
+        let made = paths
+            .iter()
+            .zip(standings)
+            .filter(|(_, standing)| **standing == Standing::After);
+        let mut mutations = Vec::new();
+        for (change, _) in made {
+            let (Some(path), Some(image)) = (change.path.as_path(), &change.after) else {
+                continue;
+            };
+            let stat = self.stat(path).await?;
+            let has_other = stat.is_some_and(|stat| stat.mode.is_some_and(|mode| mode != image.mode));
+            if has_other && asks_for_mode(work, path, image.mode) {
+                let (path, mode) = (path.clone(), image.mode);
+                mutations.push(Mutation::SetMode { path, mode });
+            }
+        }
+        if mutations.is_empty() {
+            return Ok(());
+        }
+        let follow = Follow::Never;
+        let batch = garret_core::Batch {
+            mutations,
+            follow,
+            ..garret_core::Batch::default()
+        };
+        self.journaled.files.apply(batch).await.map(|_| ())
     }
 
     async fn roll_back(&mut self, intent: Intent, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
@@ -288,6 +319,15 @@ impl Turn<'_> {
             return Ok(false);
         };
         Ok(whole.starts_with(&found.bytes))
+    }
+}
+
+/// An operation of the history brings back modes as they were; a batch sets those that it names.
+fn asks_for_mode(work: &Work, wanted: &WsPath, asked: u32) -> bool {
+    let names_it = |step: &LoggedStep| matches!(&step.mutation, Mutation::SetMode { path, mode } if path == wanted && *mode == asked);
+    match work {
+        Work::Operation(_) => true,
+        Work::Batch { steps, .. } => steps.iter().any(names_it),
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use garret_core::Result;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
 use super::{Session, schema};
@@ -15,6 +16,11 @@ use crate::error;
 
 /// Statements that a connection keeps prepared.
 const STATEMENTS: usize = 64;
+/// Pages of the log after which they are moved into the database, in 4 KiB: each time costs two syncs, and a page that changed often is
+/// moved once.
+const CHECKPOINT_PAGES: i64 = 4096;
+/// KiB of pages that a connection keeps.
+const CACHE_KIB: i64 = 8 * 1024;
 /// Readers kept open when nobody reads.
 const IDLE_READERS: usize = 16;
 
@@ -64,12 +70,25 @@ impl Database {
 
     /// Runs `look` on one unchanging state of the metadata.
     pub(crate) fn read<T>(&self, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<T> {
+        self.with_reader(|connection| match self {
+            Self::Memory(_) => Ok(look(Session(connection))),
+            Self::File { .. } => in_transaction(connection, look),
+        })
+    }
+
+    /// Runs `look`, which is one statement and so needs no transaction around it.
+    pub(crate) fn read_once<T>(&self, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<T> {
+        self.with_reader(|connection| look(Session(connection)).map(Ok))
+    }
+
+    /// The outer error of `look` is the connection's, which is then not used again.
+    fn with_reader<T>(&self, look: impl FnOnce(&Connection) -> Result<Result<T>>) -> Result<T> {
         match self {
-            Self::Memory(shared) => look(Session(&shared.lock().expect("no holder panics"))),
+            Self::Memory(shared) => look(&shared.lock().expect("no holder panics"))?,
             Self::File { path, idle } => {
                 let kept = idle.lock().expect("no holder panics").pop();
                 let connection = kept.map_or_else(|| connect(path), Ok)?;
-                let outcome = in_transaction(&connection, look)?;
+                let outcome = look(&connection)?;
                 let mut idle = idle.lock().expect("no holder panics");
                 if idle.len() < IDLE_READERS {
                     idle.push(connection);
@@ -145,6 +164,11 @@ impl<'c> Writing<'c> {
         ended
     }
 
+    /// Ends the transaction; nothing of it stays.
+    pub(crate) fn take_back(self) -> Result<()> {
+        self.run("ROLLBACK")
+    }
+
     /// What the open transaction may look up and put down.
     pub(crate) fn session(self) -> Session<'c> {
         Session(self.0)
@@ -177,7 +201,15 @@ fn prepared(connection: Connection) -> Result<Connection> {
     connection
         .busy_timeout(Duration::from_secs(5))
         .map_err(error::database)?;
+    // Otherwise a statement whose plan might depend on its values is prepared again each time it gets other ones, at many times the cost
+    // of running it.
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .map_err(error::database)?;
     for (pragma, value) in [("synchronous", "FULL"), ("temp_store", "MEMORY")] {
+        connection.pragma_update(None, pragma, value).map_err(error::database)?;
+    }
+    for (pragma, value) in [("cache_size", -CACHE_KIB), ("wal_autocheckpoint", CHECKPOINT_PAGES)] {
         connection.pragma_update(None, pragma, value).map_err(error::database)?;
     }
     Ok(connection)

@@ -3,7 +3,7 @@
 use garret_core::{EntryKind, Result};
 use rusqlite::{Row, params};
 
-use super::{HEAD, Session};
+use super::{ContentRow, HEAD, Session};
 use crate::content::Address;
 
 const LIVE: i64 = i64::MAX;
@@ -72,6 +72,34 @@ impl Session<'_> {
             |row| Ok((held(row, 0)?, row.get::<_, i64>(7)?)),
         )?;
         Ok(found.filter(|(_, until)| *until > at).map(|(held, _)| held))
+    }
+
+    /// What the level says of `path`, as [`Session::entry`] does, with the piece of content that a file there is found by: most reads of
+    /// small files are this one look.
+    pub(crate) fn entry_with_content(
+        self,
+        workspace: i64,
+        path: &[u8],
+        at: i64,
+    ) -> Result<Option<(Held, Option<ContentRow>)>> {
+        let found = self.first(
+            "SELECT kind, mode, entry.size, hash, target, created, modified, until, content.size, data
+             FROM entry LEFT JOIN content USING (hash)
+             WHERE workspace = ?1 AND path = ?2 AND since <= ?3 ORDER BY since DESC LIMIT 1",
+            params![workspace, path, at],
+            |row| {
+                let until: i64 = row.get(7)?;
+                let size: Option<i64> = row.get(8)?;
+                let data = row.get(9)?;
+                let content = size.map(|size| ContentRow {
+                    size: size.unsigned_abs(),
+                    data,
+                });
+                Ok((until, held(row, 0)?, content))
+            },
+        )?;
+        let found = found.filter(|(until, _, _)| *until > at);
+        Ok(found.map(|(_, held, content)| (held, content)))
     }
 
     /// The first `limit` paths from `from` up to `end` (left out) of which the level says something at `at`, in order.

@@ -64,13 +64,14 @@ impl Session<'_> {
         self.execute(sql, params![workspace, keep]).map(|_| ())
     }
 
-    /// The states of a workspace that stay whatever retention drops, in order: those that a snapshot names, that a branch begins at, or
-    /// that a branch itself begins with.
+    /// The states of a workspace that stay whatever retention drops, in order: those that a snapshot names, that a branch begins at,
+    /// that a branch itself begins with, or that another workspace has merged and would begin its next merge with.
     pub(crate) fn held_points(self, workspace: i64) -> Result<Vec<i64>> {
         self.all(
             "SELECT point_seq FROM snapshot WHERE point_workspace = ?1
              UNION SELECT fork FROM workspace WHERE parent = ?1
              UNION SELECT 0 FROM workspace WHERE id = ?1 AND parent IS NOT NULL
+             UNION SELECT point FROM merge WHERE source = ?1
              ORDER BY 1",
             [workspace],
             |row| row.get(0),
@@ -214,6 +215,7 @@ impl Session<'_> {
             ("change", "seq"),
             ("move", "seq, step"),
             ("reversal", "seq, target"),
+            ("seen", "path"),
         ] {
             let sql = format!(
                 "DELETE FROM {table} WHERE workspace = ?1 AND ({key}) IN

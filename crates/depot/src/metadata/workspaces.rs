@@ -3,7 +3,7 @@
 use garret_core::Result;
 use rusqlite::{Row, params};
 
-use super::Session;
+use super::{HEAD, Session};
 
 /// A point on one level of a lineage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +67,24 @@ impl Session<'_> {
         )
     }
 
+    /// The newest change of the workspace `id` and the levels of its newest state; `None` where it is deleted. What every change asks
+    /// for, without the rest of the row.
+    pub(crate) fn head(self, id: i64) -> Result<Option<(i64, Vec<Level>)>> {
+        let sql = "SELECT head, iif(flat, NULL, parent), fork FROM workspace WHERE id = ?1 AND deleted IS NULL";
+        let found = self.first(sql, [id], |row| {
+            let (parent, fork): (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
+            Ok((row.get(0)?, parent.zip(fork)))
+        })?;
+        let Some((head, fork)) = found else { return Ok(None) };
+        let own = Level {
+            workspace: id,
+            at: HEAD,
+        };
+        let inherited = fork.map(|(workspace, at)| self.levels(Level { workspace, at }));
+        let inherited = inherited.transpose()?.unwrap_or_default();
+        Ok(Some((head, [vec![own], inherited].concat())))
+    }
+
     /// The workspace with the unique id `uid`.
     pub(crate) fn workspace_by_uid(self, uid: &str) -> Result<Option<WorkspaceRow>> {
         self.first(
@@ -95,6 +113,18 @@ impl Session<'_> {
     pub(crate) fn set_name(self, id: i64, name: Option<&str>) -> Result<()> {
         let sql = "UPDATE workspace SET name = ?2 WHERE id = ?1";
         self.execute(sql, params![id, name]).map(|_| ())
+    }
+
+    /// Says where the files of a workspace live.
+    pub(crate) fn set_kind(self, id: i64, kind: &str) -> Result<()> {
+        let sql = "UPDATE workspace SET kind = ?2 WHERE id = ?1";
+        self.execute(sql, params![id, kind]).map(|_| ())
+    }
+
+    /// Sets the configuration of a workspace.
+    pub(crate) fn set_config(self, id: i64, config: &str) -> Result<()> {
+        let sql = "UPDATE workspace SET config = ?2 WHERE id = ?1";
+        self.execute(sql, params![id, config]).map(|_| ())
     }
 
     /// Says since when a workspace is deleted; `None` for not at all.

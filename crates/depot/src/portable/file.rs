@@ -10,6 +10,8 @@ pub(super) const VERSION: u64 = 1;
 /// No entry is larger: a piece of content is at most a part of a file, and a list of this size is that of a file of 100 GiB.
 const LARGEST: u64 = 64 << 20;
 const LEVEL: i32 = 3;
+/// The most that a writer of archives puts after the end.
+const PADDING: u64 = 1 << 20;
 
 /// What a portable file says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +125,19 @@ pub(super) fn read(
         }
     }
     let manifest = manifest.ok_or_else(not_portable)?;
+    check_rest(archive.into_inner())?;
     Ok((manifest, end.ok_or_else(cut_short)?))
+}
+
+/// The archive is followed by nothing but its padding, and the compressed stream ends as it should.
+fn check_rest(mut rest: impl Read) -> Result<()> {
+    let mut padding = Vec::new();
+    let read = (&mut rest).take(PADDING + 1).read_to_end(&mut padding);
+    let is_padding = padding.len() as u64 <= PADDING && padding.iter().all(|byte| *byte == 0);
+    match read.is_ok() && is_padding {
+        true => Ok(()),
+        false => Err(cut_short()),
+    }
 }
 
 /// Only the manifest.

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use garret_core::{Error, ErrorKind, Result};
+use garret_core::{Durability, Error, ErrorKind, Result};
 use serde::Serialize;
 
 use super::file::{End, FileEntry, Manifest, damaged, read, read_manifest};
@@ -71,7 +71,11 @@ impl Depot {
             waiting_bytes: 0,
             watch,
         };
-        let taken = importing.take_in(&mut source);
+        // On a thread of its own, which may wait for the writer whatever runs this.
+        let taken = std::thread::scope(|scope| {
+            let taking = scope.spawn(|| importing.take_in(&mut source));
+            taking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
         let done = match taken {
             Ok(imported) => self.finish_import(&row, new.name, &manifest).await.map(|()| imported),
             Err(error) => Err(error),
@@ -132,7 +136,8 @@ impl Depot {
             }
             session.set_name(id, name.as_deref())
         };
-        self.shared.writer.write(self.shared.options.durability, show).await
+        // Durable: a workspace that is there is there whole.
+        self.shared.writer.write(Durability::Full, show).await
     }
 }
 

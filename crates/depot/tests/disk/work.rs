@@ -110,6 +110,10 @@ impl Work {
             }
             Err(error) => {
                 self.check_error(&error);
+                assert!(
+                    index % 7 == 3 || error.path().is_some(),
+                    "a refused change names a path: {error:?}"
+                );
                 if found != self.now {
                     assert_eq!(
                         after,

@@ -1,12 +1,11 @@
 //! What differs between two points, as a unified diff and as data.
 
-use garret_core::{Access, Point, Result};
+use garret_core::{Point, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::render::{PathDiff, RenderOptions, Sides, render};
 use crate::Workspace;
-use crate::admit::Names;
 
 /// What to compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,9 +52,9 @@ impl Workspace {
     }
 
     async fn compare(&self, path: &str, request: &DiffRequest) -> Result<Diff> {
-        let target = self.admit(path, Names::Entry, &[Access::Read]).await?;
+        let path = self.recorded_directory(path).await?;
         let journal = self.journal()?;
-        let changes = journal.diff(&request.from, &request.to, &target.real).await?;
+        let changes = journal.diff(&request.from, &request.to, &path).await?;
         let seen: Vec<_> = changes.into_iter().filter(|one| self.is_path_seen(&one.path)).collect();
         let (before, after) = (journal.at(&request.from).await?, journal.at(&request.to).await?);
         let sides = Sides {

@@ -13,8 +13,8 @@ use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
 use futures::executor::block_on;
 use garret_core::{
-    Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, NewEntry, OpenFile, ReadOptions, Result,
-    Stat, StatOptions, Storage, WsPath,
+    Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, NewEntry, OpenFile, ReadOptions,
+    Result, Stat, StatOptions, Storage, WsPath,
 };
 
 /// How many questions are under way at once.

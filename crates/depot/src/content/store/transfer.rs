@@ -77,7 +77,7 @@ impl ContentStore {
             true => Piece::list(&parts_of(&piece.bytes)),
             false => Piece::whole(piece.bytes),
         };
-        let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address, durability));
+        let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address));
         let plan = Plan {
             address: planned.address,
             size: planned.size,

@@ -104,6 +104,7 @@ CREATE TABLE merge (
     point INTEGER NOT NULL,
     PRIMARY KEY (workspace, seq, source)
 ) WITHOUT ROWID;
+CREATE INDEX merge_source ON merge (source, point);
 
 CREATE TABLE snapshot (
     workspace INTEGER NOT NULL,

@@ -73,6 +73,8 @@ pub(super) struct Deciding<'a> {
     /// How a file is called that stands beside another: the name of their side.
     label: &'a str,
     settled: BTreeMap<Id, Settled>,
+    /// What was once left to the winner; it is so left once, so that the rounds come to an end.
+    left: BTreeSet<Id>,
     clashes: BTreeMap<Id, Clash>,
 }
 
@@ -91,6 +93,7 @@ impl<'a> Deciding<'a> {
             on_conflict,
             label,
             settled: BTreeMap::new(),
+            left: BTreeSet::new(),
             clashes: BTreeMap::new(),
         }
     }
@@ -136,7 +139,7 @@ impl<'a> Deciding<'a> {
         let entity = self.entity(id);
         match self.settled.get(&id) {
             Some(Settled::As(side)) => return as_is(entity.sides[*side].as_ref()),
-            Some(Settled::Needed) => return as_it_was(entity),
+            Some(Settled::Needed) => return as_it_was(entity, self.winner()),
             _ => {}
         }
         let fate = match &entity.sides {
@@ -150,7 +153,7 @@ impl<'a> Deciding<'a> {
             return fate;
         };
         // It was needed before it had to give way.
-        let kept = match (fate, as_it_was(entity)) {
+        let kept = match (fate, as_it_was(entity, self.winner())) {
             (Fate::Kept(kept), _) | (Fate::Gone, Fate::Kept(kept)) => kept,
             (Fate::Gone, Fate::Gone) => return Fate::Gone,
         };
@@ -185,7 +188,7 @@ impl<'a> Deciding<'a> {
         // Whatever was changed is kept where both are asked for.
         match self.on_conflict {
             OnConflict::Ours | OnConflict::Theirs if self.winner() == by => {
-                self.settled.insert(id, Settled::As(by));
+                self.leave_to(id, by);
                 Fate::Gone
             }
             _ => as_is(Some(left)),
@@ -295,15 +298,20 @@ impl<'a> Deciding<'a> {
         true
     }
 
+    /// Makes an entry what it is on one side.
+    fn leave_to(&mut self, id: Id, side: usize) {
+        self.left.insert(id);
+        self.settled.insert(id, Settled::As(side));
+    }
+
     /// A directory that went is needed by what is left in it, unless a side that won has neither.
     fn keep_directory(&mut self, directory: Id, chain: &[Id]) {
         let inside = *chain.last().expect("something was in it");
         match self.settled.get(&directory) {
-            Some(Settled::As(side)) if self.settled.get(&inside) != Some(&Settled::As(*side)) => {
-                self.settled.insert(inside, Settled::As(*side));
-            }
+            Some(Settled::As(side)) if !self.left.contains(&inside) => self.leave_to(inside, *side),
             // It goes in the next round.
-            Some(Settled::As(side)) if self.entity(inside).sides[*side].is_none() => {}
+            Some(settled @ Settled::As(side))
+                if self.settled.get(&inside) == Some(settled) && self.entity(inside).sides[*side].is_none() => {}
             _ => drop(self.settled.insert(directory, Settled::Needed)),
         }
     }
@@ -399,17 +407,14 @@ impl<'a> Deciding<'a> {
                 },
             );
         }
-        let winner = self.winner();
-        let settled = match (self.on_conflict, self.settled.get(&goes)) {
-            (OnConflict::Ours | OnConflict::Theirs, known) if known != Some(&Settled::As(winner)) => {
-                Settled::As(winner)
-            }
-            _ => Settled::Beside(self.free_name(path, paths)),
-        };
-        if let (Settled::As(_), Some(stays)) = (&settled, stays) {
-            self.settled.insert(stays, Settled::As(winner));
+        let has_winner = matches!(self.on_conflict, OnConflict::Ours | OnConflict::Theirs);
+        let concerned = [Some(goes), stays].into_iter().flatten();
+        let open: Vec<Id> = concerned.filter(|id| has_winner && !self.left.contains(id)).collect();
+        if open.is_empty() {
+            let name = self.free_name(path, paths);
+            self.settled.insert(goes, Settled::Beside(name));
         }
-        self.settled.insert(goes, settled);
+        open.into_iter().for_each(|id| self.leave_to(id, self.winner()));
         false
     }
 
@@ -435,9 +440,10 @@ impl<'a> Deciding<'a> {
     }
 }
 
-/// The entry where any side last had it.
-fn as_it_was(entity: &Entity) -> Fate {
-    as_is(entity.sides.iter().chain([&entity.base]).flatten().next())
+/// The entry where a side last had it, the winner before the other.
+fn as_it_was(entity: &Entity, winner: usize) -> Fate {
+    let all = [&entity.sides[winner], &entity.sides[1 - winner], &entity.base];
+    as_is(all.into_iter().flatten().next())
 }
 
 fn as_is(state: Option<&State>) -> Fate {

@@ -17,12 +17,13 @@ mod puts;
 #[cfg(test)]
 mod tests;
 
-use garret_core::{EntryKind, EntryPath, Making, Result};
+use garret_core::{EntryKind, EntryPath, Error, ErrorKind, Making, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ChangeShown;
 use crate::Workspace;
+use crate::quota::Hold;
 
 /// What becomes of what both sides changed differently.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -140,6 +141,10 @@ impl Workspace {
         let merging = journal.merging(other).await?;
         let may_read = |path: &EntryPath| self.is_path_seen(path);
         let plan = plan::plan(&merging, options.on_conflict, &may_read).await?;
+        if plan.is_hiding {
+            let message = "the two disagree about files that this view may not read";
+            return Err(Error::new(ErrorKind::Denied, message).hint("merge from a view that may read them"));
+        }
         let is_blocked = !plan.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
         let mut merged = Merged {
             change: None,
@@ -152,12 +157,12 @@ impl Workspace {
         }
         merged.merged = plan.puts.puts.iter().map(|put| put.path.shown()).collect();
         merged.merged.sort();
-        let making = self.merge_making(&merging.theirs.name);
         if options.dry_run {
             // A merge that would be refused is refused when it is tried, too.
             self.review_puts(&plan.puts)?;
             return Ok(merged);
         }
+        let (making, _turns) = self.merge_making(&merging.theirs.name).await?;
         if let Some(change) = journal.put(plan.puts, making).await? {
             let fallback = ChangeShown::from(change.clone());
             merged.change = Some(self.seen(change).await?.map_or(fallback, ChangeShown::from));
@@ -165,9 +170,9 @@ impl Workspace {
         Ok(merged)
     }
 
-    fn merge_making(&self, other: &str) -> Making {
-        let mut making = self.making("merge");
+    async fn merge_making(&self, other: &str) -> Result<(Making, Vec<Hold<'_>>)> {
+        let (mut making, turns) = self.making_in_turn("merge").await?;
         making.origin.summary = format!("merge {}", garret_core::path::quote(other));
-        making
+        Ok((making, turns))
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Plan {
     pub(super) puts: Puts,
     /// What both sides changed differently, in the order of paths.
     pub(super) conflicts: Vec<Conflict>,
+    /// Whether one of them is about something that may not be read.
+    pub(super) is_hiding: bool,
 }
 
 type MayRead<'a> = &'a (dyn Fn(&EntryPath) -> bool + Send + Sync);
@@ -40,7 +42,20 @@ pub(super) async fn plan(merging: &Merging, on_conflict: OnConflict, may_read: M
     }
     conflicts.sort_by(|one, other| (&one.path, one.kind).cmp(&(&other.path, other.kind)));
     let puts = puts(&forest, &decided, merging.point.clone());
-    Ok(Plan { puts, conflicts })
+    Ok(Plan {
+        puts,
+        conflicts,
+        is_hiding: decided.clashes.iter().any(|clash| is_hidden(&forest, clash, may_read)),
+    })
+}
+
+fn is_hidden(forest: &Forest, clash: &Clash, may_read: MayRead<'_>) -> bool {
+    let entities = [Some(clash.id), clash.other]
+        .into_iter()
+        .flatten()
+        .map(|id| &forest.entities[id]);
+    let mut states = entities.flat_map(|entity| entity.sides.iter().chain([&entity.base]).flatten());
+    states.any(|state| !may_read(&state.path))
 }
 
 /// Decides, and again where something would land on what no side spoke of.

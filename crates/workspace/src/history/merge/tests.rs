@@ -471,6 +471,19 @@ fn fitting(files: Files) -> Files {
     with_directories(&files.into_iter().filter(|(name, _)| !inside.contains(name)).collect())
 }
 
+/// What must not be lost of a thing: the lines of a text, the whole of anything else.
+fn pieces(thing: &Thing) -> Vec<Vec<u8>> {
+    match thing {
+        Thing::File(content, _) if content.first() == Some(&0) => vec![content.clone()],
+        Thing::File(content, _) => content
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(<[u8]>::to_vec)
+            .collect(),
+        Thing::Link(target) => vec![target.clone().into_bytes()],
+        Thing::Directory => Vec::new(),
+    }
+}
+
 fn mirrored(kind: ConflictKind) -> ConflictKind {
     match kind {
         ConflictKind::DeletedByUs => ConflictKind::DeletedByThem,
@@ -535,6 +548,15 @@ proptest! {
             let (again, repeated) = runtime.block_on(merged(&base.files, &ours, &theirs, on_conflict));
             prop_assert_eq!((found, conflicts), (again, repeated));
         }
+    }
+
+    #[test]
+    fn with_markers_nothing_that_a_side_wrote_is_lost(base in wild_tree(), ours in wild_tree(), theirs in wild_tree()) {
+        let (found, _) = runtime().block_on(merged(&base.files, &ours, &theirs, OnConflict::Markers));
+        let pieces = |files: &Files| files.values().flat_map(pieces).collect::<BTreeSet<_>>();
+        let written: BTreeSet<_> = pieces(&ours.files).union(&pieces(&theirs.files)).cloned().collect();
+        let kept: BTreeSet<_> = pieces(&base.files).union(&pieces(&found)).cloned().collect();
+        prop_assert!(written.is_subset(&kept), "{:?} is lost", written.difference(&kept).collect::<Vec<_>>());
     }
 
     #[test]
