@@ -55,7 +55,8 @@ fn write_all(workspace: &Workspace, names: &[String], ending: &str, round: usize
         for (number, name) in names.iter().enumerate() {
             let mut content = vec![b'x'; SIZE];
             content[..16].copy_from_slice(format!("{round:08}{number:08}").as_bytes());
-            let written = workspace.write(&format!("{name}{ending}"), Bytes::from(content), WriteOptions::default());
+            let name = format!("{name}{ending}");
+            let written = workspace.write(&name, Bytes::from(content), WriteOptions::default());
             written.await.expect("it is written");
         }
     });

@@ -29,6 +29,9 @@ pub(super) struct Goal {
     pub(super) to: Option<Image>,
 }
 
+/// A directory opened, and a name in it.
+pub(super) type Handle = (Box<dyn Directory>, Vec<u8>);
+
 impl Goal {
     /// The goal that makes `change` true.
     pub(super) fn forward(change: &PathChange) -> Option<Self> {
@@ -122,7 +125,7 @@ impl Turn<'_> {
     }
 
     /// The directory that an entry is in, opened, and the entry's name; `None` where the storage has no handles.
-    pub(super) fn handle_of(&self, path: &EntryPath) -> Result<Option<(Box<dyn Directory>, Vec<u8>)>> {
+    pub(super) fn handle_of(&self, path: &EntryPath) -> Result<Option<Handle>> {
         let Some(mut directory) = self.journaled.files.open_directory(&WsPath::root())? else {
             return Ok(None);
         };

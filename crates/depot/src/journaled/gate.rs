@@ -145,7 +145,7 @@ impl Gate {
     /// or changes one next settles it.
     pub(super) fn pass(&self) {
         for _ in 0..PASSES {
-            if self.count() % 2 == 0 {
+            if self.count().is_multiple_of(2) {
                 return;
             }
             match self.files.as_ref().map(|files| open(&files.lock)) {
