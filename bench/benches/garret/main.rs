@@ -13,6 +13,7 @@ mod depot;
 mod depot_large;
 mod depot_scale;
 mod files;
+mod journal;
 mod mcp;
 mod measure;
 mod report;
@@ -32,9 +33,10 @@ fn main() {
         return;
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
-    let groups: [(&str, Group); 4] = [
+    let groups: [(&str, Group); 5] = [
         ("files", |runtime| runtime.block_on(files::lines())),
         ("depot", |runtime| runtime.block_on(depot::lines())),
+        ("journal", |runtime| runtime.block_on(journal::lines())),
         ("search", search::lines),
         ("mcp", |_| mcp::lines()),
     ];

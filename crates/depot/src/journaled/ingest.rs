@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use futures::executor::block_on;
-use garret_core::{ChangeKind, EntryKind, Error, ErrorKind, Follow, PathChange, Result};
+use garret_core::{ChangeKind, EntryKind, Error, ErrorKind, Follow, Mutation, PathChange, Result};
 
 use super::record::{Authorship, Found, FoundEntry, Held, Intent, Known, LoggedStep, Record, Seen, Work};
 use crate::change::{Author, Changing, Step};
@@ -126,6 +126,9 @@ fn ingest_made(session: Session<'_>, changing: Changing<'_>, intent: Intent, see
     let Work::Batch { follow, steps } = intent.work else {
         return Err(damaged("an operation of the history was closed by a record"));
     };
+    if let Some(written) = plain_write(&steps, seen) {
+        return ingest_write(session, changing.made_at(intent.by.at), intent.by, written);
+    }
     let workspace = changing.workspace();
     let made = session.attempt(|| {
         let mut changing = changing.made_at(intent.by.at);
@@ -145,6 +148,32 @@ fn ingest_made(session: Session<'_>, changing: Changing<'_>, intent: Intent, see
         }
         made => made,
     }
+}
+
+/// The one file that a change wrote and nothing else, with its content: what most changes are.
+fn plain_write<'a>(steps: &'a [LoggedStep], seen: &'a [Seen]) -> Option<(&'a Seen, &'a Known, &'a Held)> {
+    let ([step], [seen]) = (steps, seen) else { return None };
+    let (Mutation::Write { path, .. }, Some(held)) = (&step.mutation, &step.content) else {
+        return None;
+    };
+    let known = seen.known.as_ref().filter(|known| known.kind == EntryKind::File)?;
+    (path.as_str().as_bytes() == seen.path).then_some((seen, known, held))
+}
+
+/// Puts down a file that was written where its directory was known, without walking the tree for it.
+fn ingest_write(
+    session: Session<'_>,
+    mut changing: Changing<'_>,
+    by: Authorship,
+    (seen, known, held): (&Seen, &Known, &Held),
+) -> Result<()> {
+    let before = changing.tree.node(&seen.path)?;
+    let node = changing.node_of(known, Some(held))?;
+    let created = before.map_or(node.created, |before| before.created);
+    let token = known.token.as_deref().filter(|_| known.size == node.size);
+    session.set_seen(changing.workspace(), &seen.path, token)?;
+    changing.set(&seen.path, Some(Node { created, ..node }))?;
+    changing.finish_as(ChangeKind::Change, author(by)).map(|_| ())
 }
 
 /// Does the steps of a batch on the depot's tree; `hold` finds their content.

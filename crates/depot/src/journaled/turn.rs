@@ -13,7 +13,7 @@ use crate::metadata::stored_time;
 use crate::workspace::DepotWorkspace;
 
 /// A log of this size enters the journal in the background.
-const FULL_BYTES: u64 = 4 * 1024 * 1024;
+const FULL_BYTES: u64 = 16 * 1024 * 1024;
 /// A log of this size has its writer wait for that.
 const OVERFULL_BYTES: u64 = 64 * 1024 * 1024;
 /// Paths remembered at most.

@@ -24,6 +24,7 @@ const THREADS: usize = 4;
 const GATHERED_BYTES: usize = 8 * 1024 * 1024;
 
 pub(super) type Walked = BTreeMap<Vec<u8>, Stat>;
+type Visited = Vec<(Vec<u8>, Stat)>;
 
 impl Turn<'_> {
     /// Looks at `within` and everything below it, and records what differs as one change.
@@ -296,7 +297,7 @@ fn walk_by_handle(files: &dyn Storage, within: &WsPath) -> Result<Walked> {
     let queue = (Mutex::new(Queue::default()), Condvar::new());
     let first = visit(&*root, &root, within.as_str().as_bytes(), &queue)?;
     walked.extend(first);
-    let parts: Vec<Result<Vec<_>>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<Visited>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| walk_queue(&queue))).collect();
         threads
             .into_iter()
@@ -328,7 +329,7 @@ fn walk_one(files: &dyn Storage, path: &WsPath) -> Result<Walked> {
     }
 }
 
-fn walk_queue(queue: &(Mutex<Queue>, Condvar)) -> Result<Vec<(Vec<u8>, Stat)>> {
+fn walk_queue(queue: &(Mutex<Queue>, Condvar)) -> Result<Visited> {
     let mut walked = Vec::new();
     while let Some(next) = take(queue) {
         let visited = match next.above.open_directory(&next.name) {
@@ -374,7 +375,7 @@ fn visit(
     handle: &Arc<dyn Directory>,
     path: &[u8],
     queue: &(Mutex<Queue>, Condvar),
-) -> Result<Vec<(Vec<u8>, Stat)>> {
+) -> Result<Visited> {
     let mut walked = Vec::new();
     let mut ahead = Vec::new();
     for entry in directory
