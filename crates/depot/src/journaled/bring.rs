@@ -57,6 +57,9 @@ fn kind(image: Option<&Image>) -> Option<EntryKind> {
     image.map(|image| image.kind)
 }
 
+/// An open directory, and a name in it.
+type Opened = (Box<dyn Directory>, Vec<u8>);
+
 impl Turn<'_> {
     /// The batch that reaches the goals: what goes first, the deepest first; then what comes, the highest first; then the modes of
     /// directories, so that one that may not be written to gets its files before.
@@ -122,7 +125,7 @@ impl Turn<'_> {
     }
 
     /// The directory that an entry is in, opened, and the entry's name; `None` where the storage has no handles.
-    pub(super) fn handle_of(&self, path: &EntryPath) -> Result<Option<(Box<dyn Directory>, Vec<u8>)>> {
+    pub(super) fn handle_of(&self, path: &EntryPath) -> Result<Option<Opened>> {
         let Some(mut directory) = self.journaled.files.open_directory(&WsPath::root())? else {
             return Ok(None);
         };

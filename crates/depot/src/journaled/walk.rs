@@ -296,7 +296,7 @@ fn walk_by_handle(files: &dyn Storage, within: &WsPath) -> Result<Walked> {
     let queue = (Mutex::new(Queue::default()), Condvar::new());
     let first = visit(&*root, &root, within.as_str().as_bytes(), &queue)?;
     walked.extend(first);
-    let parts: Vec<Result<Vec<(Vec<u8>, Stat)>>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<Vec<_>>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| walk_queue(&queue))).collect();
         threads
             .into_iter()
