@@ -81,7 +81,7 @@ impl Depot {
     }
 
     /// Says that the files of `workspace` live in a storage of `kind`, which `config` opens.
-    pub(crate) async fn set_storage(
+    pub async fn set_storage(
         &self,
         workspace: &DepotWorkspace,
         kind: &str,

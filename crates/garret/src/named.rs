@@ -90,6 +90,22 @@ impl Garret {
         Ok(())
     }
 
+    /// Gives the workspace `name`, whose files live in the home, the capabilities, tools and environment of `config`. A branch of a
+    /// workspace that was opened by a configuration of its own has those of the home until then, which may allow more.
+    pub async fn configure(&self, name: &str, config: &WorkspaceConfig) -> Result<()> {
+        let depot = self.depot().await?;
+        let workspace = depot.workspace(name).await?;
+        let durability = config.storage.options().and_then(|options| options.get("durability"));
+        let config = WorkspaceConfig {
+            storage: StorageConfig::Table {
+                kind: workspace.kind().to_owned(),
+                options: Map::from_iter(durability.map(|word| ("durability".to_owned(), word.clone()))),
+            },
+            ..config.clone()
+        };
+        depot.set_storage(&workspace, workspace.kind(), &kept(&config)?).await
+    }
+
     /// Opens the workspace `name` of the home; `name@point` as it was at a snapshot, a change or a time, for reading.
     pub async fn open_named(&self, name: &str) -> Result<Toolbox> {
         let (name, point) = split_point(name);
