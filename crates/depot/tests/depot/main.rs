@@ -13,6 +13,7 @@ mod history;
 mod large;
 mod random;
 mod retention;
+mod scale;
 mod settle;
 mod support;
 mod undo;
