@@ -10,10 +10,13 @@ use crate::session::{EventsChoice, Session};
 
 const AFTER_HELP: &str = "\
 Which workspace (-w):
-  1. a storage URL: memory:  local:DIR
+  1. a storage URL: memory:  local:DIR  filestore:NAME
   2. a name from garret.toml, looked for in the current directory and those above it
-  3. a directory
+  3. a name of the home (see `garret create` and `garret list`)
+  4. a directory
 A name that is also a directory means the workspace of that name; write ./NAME for the directory.
+NAME@POINT is the workspace as it was, for reading. A point is a snapshot, a change (its number or
+its id) or a time such as 2026-11-15T20:00:00Z.
 Paths are inside the workspace: `a/b`, `/a/b` and `/workspace/a/b` are one file.
 
 Exit codes:
@@ -37,12 +40,15 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The workspace: a directory, a URL (`memory:`, `local:DIR`), or a name from garret.toml [default: the current directory]
+    /// The workspace: a URL (`memory:`, `local:DIR`), a name from garret.toml or of the home, or a directory [default: the current directory]
     #[arg(short, long, global = true, value_name = "WORKSPACE")]
     pub(crate) workspace: Option<String>,
     /// The configuration file, instead of the garret.toml found in the current directory or above it
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// The directory of named workspaces, their history and their content [default: GARRET_HOME, or garret in the data folder]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
     /// Print one JSON object: {"ok", "text", "data", "error"}
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -93,6 +99,67 @@ pub(crate) enum Command {
     /// Search the content of files
     #[command(after_help = commands::grep::EXAMPLES)]
     Grep(commands::grep::Grep),
+    /// List the changes, newest first
+    #[command(after_help = commands::log::EXAMPLES)]
+    Log(commands::log::Log),
+    /// Show one change: who made it, and what it did to each path
+    Show(commands::show::Show),
+    /// Compare two points, or a point with now
+    #[command(after_help = commands::diff::EXAMPLES)]
+    Diff(commands::diff::Diff),
+    /// List what a file was over time
+    #[command(after_help = commands::versions::EXAMPLES)]
+    Versions(commands::versions::Versions),
+    /// Take changes back
+    #[command(after_help = commands::undo::EXAMPLES)]
+    Undo(commands::undo::Undo),
+    /// Take the newest undo back
+    Redo(commands::redo::Redo),
+    /// Put files back to what they were at a point
+    #[command(override_usage = commands::restore::USAGE, after_help = commands::restore::EXAMPLES)]
+    Restore(commands::restore::Restore),
+    /// Name points that stay
+    #[command(after_help = commands::snapshot::EXAMPLES)]
+    Snapshot(commands::snapshot::Snapshot),
+    /// Make and list workspaces that begin at a point of this one
+    #[command(after_help = commands::branch::EXAMPLES)]
+    Branch(commands::branch::Branch),
+    /// Bring the work of a branch into this workspace
+    #[command(after_help = commands::merge::EXAMPLES)]
+    Merge(commands::merge::Merge),
+    /// Make a named workspace in the home
+    #[command(after_help = commands::create::EXAMPLES)]
+    Create(commands::create::Create),
+    /// List the workspaces of the home
+    List(commands::list::List),
+    /// Give a workspace of the home another name
+    Rename(commands::rename::Rename),
+    /// Delete a workspace of the home; it can be recovered for a while
+    #[command(after_help = commands::delete::DETAILS)]
+    Delete(commands::delete::Delete),
+    /// Bring a deleted workspace back
+    Recover(commands::recover::Recover),
+    /// Put a workspace out as one portable file, or its files as a directory or an archive
+    #[command(override_usage = commands::export::USAGE, after_help = commands::export::EXAMPLES)]
+    Export(commands::export::Export),
+    /// Take a workspace in from a portable file, a directory or an archive
+    #[command(override_usage = commands::import::USAGE, after_help = commands::import::EXAMPLES)]
+    Import(commands::import::Import),
+    /// Show what each workspace holds
+    #[command(after_help = commands::usage::DETAILS)]
+    Usage(commands::usage::Usage),
+    /// Say how much of its history a workspace keeps
+    #[command(after_help = commands::keep::EXAMPLES)]
+    Keep(commands::keep::Keep),
+    /// Remove what nobody can get at any more
+    #[command(after_help = commands::gc::DETAILS)]
+    Gc(commands::gc::Gc),
+    /// Look the whole home over for damage
+    #[command(after_help = commands::fsck::DETAILS)]
+    Fsck(commands::fsck::Fsck),
+    /// Print a ref, by which another program reopens the workspace
+    #[command(after_help = commands::reference::EXAMPLES)]
+    Ref(commands::reference::Ref),
     /// List the tools that a model may call, or export their schemas
     #[command(after_help = commands::tools::EXAMPLES)]
     Tools(commands::tools::Tools),
@@ -102,7 +169,7 @@ pub(crate) enum Command {
     /// Serve a workspace to an MCP client on standard input and output
     #[command(after_help = commands::mcp::EXAMPLES)]
     Mcp(commands::mcp::Mcp),
-    /// Take a short tour with real operations in a temporary directory
+    /// Take a short tour with real operations in a temporary home
     Demo(commands::demo::Demo),
     /// Show what this machine can enforce, and what to do about what it cannot
     Doctor(commands::doctor::Doctor),
@@ -129,6 +196,28 @@ impl Command {
             Self::Stat(command) => command.run(session).await,
             Self::Glob(command) => command.run(session).await,
             Self::Grep(command) => command.run(session).await,
+            Self::Log(command) => command.run(session).await,
+            Self::Show(command) => command.run(session).await,
+            Self::Diff(command) => command.run(session).await,
+            Self::Versions(command) => command.run(session).await,
+            Self::Undo(command) => command.run(session).await,
+            Self::Redo(command) => command.run(session).await,
+            Self::Restore(command) => command.run(session).await,
+            Self::Snapshot(command) => command.run(session).await,
+            Self::Branch(command) => command.run(session).await,
+            Self::Merge(command) => command.run(session).await,
+            Self::Create(command) => command.run(session).await,
+            Self::List(command) => command.run(session).await,
+            Self::Rename(command) => command.run(session).await,
+            Self::Delete(command) => command.run(session).await,
+            Self::Recover(command) => command.run(session).await,
+            Self::Export(command) => command.run(session).await,
+            Self::Import(command) => command.run(session).await,
+            Self::Usage(command) => command.run(session).await,
+            Self::Keep(command) => command.run(session).await,
+            Self::Gc(command) => command.run(session).await,
+            Self::Fsck(command) => command.run(session).await,
+            Self::Ref(command) => command.run(session).await,
             Self::Tools(command) => command.run(session).await,
             Self::Call(command) => command.run(session).await,
             Self::Mcp(command) => command.run(session).await,

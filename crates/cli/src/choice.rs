@@ -1,28 +1,49 @@
 //! Which workspace `-w` means, as a pure function of what was written and what is configured.
 
-use garret::{Config, Error, Result};
+use garret::{Config, Error, Result, split_point};
 
 /// What `-w` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// A storage by its URL.
     Url(String),
-    /// A workspace of the configuration file.
-    Name(String),
-    /// A directory.
-    Directory(String),
+    /// A workspace of the configuration file, as it is or as it was at a point.
+    Name(String, Option<String>),
+    /// A workspace of the home, or else a directory; only the home can tell.
+    Other {
+        /// The name to look for in the home; `None` where it can be none.
+        name: Option<String>,
+        /// The point, where it is in the home.
+        point: Option<String>,
+        /// The directory, where it is not.
+        directory: String,
+    },
 }
 
-/// Reads `-w`: a URL by its kind and colon, else a configured name, else a directory. So a name that is also a directory keeps its
-/// policy, and `./name` is the way around it.
+/// Reads `-w`: a URL by its kind and colon, else a configured name, else a name of the home, else a directory. So a name that is also a
+/// directory keeps its policy, and `./name` is the way around it. What follows an `@` is a point, unless the whole is configured.
 pub(crate) fn choose(text: &str, config: Option<&Config>) -> Choice {
+    let is_configured = |name: &str| config.is_some_and(|config| config.workspaces.contains_key(name));
+    let (name, point) = split_point(text);
+    let point = point.map(str::to_owned);
     if is_url(text) {
         Choice::Url(text.to_owned())
-    } else if config.is_some_and(|config| config.workspaces.contains_key(text)) {
-        Choice::Name(text.to_owned())
+    } else if is_configured(text) {
+        Choice::Name(text.to_owned(), None)
+    } else if is_configured(name) {
+        Choice::Name(name.to_owned(), point)
     } else {
-        Choice::Directory(text.to_owned())
+        Choice::Other {
+            name: may_be_name(name).then(|| name.to_owned()),
+            point,
+            directory: text.to_owned(),
+        }
     }
+}
+
+/// Whether the home could have a workspace of that name: what looks like a path is one.
+fn may_be_name(text: &str) -> bool {
+    !text.is_empty() && !text.starts_with('.') && !text.contains('/')
 }
 
 fn is_url(text: &str) -> bool {
@@ -35,19 +56,34 @@ fn is_url(text: &str) -> bool {
     text.split_once(':').is_some_and(|(kind, _)| is_kind(kind))
 }
 
-/// The error for a choice that is nothing: neither configured nor a directory.
-pub(crate) fn unknown(text: &str, config: Option<&Config>) -> Error {
-    let names: Vec<&str> = config
-        .map(|config| config.workspaces.keys().map(String::as_str).collect())
-        .unwrap_or_default();
+/// The names that could have been meant.
+#[derive(Debug, Default)]
+pub(crate) struct Known<'a> {
+    /// The configuration file.
+    pub(crate) config: Option<&'a Config>,
+    /// The workspaces of the home.
+    pub(crate) home: Vec<String>,
+    /// Those that were deleted and can be brought back.
+    pub(crate) deleted: Vec<String>,
+}
+
+/// The error for a choice that is nothing: neither configured, nor in the home, nor a directory.
+pub(crate) fn unknown(text: &str, known: &Known<'_>) -> Error {
+    let configured = known.config.into_iter().flat_map(|config| config.workspaces.keys());
+    let names: Vec<&str> = configured.chain(&known.home).map(String::as_str).collect();
+    let (name, _) = split_point(text);
     let shown = garret::path::quote(text);
     let error = Error::invalid(format!(
-        "{shown} is neither a directory, a storage URL, nor a workspace of garret.toml"
+        "{shown} is neither a workspace of garret.toml or the home, nor a storage URL, nor a directory"
     ));
-    match (garret::shape::nearest(text, names.iter().copied()), names.is_empty()) {
+    if known.deleted.iter().any(|deleted| deleted == name) {
+        return error.hint(format!("it was deleted; `garret recover {name}` brings it back"));
+    }
+    match (garret::shape::nearest(name, names.iter().copied()), names.len()) {
         (Some(near), _) => error.hint(format!("did you mean `{near}`?")),
-        (None, false) => error.hint(format!("configured are: {}", names.join(", "))),
-        (None, true) => error.hint("make the directory first, or use `memory:` for one that is gone afterwards"),
+        (None, 0) => error.hint("make one with `garret create NAME`, or make the directory first"),
+        (None, 1..=10) => error.hint(format!("there are: {}", names.join(", "))),
+        (None, _) => error.hint("`garret list` shows those of the home"),
     }
 }
 
@@ -64,30 +100,58 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        Config::from_toml("[workspaces.notes]\nstorage = 'memory:'\n").unwrap()
+        Config::from_toml("[workspaces.notes]\nstorage = 'memory:'\n[workspaces.'a@b']\nstorage = 'memory:'\n").unwrap()
+    }
+
+    fn other(name: Option<&str>, point: Option<&str>, directory: &str) -> Choice {
+        Choice::Other {
+            name: name.map(str::to_owned),
+            point: point.map(str::to_owned),
+            directory: directory.to_owned(),
+        }
     }
 
     #[test]
     fn a_url_is_known_by_its_kind() {
         assert_eq!(choose("memory:", None), Choice::Url("memory:".into()));
         assert_eq!(choose("local:/a b", None), Choice::Url("local:/a b".into()));
-        assert_eq!(choose("./a:b", None), Choice::Directory("./a:b".into()));
+        assert_eq!(choose("./a:b", None), other(None, None, "./a:b"));
     }
 
     #[test]
-    fn a_configured_name_wins_over_a_directory() {
-        assert_eq!(choose("notes", Some(&config())), Choice::Name("notes".into()));
-        assert_eq!(choose("./notes", Some(&config())), Choice::Directory("./notes".into()));
-        assert_eq!(choose("notes", None), Choice::Directory("notes".into()));
+    fn a_configured_name_wins_over_the_home_and_a_directory() {
+        assert_eq!(choose("notes", Some(&config())), Choice::Name("notes".into(), None));
+        assert_eq!(choose("./notes", Some(&config())), other(None, None, "./notes"));
+        assert_eq!(choose("notes", None), other(Some("notes"), None, "notes"));
+    }
+
+    #[test]
+    fn what_follows_an_at_sign_is_a_point() {
+        let before = Some("before".to_owned());
+        assert_eq!(
+            choose("notes@before", Some(&config())),
+            Choice::Name("notes".into(), before)
+        );
+        assert_eq!(choose("a@b", Some(&config())), Choice::Name("a@b".into(), None));
+        assert_eq!(choose("x@3", None), other(Some("x"), Some("3"), "x@3"));
+        assert_eq!(choose("../x@3", None), other(None, Some("3"), "../x@3"));
     }
 
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {
-        assert_eq!(unknown("note", Some(&config())).hint_text(), "did you mean `notes`?");
-        assert_eq!(
-            unknown("zzzzzzzz", Some(&config())).hint_text(),
-            "configured are: notes"
-        );
+        let config = config();
+        let known = Known {
+            config: Some(&config),
+            home: vec!["diary".into()],
+            deleted: vec!["old".into()],
+        };
+        let hint = |text: &str| unknown(text, &known).hint_text().to_owned();
+        assert_eq!(hint("note"), "did you mean `notes`?");
+        assert_eq!(hint("dairy@before"), "did you mean `diary`?");
+        assert_eq!(hint("old"), "it was deleted; `garret recover old` brings it back");
+        assert_eq!(hint("zzzzzzzz"), "there are: a@b, notes, diary");
+        let none = unknown("zzzzzzzz", &Known::default());
+        assert!(none.hint_text().contains("garret create"), "{none}");
     }
 
     #[test]

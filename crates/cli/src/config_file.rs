@@ -24,14 +24,16 @@ impl ConfigFile {
     pub(crate) fn glob_within(&self, directory: &Path) -> Option<String> {
         let (file, directory) = (self.path.canonicalize().ok()?, directory.canonicalize().ok()?);
         let below = file.strip_prefix(directory).ok()?.to_str()?;
-        let special = |c: char| "*?[]{}\\!".contains(c);
-        Some(
-            below
-                .chars()
-                .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]))
-                .collect(),
-        )
+        Some(glob_of(below))
     }
+}
+
+/// The glob that matches exactly `path`.
+pub(crate) fn glob_of(path: &str) -> String {
+    let special = |c: char| "*?[]{}\\!".contains(c);
+    path.chars()
+        .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]))
+        .collect()
 }
 
 /// The configuration: the file given, or the nearest `garret.toml` in the current directory or above it, where there is one.

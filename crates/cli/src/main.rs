@@ -10,8 +10,12 @@ mod arguments;
 mod choice;
 mod commands;
 mod config_file;
+mod files;
+mod home;
 mod input;
 mod output;
+mod point;
+mod progress;
 mod render;
 mod session;
 

@@ -80,6 +80,19 @@ impl Report {
         }
     }
 
+    /// What was asked for was not done, and what stood in its way is worth looking at: printed as a result, beside the reason.
+    pub(crate) fn refused(text: impl Into<String>, data: impl Serialize + 'static, error: Error) -> Self {
+        let text = text.into();
+        let body = ended(&text).into_bytes();
+        let reason = error.to_json();
+        let object = move || json!({"ok": false, "text": text, "data": plain(&data), "error": reason});
+        Self {
+            error: Some(error),
+            code: FAILED,
+            ..Self::new(body, object)
+        }
+    }
+
     /// Nothing is left to say; standard output was somebody else's.
     pub(crate) fn silent() -> Self {
         Self::new(Vec::new(), || Value::Null)

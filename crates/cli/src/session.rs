@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use garret::{
-    Actor, Declared, Error, ErrorKind, EventFormat, EventSink, FsPolicy, Garret, NoEvents, Result, StorageConfig,
-    Toolbox, Workspace, WorkspaceConfig, WrittenEvents,
+    Actor, Declared, Depot, Error, ErrorKind, EventFormat, EventSink, FsPolicy, Garret, HistoryMode, Home, NoEvents,
+    Result, StorageConfig, Toolbox, Workspace, WorkspaceConfig, WrittenEvents,
 };
 
 use crate::arguments::Global;
-use crate::choice::{self, Choice};
+use crate::choice::{self, Choice, Known};
 use crate::config_file::ConfigFile;
+use crate::home::HomeChoice;
 use crate::output::Failure;
-use crate::{approval, config_file};
+use crate::{approval, config_file, home};
 
 /// Where events go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,21 +69,25 @@ fn open_log(file: &Path) -> Result<std::fs::File> {
 pub(crate) struct Session {
     global: Global,
     garret: Garret,
+    home: Option<HomeChoice>,
 }
 
 impl Session {
     /// Puts together what every workspace of this run shares.
     pub(crate) fn new(global: Global) -> Result<Self, Failure> {
         let events = global.events.sink().map_err(Failure::usage)?;
-        let garret = Garret::new().events(events).actor(Actor {
+        let home = HomeChoice::found(global.home.as_deref());
+        let mut garret = Garret::new().events(events).actor(Actor {
             door: "cli",
             ..Actor::default()
         });
-        let garret = match approval::terminal() {
-            Some(approver) => garret.approver(approver),
-            None => garret,
-        };
-        Ok(Self { global, garret })
+        if let Some(home) = &home {
+            garret = garret.home(Home::new(&home.directory));
+        }
+        if let Some(approver) = approval::terminal() {
+            garret = garret.approver(approver);
+        }
+        Ok(Self { global, garret, home })
     }
 
     /// The composition root with what the command line added to it.
@@ -95,26 +100,65 @@ impl Session {
         &self.global
     }
 
+    /// The home, where there is a place for one.
+    pub(crate) fn home(&self) -> Option<&HomeChoice> {
+        self.home.as_ref()
+    }
+
+    /// The depot of the home, made where it is missing.
+    pub(crate) async fn depot(&self) -> Result<Depot, Failure> {
+        match self.home {
+            Some(_) => Ok(self.garret.depot().await?),
+            None => Err(Failure::usage(home::missing())),
+        }
+    }
+
     /// Opens the chosen workspace with its tools.
     pub(crate) async fn toolbox(&self) -> Result<Toolbox, Failure> {
-        self.chosen(self.global.workspace.as_deref())?.open(&self.garret).await
+        self.chosen_by_option().await?.open(self).await
     }
 
     /// Opens the chosen workspace for a command on files; one that does not declare `fs` refuses.
     pub(crate) async fn workspace(&self) -> Result<Workspace, Failure> {
-        let chosen = self.chosen(self.global.workspace.as_deref())?;
-        if chosen.config.capabilities.fs.policy().is_none() {
-            return Err(
-                Error::new(ErrorKind::Denied, "this workspace does not declare the capability `fs`")
-                    .hint("set `fs = true` under its capabilities")
-                    .into(),
-            );
+        self.workspace_at(None).await
+    }
+
+    /// The same, for reading, as it was at `point`.
+    pub(crate) async fn workspace_at(&self, point: Option<&str>) -> Result<Workspace, Failure> {
+        let mut chosen = self.chosen_by_option().await?;
+        chosen.check_declares("fs")?;
+        chosen.go_to(point)?;
+        if chosen.holds_home && chosen.point.is_some() {
+            return Err(home::inside().into());
         }
-        Ok(chosen.open(&self.garret).await?.workspace().clone())
+        Ok(chosen.open(self).await?.workspace().clone())
+    }
+
+    /// Opens the chosen workspace for a command on its history, which is that of its capability `capability`.
+    pub(crate) async fn with_history(&self, capability: &str) -> Result<Workspace, Failure> {
+        let chosen = self.chosen_by_option().await?;
+        chosen.check_declares(capability)?;
+        chosen.check_present()?;
+        if chosen.holds_home {
+            return Err(home::inside().into());
+        }
+        Ok(chosen.open(self).await?.workspace().clone())
+    }
+
+    async fn chosen_by_option(&self) -> Result<Chosen, Failure> {
+        self.chosen(self.global.workspace.as_deref()).await
     }
 
     /// Finds what `text` names, or the current directory, without opening it.
-    pub(crate) fn chosen(&self, text: Option<&str>) -> Result<Chosen, Failure> {
+    pub(crate) async fn chosen(&self, text: Option<&str>) -> Result<Chosen, Failure> {
+        let mut chosen = self.named(text).await?;
+        if let Some(home) = &self.home {
+            chosen.leave_out(home);
+        }
+        Ok(chosen)
+    }
+
+    async fn named(&self, text: Option<&str>) -> Result<Chosen, Failure> {
         let Some(text) = text else {
             return match &self.global.config {
                 None => Chosen::directory("."),
@@ -125,36 +169,91 @@ impl Session {
             };
         };
         let file = config_file::load(self.global.config.as_deref()).map_err(Failure::usage)?;
-        let config = file.as_ref().map(|file| &file.config);
-        match (choice::choose(text, config), &file) {
+        match (choice::choose(text, file.as_ref().map(|file| &file.config)), &file) {
             (Choice::Url(url), _) => Ok(Chosen::unnamed(WorkspaceConfig::on(StorageConfig::Url(url)))),
-            (Choice::Name(name), Some(file)) => {
-                let (config, base) = (file.config.workspaces[&name].clone(), Some(file.directory.clone()));
-                let mut chosen = Chosen { name, config, base };
-                chosen.protect(file);
-                Ok(chosen)
+            (Choice::Name(name, point), Some(file)) => Ok(Chosen::configured(name, point, file)),
+            (Choice::Other { name, point, directory }, file) => {
+                if let Some(chosen) = self.in_home(name, point).await? {
+                    return Ok(chosen);
+                }
+                match Path::new(&directory).is_dir() {
+                    true => Chosen::directory(&directory),
+                    false => Err(self.unknown(text, file.as_ref()).await),
+                }
             }
-            (Choice::Directory(path), _) if Path::new(&path).is_dir() => Chosen::directory(&path),
-            _ => Err(Failure::usage(choice::unknown(text, config))),
+            (Choice::Name(..), None) => unreachable!("a name is configured in a file"),
         }
+    }
+
+    /// The workspace `name` of the home, where there is one. To look for it does not make a home.
+    async fn in_home(&self, name: Option<String>, point: Option<String>) -> Result<Option<Chosen>, Failure> {
+        let (Some(name), true) = (name, self.home.as_ref().is_some_and(HomeChoice::is_made)) else {
+            return Ok(None);
+        };
+        match self.garret.config_of(&name).await {
+            Ok(config) => Ok(Some(Chosen {
+                name,
+                point,
+                config,
+                base: None,
+                holds_home: false,
+            })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn unknown(&self, text: &str, file: Option<&ConfigFile>) -> Failure {
+        let mut known = Known {
+            config: file.map(|file| &file.config),
+            ..Known::default()
+        };
+        if self.home.as_ref().is_some_and(HomeChoice::is_made) {
+            let all = match self.garret.depot().await {
+                Ok(depot) => depot.workspaces().await.unwrap_or_default(),
+                Err(_) => Vec::new(),
+            };
+            let (deleted, live): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.deleted.is_some());
+            known.home = live.into_iter().filter_map(|one| one.name).collect();
+            known.deleted = deleted.into_iter().filter_map(|one| one.name).collect();
+        }
+        Failure::usage(choice::unknown(text, &known))
     }
 }
 
 /// A workspace that is found and not yet open.
 pub(crate) struct Chosen {
     pub(crate) name: String,
+    /// The point of the past that is meant; `None` for the workspace as it is.
+    point: Option<String>,
     pub(crate) config: WorkspaceConfig,
     /// Where its relative directories start, if not at the current one.
     base: Option<PathBuf>,
+    /// Whether the home lies inside it.
+    holds_home: bool,
 }
 
 impl Chosen {
     fn unnamed(config: WorkspaceConfig) -> Self {
         Self {
             name: garret::UNNAMED.to_owned(),
+            point: None,
             config,
             base: None,
+            holds_home: false,
         }
+    }
+
+    fn configured(name: String, point: Option<String>, file: &ConfigFile) -> Self {
+        let mut chosen = Self {
+            config: file.config.workspaces[&name].clone(),
+            base: Some(file.directory.clone()),
+            holds_home: false,
+            name,
+            point,
+        };
+        chosen.protect(file);
+        chosen
     }
 
     fn directory(path: &str) -> Result<Self, Failure> {
@@ -182,6 +281,20 @@ impl Chosen {
         }
     }
 
+    /// Keeps the home out of a workspace that it lies in: it is not a file of the workspace, and cannot be part of its own history.
+    fn leave_out(&mut self, home: &HomeChoice) {
+        let within = self
+            .local_directory()
+            .and_then(|directory| home.glob_within(&directory));
+        if let (Some(glob), Some(mut policy)) = (within, self.config.capabilities.fs.policy()) {
+            policy.deny_read.push(glob.clone());
+            policy.deny_write.push(glob);
+            self.config.capabilities.fs = Declared::Options(policy);
+            self.config.history = Some(HistoryMode::Off);
+            self.holds_home = true;
+        }
+    }
+
     /// Refuses every mutation from here on.
     pub(crate) fn make_read_only(&mut self) {
         if let Some(policy) = self.config.capabilities.fs.policy() {
@@ -192,13 +305,65 @@ impl Chosen {
         }
     }
 
+    /// Refuses a command whose capability is not declared.
+    fn check_declares(&self, capability: &str) -> Result<(), Failure> {
+        match self.config.capabilities.declared().contains(&capability) {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Denied,
+                format!("this workspace does not declare the capability `{capability}`"),
+            )
+            .hint(format!("set `{capability} = true` under its capabilities"))
+            .into()),
+        }
+    }
+
+    /// Refuses a point of the past where the workspace itself is needed.
+    fn check_present(&self) -> Result<(), Failure> {
+        match &self.point {
+            None => Ok(()),
+            Some(point) => Err(Failure::usage(
+                Error::invalid("this needs the workspace itself, not a point of its past").hint(format!(
+                    "leave out `@{}` after its name",
+                    garret::path::printable(point)
+                )),
+            )),
+        }
+    }
+
+    /// Means the workspace as it was at `point`, where one is given.
+    fn go_to(&mut self, point: Option<&str>) -> Result<(), Failure> {
+        match (point, &self.point) {
+            (Some(_), Some(_)) => Err(Failure::usage(
+                Error::invalid("the point is given twice").hint("leave out --at, or what follows the `@`"),
+            )),
+            (Some(point), None) => {
+                self.point = Some(point.to_owned());
+                Ok(())
+            }
+            (None, _) => Ok(()),
+        }
+    }
+
     /// Opens it.
-    pub(crate) async fn open(&self, garret: &Garret) -> Result<Toolbox, Failure> {
+    pub(crate) async fn open(&self, session: &Session) -> Result<Toolbox, Failure> {
+        self.open_with(session, session.garret()).await
+    }
+
+    /// Opens it by another root than that of the session.
+    pub(crate) async fn open_with(&self, session: &Session, garret: &Garret) -> Result<Toolbox, Failure> {
+        if self.config.storage.kind() == "filestore" && session.home().is_none() {
+            return Err(Failure::usage(home::missing()));
+        }
         let garret = match &self.base {
             Some(base) => garret.clone().relative_to(base),
             None => garret.clone(),
         };
-        garret.open_config(&self.name, &self.config).await.map_err(opening)
+        let toolbox = garret.open_config(&self.name, &self.config).await.map_err(opening)?;
+        match &self.point {
+            Some(point) => Ok(garret.open_at(&toolbox, point).await?),
+            None => Ok(toolbox),
+        }
     }
 }
 

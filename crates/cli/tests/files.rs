@@ -233,6 +233,7 @@ fn a_reader_that_goes_away_is_no_error() {
     let script = format!("{} cat large | head -n 1", common::GARRET);
     let ran = std::process::Command::new("sh")
         .args(["-c", &script])
+        .env("GARRET_HOME", room.home())
         .current_dir(room.path())
         .output()
         .unwrap();
@@ -249,6 +250,7 @@ fn a_copy_of_many_directories_does_not_run_out_of_handles() {
     let script = "ulimit -S -n 100 && exec \"$0\" -w . cp many copy";
     let output = std::process::Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_garret")])
+        .env("GARRET_HOME", room.home())
         .current_dir(room.path())
         .output()
         .unwrap();

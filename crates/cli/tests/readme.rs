@@ -28,7 +28,11 @@ fn shell(room: &Room, line: &str) -> String {
     let programs = Path::new(GARRET).parent().unwrap();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("sh");
-    command.args(["-c", line]).current_dir(room.path()).env("PATH", path);
+    command
+        .args(["-c", line])
+        .current_dir(room.path())
+        .env("PATH", path)
+        .env("GARRET_HOME", room.home());
     let output = command.output().unwrap();
     assert!(
         output.status.success(),

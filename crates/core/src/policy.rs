@@ -124,6 +124,21 @@ impl FsRules {
         ))
     }
 
+    /// Decides on a directory that comes or goes with what is in it: it may be written, or something below it may be.
+    pub fn check_directory(&self, path: &WsPath) -> Result<()> {
+        let refusal = match self.check(Access::Write, path) {
+            Ok(()) => return Ok(()),
+            Err(refusal) => refusal,
+        };
+        let is_denied = [&self.deny_write, &self.deny_read]
+            .iter()
+            .any(|deny| deny.matching(path).is_some());
+        match self.policy.read_only || is_denied || !self.allow_write.may_match_below(path) {
+            true => Err(refusal),
+            false => Ok(()),
+        }
+    }
+
     /// Whether `path` shows in lists and searches: it may be read, or (a directory) something below it may be.
     pub fn is_visible(&self, path: &WsPath, is_directory: bool) -> bool {
         if path.is_root() || self.check(Access::Read, path).is_ok() {

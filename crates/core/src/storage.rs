@@ -54,6 +54,8 @@ pub trait Directory: Send + Sync {
     fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>>;
     /// Opens the file `name` in this directory; anything but a plain file is `unsupported`.
     fn open_file(&self, name: &[u8]) -> Result<OpenFile>;
+    /// Describes the entry `name` itself. The version of a file is left out where only its content could tell it.
+    fn stat(&self, name: &[u8]) -> Result<Stat>;
 }
 
 /// A name in a [`Directory`] and what it is.

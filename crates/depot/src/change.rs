@@ -6,7 +6,8 @@
 mod mutate;
 mod summary;
 
-use garret_core::{Actor, ChangeKind, Error, ErrorKind, Making, PathChange, Result, WsPath};
+use bytes::Bytes;
+use garret_core::{Actor, ChangeActor, ChangeKind, Error, ErrorKind, Making, PathChange, Result, WsPath};
 
 use crate::content::{Address, ContentStore, Prepared};
 use crate::depot::Shared;
@@ -28,6 +29,15 @@ pub(crate) struct Changing<'c> {
     now: i64,
     moves: i64,
     has_touched: bool,
+}
+
+/// What a change says of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Author {
+    pub(crate) id: String,
+    pub(crate) operation: String,
+    pub(crate) summary: String,
+    pub(crate) actor: ChangeActor,
 }
 
 impl<'c> Changing<'c> {
@@ -99,12 +109,18 @@ impl<'c> Changing<'c> {
     }
 
     /// What it does to each path.
-    fn paths(&self) -> Result<Vec<PathChange>> {
+    pub(crate) fn paths(&self) -> Result<Vec<PathChange>> {
         let level = Level {
             workspace: self.workspace,
             at: self.seq,
         };
         paths_of(self.tree.session(), level)
+    }
+
+    /// Brings small content into place.
+    pub(crate) fn prepare(&self, content: &Bytes) -> Result<Prepared> {
+        let session = self.tree.session();
+        self.content.prepare_in(session, content, self.durability)
     }
 
     /// Refers to content that the depot has, so that no sweep takes it from under the change; tells whether the depot has it.
@@ -127,23 +143,50 @@ impl<'c> Changing<'c> {
             tool_call,
             door,
         } = origin.actor;
+        let by = Author {
+            id: shared.ids.next(),
+            operation: origin.operation.to_owned(),
+            summary: origin.summary,
+            actor: ChangeActor {
+                agent,
+                session,
+                tool_call,
+                door: door.to_owned(),
+                command: origin.command,
+            },
+        };
+        self.finish_as(kind, by)
+    }
+
+    /// Closes the change under a given id; gives its number, or `None` where it touched nothing.
+    pub(crate) fn finish_as(self, kind: ChangeKind, by: Author) -> Result<Option<i64>> {
+        if !self.has_touched {
+            return Ok(None);
+        }
         let row = ChangeRow {
             workspace: self.workspace,
             seq: self.seq,
-            id: shared.ids.next(),
+            id: by.id,
             at: self.now,
             kind: kind.as_str().to_owned(),
-            operation: origin.operation.to_owned(),
-            summary: origin.summary,
-            agent,
-            session,
-            tool_call,
-            door: door.to_owned(),
-            command: origin.command,
+            operation: by.operation,
+            summary: by.summary,
+            agent: by.actor.agent,
+            session: by.actor.session,
+            tool_call: by.actor.tool_call,
+            door: by.actor.door,
+            command: by.actor.command,
             undone_by: None,
         };
         self.tree.session().add_change(&row)?;
         self.tree.session().set_head(self.workspace, self.seq)?;
         Ok(Some(self.seq))
+    }
+
+    /// The same change, made at the time `at`.
+    #[must_use]
+    pub(crate) fn made_at(mut self, at: i64) -> Self {
+        self.now = at;
+        self
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use garret_core::{EntryKind, EntryPath, Result};
+use serde::Serialize;
 
 use crate::content::Address;
 use crate::depot::Depot;
@@ -15,119 +16,234 @@ use crate::tree::Tree;
 const PAGE: usize = 1_000;
 
 /// Something in a depot that is not as it should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The id of the workspace, where one is concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
     /// The path, where one is concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<EntryPath>,
+    /// The number of the change that is concerned: of an entry, the one that made it so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<u64>,
     /// What is wrong.
     pub what: String,
+}
+
+/// What a look over a whole depot found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Inspection {
+    /// What is wrong, which is nothing where all is well.
+    pub problems: Vec<Problem>,
+    /// Workspaces looked at.
+    pub workspaces: u64,
+    /// Entries looked at, at every point.
+    pub entries: u64,
+    /// Pieces of content read and verified.
+    pub pieces: u64,
+    /// Blobs that nothing names: those of writes that were refused, cut short or are just being made. A collection removes them.
+    pub orphans: u64,
+    /// Blobs of relaxed writes that are not yet known to have reached the disk.
+    pub unsynced: u64,
+}
+
+/// What is known to be damaged while entries are looked at.
+struct Damage {
+    contents: BTreeSet<Address>,
+    unsynced: BTreeSet<Address>,
 }
 
 impl Depot {
     /// Looks over everything; gives what is wrong, which is nothing where all is well.
     pub async fn check(&self) -> Result<Vec<Problem>> {
-        let database = &self.shared.database;
-        let sound = database.read(|session| session.integrity())?;
-        let mut problems: Vec<_> = sound
-            .into_iter()
-            .map(|line| general(format!("the database: {line}")))
-            .collect();
-        let damaged = self.damaged_content().await?;
-        for row in database.read(|session| session.workspaces())? {
-            problems.extend(database.read(|session| check_journal(session, &row))?);
-            let mut after = (Vec::new(), -1);
-            loop {
-                let (found, next) = database.read(|session| check_entries(session, &row, &damaged, &after))?;
-                problems.extend(found);
-                match next {
-                    Some(next) => after = next,
-                    None => break,
-                }
-            }
-        }
-        let shown = |address: &Address| general(format!("the content {} is damaged or lost", address.to_hex()));
-        problems.extend(damaged.iter().map(shown));
-        Ok(problems)
+        Ok(self.inspect().await?.problems)
     }
 
-    async fn damaged_content(&self) -> Result<BTreeSet<Address>> {
+    /// Looks over everything, and counts it.
+    pub async fn inspect(&self) -> Result<Inspection> {
+        let database = &self.shared.database;
+        let sound = database.read(|session| session.integrity())?;
+        let mut found = Inspection::default();
+        let general = |line| Problem::general(format!("the database: {line}"));
+        found.problems.extend(sound.into_iter().map(general));
+        found.problems.extend(database.read(check_rows)?);
+        let damage = self.damage(&mut found).await?;
+        for row in database.read(|session| session.workspaces())? {
+            found.workspaces += 1;
+            found
+                .problems
+                .extend(database.read(|session| check_journal(session, &row))?);
+            self.check_workspace(&row, &damage, &mut found)?;
+        }
+        let shown =
+            |address: &Address| Problem::general(format!("the content {} {}", address.to_hex(), damage.how(*address)));
+        found.problems.extend(damage.contents.iter().map(shown));
+        found.orphans = self.orphans(i64::MAX).await?.len() as u64;
+        Ok(found)
+    }
+
+    /// Whether the entries of a workspace fit together and all their content is known.
+    pub(crate) fn is_whole(&self, workspace: i64) -> Result<bool> {
+        let Some(row) = self.shared.database.read(|session| session.workspace(workspace))? else {
+            return Ok(false);
+        };
+        let mut found = Inspection {
+            problems: self.shared.database.read(|session| check_journal(session, &row))?,
+            ..Inspection::default()
+        };
+        let nothing = Damage {
+            contents: BTreeSet::new(),
+            unsynced: BTreeSet::new(),
+        };
+        self.check_workspace(&row, &nothing, &mut found)?;
+        Ok(found.problems.is_empty())
+    }
+
+    fn check_workspace(&self, row: &WorkspaceRow, damage: &Damage, found: &mut Inspection) -> Result<()> {
+        let mut after = Some((Vec::new(), -1));
+        while let Some(start) = after {
+            let page = self
+                .shared
+                .database
+                .read(|session| check_entries(session, row, damage, &start))?;
+            found.entries += page.count;
+            found.problems.extend(page.problems);
+            after = page.next;
+        }
+        Ok(())
+    }
+
+    /// Reads every piece. A list whose part is damaged is damaged too, so that the file that names it is found.
+    async fn damage(&self, found: &mut Inspection) -> Result<Damage> {
         let (database, content) = (&self.shared.database, &self.shared.content);
-        let mut damaged = BTreeSet::new();
+        let mut unsynced: BTreeSet<_> = database.read(|session| session.unsynced())?.into_iter().collect();
+        found.unsynced = unsynced.len() as u64;
+        let mut contents = BTreeSet::new();
         let mut after = None;
         loop {
             let addresses = database.read(|session| session.addresses(after, PAGE))?;
             for address in &addresses {
+                found.pieces += 1;
                 if content.verify(database, *address).await?.is_some() {
-                    damaged.insert(*address);
+                    contents.insert(*address);
                 }
             }
             match addresses.last() {
                 Some(last) => after = Some(*last),
-                None => return Ok(damaged),
+                None => break,
             }
+        }
+        if !contents.is_empty() {
+            for list in database.read(|session| session.lists())? {
+                let parts = content.parts(database, list).await.unwrap_or_default();
+                let lost: Vec<_> = parts.iter().filter(|part| contents.contains(*part)).collect();
+                if lost.iter().any(|part| unsynced.contains(*part)) {
+                    unsynced.insert(list);
+                }
+                if !lost.is_empty() {
+                    contents.insert(list);
+                }
+            }
+        }
+        Ok(Damage { contents, unsynced })
+    }
+}
+
+impl Damage {
+    fn how(&self, address: Address) -> &'static str {
+        match self.unsynced.contains(&address) {
+            true => {
+                "is damaged or lost: it was written under relaxed durability, and may not have survived a loss of power"
+            }
+            false => "is damaged or lost",
         }
     }
 }
 
-/// The journal has no gap and ends at the head; the fork is a point that exists.
+/// Rows that belong to nothing.
+fn check_rows(session: Session<'_>) -> Result<Vec<Problem>> {
+    let mut problems = Vec::new();
+    let strays = session.stray_rows()?;
+    if strays > 0 {
+        problems.push(Problem::general(format!(
+            "{strays} rows belong to workspaces that are not there"
+        )));
+    }
+    for address in session.dangling_unsynced()? {
+        let what = format!(
+            "{} is listed as unsynced, and the depot does not have it",
+            address.to_hex()
+        );
+        problems.push(Problem::general(what));
+    }
+    Ok(problems)
+}
+
+/// The journal has no gap and ends at the head; the fork and the snapshots are points that exist.
 fn check_journal(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     let (count, newest) = session.change_count(row.id)?;
     let oldest = session.oldest(row.id)?.seq;
     if (count, newest.max(oldest)) != (row.head - oldest, row.head) {
-        problems.push(of(
-            row,
-            None,
-            format!("its journal has {count} changes up to {newest}, not {}", row.head),
-        ));
+        let what = format!("its journal has {count} changes up to {newest}, not {}", row.head);
+        problems.push(Problem::of(row, what));
     }
     if let Some(fork) = row.fork {
         let parent = session.workspace(fork.workspace)?;
         if parent.is_none_or(|parent| parent.head < fork.at) {
-            problems.push(of(
-                row,
-                None,
-                "it was branched off a point that does not exist".to_owned(),
-            ));
+            problems.push(Problem::of(row, "it was branched off a point that does not exist"));
         }
+    }
+    for label in session.nowhere_snapshots(row.id)? {
+        problems.push(Problem::of(
+            row,
+            format!("its snapshot `{label}` names a point that does not exist"),
+        ));
+    }
+    for seq in session.wrongly_undone(row.id)? {
+        let problem = Problem::of(row, "it is said to be undone by a change that does not exist");
+        problems.push(problem.by(seq));
     }
     Ok(problems)
 }
 
 type Key = (Vec<u8>, i64);
 
-/// A page of entries; gives where to go on.
-fn check_entries(
-    session: Session<'_>,
-    row: &WorkspaceRow,
-    damaged: &BTreeSet<Address>,
-    after: &Key,
-) -> Result<(Vec<Problem>, Option<Key>)> {
+struct Page {
+    problems: Vec<Problem>,
+    count: u64,
+    next: Option<Key>,
+}
+
+/// A page of entries, and where to go on.
+fn check_entries(session: Session<'_>, row: &WorkspaceRow, damage: &Damage, after: &Key) -> Result<Page> {
     let head = Level {
         workspace: row.id,
         at: HEAD,
     };
+    // Asked in the same transaction as the entries: others go on working.
+    let newest = session.workspace(row.id)?.map_or(row.head, |row| row.head);
     let tree = Tree::at(session, head)?;
     let entries = session.rows_after(row.id, (&after.0, after.1), PAGE)?;
     let mut problems = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let next = entries.get(index + 1).filter(|next| next.path == entry.path);
         let faults = [
-            check_times(entry, next, row.head),
-            check_content(session, entry, damaged)?,
+            check_times(entry, next, newest),
+            check_content(session, entry, damage)?,
             check_directory(&tree, entry)?,
         ];
-        let path = || EntryPath::from_bytes(entry.path.clone());
-        problems.extend(faults.into_iter().flatten().map(|what| of(row, Some(path()), what)));
+        let named = |what| Problem::of(row, what).at(&entry.path).by(entry.since);
+        problems.extend(faults.into_iter().flatten().map(named));
     }
     // The last row is looked at again with the next page, which knows its neighbour.
     let next = match entries.as_slice() {
         [.., before, _] if entries.len() == PAGE => Some((before.path.clone(), before.since)),
         _ => None,
     };
-    Ok((problems, next))
+    let count = entries.len() as u64 - u64::from(next.is_some());
+    Ok(Page { problems, count, next })
 }
 
 fn check_times(entry: &EntryRow, next: Option<&EntryRow>, head: i64) -> Option<String> {
@@ -141,7 +257,7 @@ fn check_times(entry: &EntryRow, next: Option<&EntryRow>, head: i64) -> Option<S
     })
 }
 
-fn check_content(session: Session<'_>, entry: &EntryRow, damaged: &BTreeSet<Address>) -> Result<Option<String>> {
+fn check_content(session: Session<'_>, entry: &EntryRow, damage: &Damage) -> Result<Option<String>> {
     let Held::Node(node) = &entry.held else { return Ok(None) };
     if node.kind != EntryKind::File {
         return Ok(None);
@@ -153,7 +269,7 @@ fn check_content(session: Session<'_>, entry: &EntryRow, damaged: &BTreeSet<Addr
     Ok(match size {
         None => Some("its content is lost".to_owned()),
         Some(size) if size != node.size => Some(format!("its content has {size} bytes, not {}", node.size)),
-        Some(_) if damaged.contains(&address) => Some("its content is damaged or lost".to_owned()),
+        Some(_) if damage.contents.contains(&address) => Some(format!("its content {}", damage.how(address))),
         Some(_) => None,
     })
 }
@@ -170,18 +286,30 @@ fn check_directory(tree: &Tree<'_>, entry: &EntryRow) -> Result<Option<String>> 
     Ok((!is_fine).then(|| "it is not in a directory".to_owned()))
 }
 
-fn general(what: String) -> Problem {
-    Problem {
-        workspace: None,
-        path: None,
-        what,
+impl Problem {
+    pub(crate) fn general(what: impl Into<String>) -> Self {
+        Self {
+            workspace: None,
+            path: None,
+            change: None,
+            what: what.into(),
+        }
     }
-}
 
-fn of(row: &WorkspaceRow, path: Option<EntryPath>, what: String) -> Problem {
-    Problem {
-        workspace: Some(row.uid.clone()),
-        path,
-        what,
+    pub(crate) fn of(row: &WorkspaceRow, what: impl Into<String>) -> Self {
+        Self {
+            workspace: Some(row.uid.clone()),
+            ..Self::general(what)
+        }
+    }
+
+    pub(crate) fn at(mut self, path: &[u8]) -> Self {
+        self.path = Some(EntryPath::from_bytes(path.to_vec()));
+        self
+    }
+
+    pub(crate) fn by(mut self, change: i64) -> Self {
+        self.change = Some(change.unsigned_abs());
+        self
     }
 }

@@ -14,7 +14,7 @@ mod sync;
 
 use std::fmt;
 
-pub(crate) use store::{ContentStore, Prepared};
+pub(crate) use store::{ContentStore, PlainPiece, Prepared};
 pub(crate) use sync::folders;
 
 /// The address of a piece of content.
@@ -30,6 +30,11 @@ impl Address {
     /// The address of a list of parts. Derived with a key of its own, so that a file that happens to look like a list is not one.
     pub(crate) fn of_list(list: &[u8]) -> Self {
         Self(blake3::derive_key("garret depot list of parts", list))
+    }
+
+    /// The address that `digits` spell.
+    pub(crate) fn from_hex(digits: &str) -> Option<Self> {
+        blake3::Hash::from_hex(digits).ok().map(|hash| Self(*hash.as_bytes()))
     }
 
     /// The address in hexadecimal digits.

@@ -192,11 +192,8 @@ impl Depot {
 
     /// The workspace called `name`, or with that id.
     pub async fn workspace(&self, name: &str) -> Result<DepotWorkspace> {
-        let row = self.shared.database.read(|session| find(session, name))?;
-        match row.deleted {
-            None => Ok(self.handle(&row)),
-            Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until the garbage is collected")),
-        }
+        let row = self.shared.database.read(|session| find_open(session, name))?;
+        Ok(self.handle(&row))
     }
 
     /// Every workspace, deleted ones included, by name.
@@ -280,12 +277,21 @@ fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
     found.ok_or_else(|| missing(name))
 }
 
+/// The workspace called `name`, or with that id, unless it is deleted.
+pub(crate) fn find_open(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
+    let row = find(session, name)?;
+    match row.deleted {
+        None => Ok(row),
+        Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until the garbage is collected")),
+    }
+}
+
 fn missing(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("there is no workspace {}", quote(name)))
         .hint("list the workspaces to see which there are")
 }
 
-fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
+pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     match session.workspace_by_name(name)? {
         None => Ok(()),
@@ -302,7 +308,7 @@ fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
 }
 
 /// A name is what a user types after `-w`: short, printable, and without the characters that would mean something there.
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let is_odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '@' | '/' | ':' | '\\');
     if name.is_empty() || name.len() > 100 || name.starts_with(['-', '.']) || name.contains(is_odd) {
         return Err(

@@ -4,14 +4,14 @@ use garret_core::{Error, ErrorKind};
 
 /// What the database says, by what the caller does next.
 pub(crate) fn database(error: rusqlite::Error) -> Error {
-    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, SystemIoFailure};
+    use rusqlite::ErrorCode::{
+        CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, SystemIoFailure,
+    };
     match error.sqlite_error_code() {
         Some(DatabaseBusy | DatabaseLocked) => Error::new(ErrorKind::Unavailable, "the depot is busy"),
-        Some(DiskFull) => Error::new(ErrorKind::Unavailable, "the disk of the depot is full")
-            .hint("make room on the disk, then retry"),
-        Some(SystemIoFailure) => Error::new(ErrorKind::Unavailable, "the disk of the depot fails"),
-        Some(DatabaseCorrupt | NotADatabase) => Error::new(ErrorKind::Corrupt, "the database of the depot is damaged")
-            .hint("restore the home from another copy"),
+        Some(DiskFull) => disk_full(),
+        Some(SystemIoFailure | CannotOpen) => disk_fails("the disk of the depot fails"),
+        Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
         Some(code) => Error::new(
             ErrorKind::Internal,
             format!("the database of the depot refuses: {code:?}"),
@@ -21,6 +21,13 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
             format!("the depot misreads its database: {}", misread(&error)),
         ),
     }
+}
+
+/// SQLite has one word for a page that makes no sense and for one that the disk does not give.
+fn corrupt_database() -> Error {
+    let message = "the database of the depot is damaged, or its disk cannot be read";
+    Error::new(ErrorKind::Corrupt, message)
+        .hint("check the disk of the depot's home; if it is well, restore the home from another copy")
 }
 
 /// The parts of an error of our own making that name columns and types, never values.
@@ -35,21 +42,28 @@ fn misread(error: &rusqlite::Error) -> String {
 
 /// What the blob store says when content cannot be put into it.
 pub(crate) fn blob_not_written(error: object_store::Error) -> Error {
-    let full = is_disk_full(&error);
-    let message = if full {
-        "the disk of the depot is full"
-    } else {
-        "the depot's blob store cannot be written"
-    };
-    Error::new(ErrorKind::Unavailable, message).hint("nothing was changed; make room on the disk, then retry")
+    match is_disk_full(&error) {
+        true => disk_full(),
+        false => disk_fails("the depot's blob store cannot be written"),
+    }
 }
 
 /// What the blob store says when content cannot be taken from it.
 pub(crate) fn blob_not_read(error: object_store::Error) -> Error {
     match error {
         object_store::Error::NotFound { .. } => damaged("it is no longer in the depot"),
-        _ => Error::new(ErrorKind::Unavailable, "the depot's blob store cannot be read"),
+        _ => disk_fails("the depot's blob store cannot be read"),
     }
+}
+
+fn disk_full() -> Error {
+    Error::new(ErrorKind::Unavailable, "the disk of the depot is full")
+        .hint("nothing was changed; make room on the disk of the depot's home, then retry")
+}
+
+/// A write that failed may have happened all the same, so no word of that here.
+fn disk_fails(message: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, message).hint("check the disk of the depot's home, then retry")
 }
 
 /// Stored content that is not what was stored.
@@ -65,7 +79,7 @@ pub(crate) fn home(error: &std::io::Error) -> Error {
         PermissionDenied | ReadOnlyFilesystem => {
             Error::new(ErrorKind::Denied, "the depot's home cannot be written").hint("choose a home you may write to")
         }
-        StorageFull => Error::new(ErrorKind::Unavailable, "the disk of the depot is full"),
+        StorageFull => disk_full(),
         kind => Error::new(
             ErrorKind::Unavailable,
             format!("the depot's home cannot be opened: {kind}"),

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::content::Address;
 use crate::depot::Depot;
+use crate::journaled::named_by_logs;
 use crate::metadata::{PieceRow, Session, stored_time};
 
 /// Pieces swept in one transaction, so that other writers wait only for that.
@@ -158,8 +159,12 @@ impl Depot {
     /// Everything that is named: by an entry at any point, or by a list of parts that is, or that is too young to be swept.
     async fn marked(&self, before: Before, without: &[i64]) -> Result<HashSet<Address>> {
         let (database, content) = (&self.shared.database, &self.shared.content);
-        let named = database.read(|session| session.named_addresses(without))?;
-        let mut named: HashSet<_> = named.into_iter().collect();
+        // The logs first: what enters the journal meanwhile is found in one or the other.
+        let mut named: HashSet<_> = match &self.shared.home {
+            Some(home) => named_by_logs(home)?.into_iter().collect(),
+            None => HashSet::new(),
+        };
+        named.extend(database.read(|session| session.named_addresses(without))?);
         for list in database.read(|session| session.lists())? {
             let piece = database.read(|session| session.content_piece(list))?;
             let is_young = piece.is_some_and(|piece| piece.touched >= before.millis);

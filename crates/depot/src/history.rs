@@ -7,6 +7,7 @@ mod branch;
 mod contract;
 mod diff;
 mod journal;
+mod merge;
 mod point;
 mod put;
 mod restore;
@@ -17,3 +18,5 @@ mod versions;
 
 pub(crate) use journal::paths_of;
 pub(crate) use point::check_kept;
+pub(crate) use restore::{described, finish};
+pub(crate) use types::image_of;

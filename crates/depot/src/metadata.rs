@@ -8,9 +8,12 @@ mod changes;
 mod connection;
 mod contents;
 mod entries;
+mod merges;
+mod repair;
 mod retention;
 mod rollback;
 mod schema;
+mod seen;
 mod snapshots;
 mod workspaces;
 
@@ -20,9 +23,10 @@ use rusqlite::{Connection, Params, Row};
 use crate::error;
 
 pub(crate) use changes::{ChangeRow, Standing};
-pub(crate) use connection::{Database, WriteConnection, Writing};
+pub(crate) use connection::{Began, Database, WriteConnection, Writing};
 pub(crate) use contents::{ContentRow, PieceRow, StoredPiece};
 pub(crate) use entries::{EntryRow, Held, Node};
+pub(crate) use merges::MoveRow;
 pub(crate) use retention::{EndedRow, Oldest};
 pub(crate) use snapshots::SnapshotRow;
 pub(crate) use workspaces::{Level, WorkspaceRow};
@@ -39,6 +43,17 @@ impl<'c> Session<'c> {
     pub(crate) fn integrity(self) -> Result<Vec<String>> {
         let lines = self.all("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
         Ok(lines.into_iter().filter(|line| line != "ok").collect())
+    }
+
+    /// Runs `work` so that, where it fails, nothing of it stays, and the transaction goes on.
+    pub(crate) fn attempt<T>(self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.execute("SAVEPOINT attempt", [])?;
+        let done = work();
+        if done.is_err() {
+            self.execute("ROLLBACK TO attempt", [])?;
+        }
+        self.execute("RELEASE attempt", [])?;
+        done
     }
 
     fn execute(self, sql: &str, params: impl Params) -> Result<usize> {

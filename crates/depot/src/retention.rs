@@ -4,7 +4,7 @@
 //! removed, a slice at a time, so that other writers wait only for that. What stays is exactly what it was: nothing is rewritten. The
 //! content that only those rows named is dated, so that whoever is just reading it has the grace of a collection to finish.
 
-use garret_core::{Error, ErrorKind, Keep, Point, Result, Timestamp};
+use garret_core::{Durability, Error, ErrorKind, Keep, Point, Result, Timestamp};
 use serde::Serialize;
 
 use crate::depot::Depot;
@@ -112,7 +112,8 @@ impl DepotWorkspace {
     async fn drop_before(&self, seq: i64) -> Result<Retained> {
         let number = self.number;
         let begin = move |session: Session<'_>| begin_at(session, number, seq);
-        let oldest = self.shared().writer.write(self.durability, begin).await?;
+        // What lies before is given up for good, so what remains must not be lost with the power: no relaxed change is taken back to before it.
+        let oldest = self.shared().writer.write(Durability::Full, begin).await?;
         let versions = self.drop_rows().await?;
         let mut changes = 0;
         loop {

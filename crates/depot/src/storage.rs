@@ -145,6 +145,14 @@ impl Storage for DepotView {
     }
 }
 
+/// An error that names no path yet, with the one that was worked on.
+fn placed(error: Error, path: &WsPath) -> Error {
+    match error.path() {
+        Some(_) => error,
+        None => error.at(path),
+    }
+}
+
 impl DepotWorkspace {
     /// Brings the content of the writes into place.
     async fn prepared(&self, mutations: Vec<Mutation>) -> Result<Vec<Step>> {
@@ -206,6 +214,7 @@ impl Storage for DepotWorkspace {
         if origin.summary.is_empty() {
             origin.summary = summary_of(&batch);
         }
+        let first = batch.mutations.first().map(|first| first.path().clone());
         let (follow, steps) = (batch.follow, self.prepared(batch.mutations).await?);
         let weight = weight_of(&steps);
         let (shared, number, durability) = (self.shared().clone(), self.number, self.durability);
@@ -213,12 +222,16 @@ impl Storage for DepotWorkspace {
             let mut changing = Changing::begin(session, &shared, number, durability)?;
             let applied = steps
                 .into_iter()
-                .map(|step| changing.step(step, follow))
+                .map(|step| {
+                    let path = step.mutation.path().clone();
+                    changing.step(step, follow).map_err(|error| placed(error, &path))
+                })
                 .collect::<Result<_>>()?;
             changing.finish(&shared, ChangeKind::Change, origin.into())?;
             Ok(applied)
         };
-        self.shared().writer.write_weighed(weight, self.durability, work).await
+        let applied = self.shared().writer.write_weighed(weight, self.durability, work).await;
+        applied.map_err(|error| placed(error, &first.unwrap_or_else(WsPath::root)))
     }
 
     fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {

@@ -1,12 +1,13 @@
 //! A handle on one workspace of a depot.
 
+use std::fmt;
 use std::sync::Arc;
 
 use garret_core::Result;
 
 use crate::depot::{Depot, Shared, WorkspaceInfo, info};
 use crate::error::damaged;
-use crate::metadata::{HEAD, Level};
+use crate::metadata::{HEAD, Level, Session};
 use crate::storage::DepotView;
 use garret_core::Durability;
 
@@ -18,6 +19,17 @@ pub struct DepotWorkspace {
     id: Arc<str>,
     kind: Arc<str>,
     pub(crate) durability: Durability,
+    epilogue: Option<Epilogue>,
+}
+
+/// What is put down in the same transaction as a change, by whoever keeps the journal of files that live elsewhere.
+#[derive(Clone)]
+pub(crate) struct Epilogue(Arc<dyn Fn(Session<'_>) -> Result<()> + Send + Sync>);
+
+impl fmt::Debug for Epilogue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Epilogue")
+    }
 }
 
 impl DepotWorkspace {
@@ -29,6 +41,7 @@ impl DepotWorkspace {
             id: id.into(),
             kind: kind.into(),
             durability,
+            epilogue: None,
         }
     }
 
@@ -42,6 +55,32 @@ impl DepotWorkspace {
     /// What its changes survive.
     pub fn durability(&self) -> Durability {
         self.durability
+    }
+
+    /// The same workspace, with `epilogue` in the transaction of every undo, redo, restore and put.
+    #[must_use]
+    pub(crate) fn with_epilogue(
+        mut self,
+        epilogue: impl Fn(Session<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.epilogue = Some(Epilogue(Arc::new(epilogue)));
+        self
+    }
+
+    /// Runs `work`, and then the epilogue, in one transaction.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Session<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let epilogue = self.epilogue.clone();
+        let whole = move |session: Session<'_>| {
+            let done = work(session)?;
+            match epilogue {
+                Some(epilogue) => (epilogue.0)(session).map(|()| done),
+                None => Ok(done),
+            }
+        };
+        self.shared().writer.write(self.durability, whole).await
     }
 
     /// Its id, unique for ever.

@@ -19,7 +19,7 @@ use futures::channel::oneshot;
 use garret_core::{Error, ErrorKind, Result};
 
 use crate::content::ContentStore;
-use crate::metadata::{Session, WriteConnection, Writing};
+use crate::metadata::{Began, Session, WriteConnection, Writing};
 use garret_core::Durability;
 
 /// The most jobs in one transaction, so that the first of them does not wait for ever.
@@ -262,16 +262,15 @@ fn run_job(writing: Writing<'_>, job: Job) -> Ran {
     }
 }
 
+/// Only a database that another holds is waited for; a disk that fails is told at once.
 fn begin(writing: Writing<'_>, pauses: &mut Pauses) -> Result<()> {
-    let mut outcome = writing.begin();
     for attempt in 0..TRIES {
-        match &outcome {
-            Err(error) if error.kind() == ErrorKind::Unavailable => std::thread::sleep(pauses.next(attempt)),
-            _ => return outcome,
+        match writing.begin()? {
+            Began::Alone => return Ok(()),
+            Began::Busy => std::thread::sleep(pauses.next(attempt)),
         }
-        outcome = writing.begin();
     }
-    outcome
+    Err(Error::new(ErrorKind::Unavailable, "the depot is busy"))
 }
 
 /// A turn among the processes of a home; ends when dropped, or when the process dies.

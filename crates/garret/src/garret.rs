@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::anchored::{AnchoredLocal, not_utf8};
 use crate::filestore::{self, FilestoreFactory, FilestoreOptions};
 use crate::home::{self, Home};
+use crate::journal::has_no_place;
 use crate::remembering::RememberingFactory;
 
 /// The name of a workspace that was given none.
@@ -26,7 +27,7 @@ pub const UNNAMED: &str = "workspace";
 #[derive(Debug, Clone)]
 pub struct Garret {
     storages: StorageRegistry,
-    home: Option<Home>,
+    pub(crate) home: Option<Home>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
@@ -172,8 +173,15 @@ impl Garret {
     pub async fn open_config(&self, name: &str, config: &WorkspaceConfig) -> Result<Toolbox> {
         self.check(config)?;
         let mode = self.history_of(config)?;
-        let opened = self.storages.open(&config.storage, &self.context(mode)).await?;
+        let context = self.context(mode);
+        let opened = self.storages.open(&config.storage, &context).await?;
         let kind = opened.storage.info().kind;
+        let is_asked_in_vain =
+            config.history == Some(HistoryMode::Durable) && opened.history.is_none() && opened.place.is_none();
+        if is_asked_in_vain {
+            return Err(has_no_place(&kind));
+        }
+        let opened = self.journaled(opened, &context).await?;
         let reference = opened.reference.clone().map(|payload| Reference {
             schema: Reference::SCHEMA,
             kind,

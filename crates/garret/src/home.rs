@@ -1,17 +1,16 @@
 //! The home: the directory of the depot that one program opens, at most once and only when something needs it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use futures::lock::Mutex;
 use garret_core::{Error, OpenContext, Result};
-use garret_depot::{Depot, DepotOptions};
+use garret_depot::{Depot, DepotOptions, LazyDepot};
 
 /// Where a depot lives. Cheap to clone; clones open it together.
 #[derive(Debug, Clone)]
 pub struct Home {
     directory: PathBuf,
-    depot: Arc<Mutex<Option<Depot>>>,
+    depot: Arc<OnceLock<Arc<LazyDepot>>>,
 }
 
 impl Home {
@@ -23,22 +22,18 @@ impl Home {
         }
     }
 
-    /// The depot, opened by whoever needs it first.
-    pub async fn depot(&self, context: &OpenContext) -> Result<Depot> {
-        let mut opened = self.depot.lock().await;
-        if let Some(depot) = opened.as_ref() {
-            return Ok(depot.clone());
-        }
-        let depot = Depot::open(&self.directory, DepotOptions::default(), context.clone()).await?;
-        Ok(opened.insert(depot).clone())
+    /// The depot, not yet opened: whoever needs it first does that.
+    pub(crate) fn lazy(&self, context: &OpenContext) -> Arc<LazyDepot> {
+        let open = || LazyDepot::new(&self.directory, DepotOptions::default(), context.clone());
+        self.depot.get_or_init(|| Arc::new(open())).clone()
     }
 }
 
 /// The depot of `home`; without one it is `invalid`.
 pub(crate) async fn required(home: Option<&Home>, context: &OpenContext) -> Result<Depot> {
     match home {
-        Some(home) => home.depot(context).await,
+        Some(home) => home.lazy(context).get().await,
         None => Err(Error::invalid("this needs a home, and none was given")
-            .hint("give a directory for it: `Garret::new().home(directory)`")),
+            .hint("give a directory for it: `Garret::new().home(Home::new(directory))`")),
     }
 }

@@ -39,12 +39,14 @@ mod anchored;
 mod filestore;
 mod garret;
 mod home;
+mod journal;
 
 mod named;
 mod remembering;
 
 pub use garret_core::*;
-pub use garret_depot::{Depot, WorkspaceInfo};
+pub use garret_depot as depot;
+pub use garret_depot::{Depot, DepotWorkspace, WorkspaceInfo};
 pub use garret_storage::local::probe;
 pub use garret_storage::{LocalFactory, LocalOptions, LocalStorage};
 pub use garret_tools::{Annotations, Answer, Definition, ExportFormat, Image, Toolbox};

@@ -1,7 +1,8 @@
 //! Workspaces by name: made once, kept in the home, opened from anywhere.
 
-use garret_core::{Error, ErrorKind, Point, Result, StorageConfig, WorkspaceConfig, shape};
-use garret_depot::{NewWorkspace, WorkspaceInfo};
+use garret_core::path::quote;
+use garret_core::{Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WorkspaceConfig, shape};
+use garret_depot::{Journaled, NewWorkspace, WorkspaceInfo};
 use garret_tools::Toolbox;
 use serde_json::{Map, Value};
 
@@ -12,45 +13,41 @@ impl Garret {
     /// Makes a workspace called `name` in the home, as configured, and gives what the home knows of it. The storage `filestore` needs no
     /// options then. A name that is taken is `already_exists`.
     pub async fn create(&self, name: &str, config: &WorkspaceConfig) -> Result<WorkspaceInfo> {
-        let config = self.settled(name, config).await?;
-        let StorageConfig::Table { kind, .. } = &config.storage else {
-            return Err(Error::invalid(
-                "a named workspace needs a storage that can be opened again",
-            ));
+        self.check(&with_workspace(config.clone(), name))?;
+        let depot = self.depot().await?;
+        let made = match config.storage.kind() {
+            filestore::KIND => depot.create(new_workspace(name, in_depot(config))?).await?,
+            kind => {
+                let (config, place) = self.settled(config).await?;
+                depot.claim(kind, &place, new_workspace(name, config)?).await?
+            }
         };
-        let new = NewWorkspace {
-            name: Some(name.to_owned()),
-            kind: kind.clone(),
-            config: serde_json::to_value(&config)
-                .map_err(|error| Error::new(ErrorKind::Internal, format!("a configuration cannot be kept: {error}")))?,
-        };
-        self.depot().await?.create(new).await?.describe().await
+        made.describe().await
     }
 
-    /// The configuration with its storage as it can be opened from anywhere; checked by opening it.
-    async fn settled(&self, name: &str, config: &WorkspaceConfig) -> Result<WorkspaceConfig> {
+    /// The configuration with its storage as it can be opened from anywhere, and its place; checked by opening it.
+    async fn settled(&self, config: &WorkspaceConfig) -> Result<(WorkspaceConfig, String)> {
+        let opened = self
+            .storages()
+            .open(&config.storage, &self.context(HistoryMode::Off))
+            .await?;
         let kind = config.storage.kind();
-        if kind == filestore::KIND {
-            let storage = StorageConfig::Table {
-                kind: kind.to_owned(),
-                options: config.storage.options().cloned().unwrap_or_default(),
-            };
-            let settled = WorkspaceConfig {
-                storage,
-                ..config.clone()
-            };
-            self.check(&with_workspace(settled.clone(), name))?;
-            return Ok(settled);
-        }
-        let reference = self.open_config(name, config).await?.workspace().reference()?;
-        let storage = StorageConfig::Table {
-            kind: reference.kind,
-            options: reference.payload,
+        let (Some(options), Some(place)) = (opened.reference, opened.place) else {
+            return Err(Error::invalid(format!(
+                "the files of the storage {} do not outlive this program, so it cannot have a name",
+                quote(kind)
+            ))
+            .hint("use `filestore`, or `local:` with a directory"));
         };
-        Ok(WorkspaceConfig {
+        let storage = StorageConfig::Table {
+            kind: kind.to_owned(),
+            options,
+        };
+        let settled = WorkspaceConfig {
             storage,
             ..config.clone()
-        })
+        };
+        Ok((settled, place))
     }
 
     /// The configuration of the workspace `name` of the home, by which [`Garret::open_config`] opens it.
@@ -65,10 +62,32 @@ impl Garret {
             }),
             false => shape::from_value(info.config)?,
         };
-        match info.kind == filestore::KIND {
-            true => Ok(with_workspace(config, &info.id)),
-            false => Ok(config),
+        Ok(with_workspace(config, &info.id))
+    }
+
+    /// Moves the files of the workspace `name` out of the home into the empty directory that `storage` is. From then on they live there,
+    /// with the same name, history and lineage, so that a branch can be worked on with other programs and merged back. A directory that
+    /// is not empty is `not_empty`.
+    pub async fn check_out(&self, name: &str, storage: &StorageConfig) -> Result<()> {
+        let workspace = self.depot().await?.workspace(name).await?;
+        if workspace.kind() != filestore::KIND {
+            return Err(Error::invalid(format!(
+                "the files of the workspace {} are not in the home",
+                quote(name)
+            ))
+            .hint("make a branch of it, and check that out"));
         }
+        let config = WorkspaceConfig {
+            storage: storage.clone(),
+            ..self.config_of(name).await?
+        };
+        let (config, _) = self.settled(&config).await?;
+        let context = self.context(HistoryMode::Durable);
+        let opened = self.storages().open(&config.storage, &context).await?;
+        let home = self.home.as_ref().expect("a depot was opened in it").lazy(&context);
+        let durability = opened.durability;
+        Journaled::move_out(&workspace, opened, home, durability, &kept(&config)?).await?;
+        Ok(())
     }
 
     /// Opens the workspace `name` of the home; `name@point` as it was at a snapshot, a change or a time, for reading.
@@ -96,8 +115,38 @@ pub fn split_point(text: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// The configuration of a workspace in the depot, as it is kept there.
+fn in_depot(config: &WorkspaceConfig) -> WorkspaceConfig {
+    let storage = StorageConfig::Table {
+        kind: filestore::KIND.to_owned(),
+        options: config.storage.options().cloned().unwrap_or_default(),
+    };
+    WorkspaceConfig {
+        storage,
+        ..config.clone()
+    }
+}
+
+fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
+    Ok(NewWorkspace {
+        name: Some(name.to_owned()),
+        kind: config.storage.kind().to_owned(),
+        config: kept(&config)?,
+    })
+}
+
+/// A configuration as the home keeps it.
+fn kept(config: &WorkspaceConfig) -> Result<Value> {
+    let internal = |error| Error::new(ErrorKind::Internal, format!("a configuration cannot be kept: {error}"));
+    serde_json::to_value(config).map_err(internal)
+}
+
 /// The configuration of a workspace in the depot, told which one it is.
-fn with_workspace(mut config: WorkspaceConfig, workspace: &str) -> WorkspaceConfig {
+fn with_workspace(config: WorkspaceConfig, workspace: &str) -> WorkspaceConfig {
+    if config.storage.kind() != filestore::KIND {
+        return config;
+    }
+    let mut config = in_depot(&config);
     if let StorageConfig::Table { options, .. } = &mut config.storage {
         options.insert("workspace".into(), workspace.into());
         options.insert("create".into(), Value::Bool(false));

@@ -1,6 +1,10 @@
 //! Workspaces that are kept in a home: by name, by ref, at a point.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test says where it cannot go on, and looks at the files"
+)]
 
 use garret::{
     Capabilities, ErrorKind, Garret, HistoryMode, Home, LogRequest, Point, Reference, SnapshotOptions, StorageConfig,
@@ -176,4 +180,55 @@ async fn a_workspace_of_the_home_has_the_capabilities_it_was_made_with() {
     assert!(toolbox.definitions().iter().all(|tool| tool.name != "snapshot"));
     let error = Capabilities::named(["fss"]).unwrap_err();
     assert!(error.hint_text().starts_with("did you mean `fs`?"), "{error}");
+}
+
+#[tokio::test]
+async fn a_directory_has_the_same_history_by_name_and_by_path() {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let url = format!("local:{}", directory.path().to_str().unwrap());
+    write(&garret(&home).open_url(&url).await.unwrap(), "a.txt", "one").await;
+    let local = WorkspaceConfig::on(StorageConfig::Url(url.clone()));
+    garret(&home).create("site", &local).await.unwrap();
+    let named = garret(&home).open_named("site").await.unwrap();
+    let log = named.workspace().log(LogRequest::default()).await.unwrap();
+    assert_eq!(log.changes.len(), 1, "{log:?}");
+    named.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+    assert!(!directory.path().join("a.txt").exists());
+    let again = garret(&home).open_url(&url).await.unwrap();
+    again.workspace().redo().await.unwrap();
+    assert_eq!(std::fs::read(directory.path().join("a.txt")).unwrap(), b"one");
+    let error = garret(&home).create("other", &local).await.unwrap_err();
+    assert!(error.message().contains("`site` already"), "{error}");
+    let reference = again.workspace().reference().unwrap();
+    let resolved = garret(&home).resolve(&reference).await.unwrap();
+    assert_eq!(read(&resolved, "a.txt").await, "one");
+}
+
+#[tokio::test]
+async fn looking_at_a_directory_makes_no_home() {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let home_directory = home.path().join("garret");
+    let garret = Garret::new().home(Home::new(&home_directory));
+    let toolbox = garret.open_dir(directory.path()).await.unwrap();
+    assert!(toolbox.call("ls", json!({"path": "."})).await.ok);
+    assert!(!home_directory.exists());
+}
+
+#[tokio::test]
+async fn a_session_forgets_its_history_and_keeps_its_files() {
+    let home = tempfile::tempdir().unwrap();
+    let config = WorkspaceConfig {
+        history: Some(HistoryMode::Session),
+        ..WorkspaceConfig::on(StorageConfig::Url("filestore:box".into()))
+    };
+    let first = garret(&home).open_config("box", &config).await.unwrap();
+    write(&first, "a.txt", "one").await;
+    write(&first, "a.txt", "two").await;
+    first.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+    assert_eq!(read(&first, "a.txt").await, "one");
+    drop(first);
+    let second = garret(&home).open_config("box", &config).await.unwrap();
+    assert_eq!(read(&second, "a.txt").await, "one");
+    let error = second.workspace().undo(UndoRequest::Last(1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }

@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use garret::{
-    Approval, ApprovalRequest, Approver, Declared, FsPolicy, Garret, MemoryEvents, Outcome, ScopeOptions,
-    StorageConfig, Toolbox, WorkspaceConfig,
+    Approval, ApprovalRequest, Approver, Declared, ErrorKind, FsPolicy, Garret, Home, LogRequest, MemoryEvents,
+    MergeOptions, Outcome, Point, RestoreRequest, ScopeOptions, SnapshotOptions, StorageConfig, Toolbox, UndoRequest,
+    Workspace, WorkspaceConfig,
 };
 use serde_json::{Value, json};
 
@@ -26,19 +27,23 @@ struct Room {
     toolbox: Toolbox,
     events: Arc<MemoryEvents>,
     directory: Option<tempfile::TempDir>,
+    home: tempfile::TempDir,
 }
 
 impl Room {
     async fn open(kind: &'static str, policy: FsPolicy) -> Self {
         let directory = (kind == "local").then(|| tempfile::tempdir().unwrap());
-        let url = match &directory {
-            Some(directory) => format!("local:{}", directory.path().display()),
-            None => "memory:".to_owned(),
+        let url = match (&directory, kind) {
+            (Some(directory), _) => format!("local:{}", directory.path().display()),
+            (None, "filestore") => "filestore:room".to_owned(),
+            (None, _) => "memory:".to_owned(),
         };
+        let home = tempfile::tempdir().unwrap();
         let events = Arc::new(MemoryEvents::default());
         let mut config = WorkspaceConfig::on(StorageConfig::Url(url));
         config.capabilities.fs = Declared::Options(policy);
         let toolbox = Garret::new()
+            .home(Home::new(home.path()))
             .events(events.clone())
             .open_config("room", &config)
             .await
@@ -48,7 +53,27 @@ impl Room {
             toolbox,
             events,
             directory,
+            home,
         }
+    }
+
+    /// What a program that opens the same home finds there.
+    async fn reopened(&self) -> Toolbox {
+        let reference = self.toolbox.workspace().reference().unwrap();
+        let garret = Garret::new().home(Home::new(self.home.path()));
+        garret.resolve(&reference).await.unwrap()
+    }
+
+    fn workspace(&self) -> &Workspace {
+        self.toolbox.workspace()
+    }
+
+    async fn mode(&self, path: &str) -> Option<String> {
+        self.workspace().stat(path).await.unwrap().mode
+    }
+
+    async fn exists(&self, path: &str) -> bool {
+        self.call("exists", json!({"path": path})).await["exists"] == true
     }
 
     /// Calls a tool that must succeed; its data comes back.
@@ -92,14 +117,15 @@ impl Room {
     }
 }
 
-async fn rooms(policy: FsPolicy) -> [Room; 2] {
+async fn rooms(policy: FsPolicy) -> [Room; 3] {
     [
         Room::open("memory", policy.clone()).await,
-        Room::open("local", policy).await,
+        Room::open("local", policy.clone()).await,
+        Room::open("filestore", policy).await,
     ]
 }
 
-async fn open_rooms() -> [Room; 2] {
+async fn open_rooms() -> [Room; 3] {
     rooms(FsPolicy::default()).await
 }
 
@@ -823,4 +849,429 @@ async fn child_that_writes_one_file() {
             .await
             .ok
     );
+}
+
+#[tokio::test]
+async fn promise_20_undo_brings_back_bytes_mode_and_absence() {
+    for room in open_rooms().await {
+        room.write("dir/kept", "before\n").await;
+        room.workspace()
+            .write(
+                "dir/script",
+                "#!/bin/sh\n",
+                garret::WriteOptions {
+                    mode: Some(0o755),
+                    ..Default::default()
+                },
+            )
+            .await
+            .unwrap();
+        let bytes = vec![0_u8, 255, 10, 13, 7];
+        room.workspace()
+            .write("dir/bytes", bytes.clone(), Default::default())
+            .await
+            .unwrap();
+        room.call("rm", json!({"path": "dir", "recursive": true})).await;
+        room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+        assert_eq!(room.read("dir/kept").await, "before\n", "{}", room.kind);
+        assert_eq!(room.mode("dir/script").await.as_deref(), Some("0755"), "{}", room.kind);
+        assert_eq!(room.bytes("dir/bytes").await, bytes, "{}", room.kind);
+        room.write("new/deep/file", "x").await;
+        room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+        assert!(
+            !room.exists("new").await,
+            "{}: what was not there is not there again",
+            room.kind
+        );
+        room.call("move", json!({"src": "dir/kept", "dest": "dir/moved"})).await;
+        room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+        assert!(
+            room.exists("dir/kept").await && !room.exists("dir/moved").await,
+            "{}",
+            room.kind
+        );
+    }
+}
+
+#[tokio::test]
+async fn promise_21_undo_is_a_change_that_can_be_undone() {
+    for room in open_rooms().await {
+        for content in ["one", "two", "three"] {
+            room.write("f", content).await;
+        }
+        let workspace = room.workspace();
+        workspace.undo(UndoRequest::Last(1)).await.unwrap();
+        workspace.undo(UndoRequest::Last(1)).await.unwrap();
+        assert_eq!(room.read("f").await, "one", "{}: repeating it steps back", room.kind);
+        workspace.redo().await.unwrap();
+        assert_eq!(room.read("f").await, "two", "{}", room.kind);
+        let log = workspace.log(LogRequest::default()).await.unwrap();
+        let kinds: Vec<_> = log.changes.iter().map(|change| change.kind.as_str()).collect();
+        assert_eq!(
+            kinds,
+            ["redo", "undo", "undo", "change", "change", "change"],
+            "{}",
+            room.kind
+        );
+        room.write("f", "new work").await;
+        let error = workspace.redo().await.unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::NotFound,
+            "{}: a new change clears redo",
+            room.kind
+        );
+    }
+}
+
+#[tokio::test]
+async fn promise_22_undo_never_takes_along_what_came_after() {
+    for room in open_rooms().await {
+        let patch = "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+a\n--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+b\n";
+        room.call("apply_patch", json!({"diff": patch})).await;
+        room.write("a", "later").await;
+        room.write("elsewhere", "later").await;
+        let both = room.workspace().log(LogRequest::default()).await.unwrap().changes[2]
+            .id
+            .clone();
+        let error = room
+            .workspace()
+            .undo(UndoRequest::Change(both.clone()))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{}", room.kind);
+        assert!(error.message().contains("`a` was changed since"), "{error}");
+        assert_eq!(room.read("b").await, "b\n", "{}: nothing was touched", room.kind);
+        room.write("a", "a\n").await;
+        room.workspace().undo(UndoRequest::Change(both)).await.unwrap();
+        assert!(!room.exists("a").await && !room.exists("b").await, "{}", room.kind);
+        assert_eq!(
+            room.read("elsewhere").await,
+            "later",
+            "{}: later changes to other paths stay",
+            room.kind
+        );
+    }
+    let room = Room::open("local", FsPolicy::default()).await;
+    room.write("f", "ours").await;
+    std::fs::write(room.host_path().unwrap().join("f"), "another program's").unwrap();
+    let error = room.workspace().undo(UndoRequest::Last(1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert_eq!(room.read("f").await, "another program's");
+    let log = room.workspace().log(LogRequest::default()).await.unwrap();
+    assert_eq!(
+        log.changes[0].actor.door, "outside",
+        "what others did is in the journal"
+    );
+}
+
+#[tokio::test]
+async fn promise_23_a_snapshot_stays_what_it_is() {
+    for room in open_rooms().await {
+        room.write("f", "then").await;
+        room.write("gone", "x").await;
+        room.workspace()
+            .snapshot("before", SnapshotOptions::default())
+            .await
+            .unwrap();
+        room.write("f", "now").await;
+        room.call("rm", json!({"path": "gone"})).await;
+        room.write("new", "x").await;
+        let past = room
+            .toolbox
+            .on(room.workspace().at(&Point::Named("before".into())).await.unwrap());
+        let read = past.call("read_file", json!({"path": "f"})).await;
+        assert_eq!(read.data.unwrap()["content"], "then", "{}", room.kind);
+        let found = past.call("grep", json!({"pattern": "then|now"})).await;
+        assert!(
+            found.text.contains("then") && !found.text.contains("now"),
+            "{}: {}",
+            room.kind,
+            found.text
+        );
+        let refused = past.call("write_file", json!({"path": "f", "content": "forged"})).await;
+        assert_eq!(refused.error.unwrap().kind(), ErrorKind::Denied, "{}", room.kind);
+        let point = Point::Named("before".into());
+        room.workspace()
+            .restore(RestoreRequest { point, path: None })
+            .await
+            .unwrap();
+        assert_eq!(room.read("f").await, "then", "{}", room.kind);
+        assert!(room.exists("gone").await && !room.exists("new").await, "{}", room.kind);
+        room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+        assert_eq!(room.read("f").await, "now", "{}: a restore can be undone", room.kind);
+        let taken = room
+            .workspace()
+            .snapshot("before", SnapshotOptions::default())
+            .await
+            .unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AlreadyExists, "{}", room.kind);
+    }
+}
+
+#[tokio::test]
+async fn promise_24_a_branch_and_its_parent_never_disturb_each_other() {
+    for kind in ["filestore", "local"] {
+        let room = Room::open(kind, FsPolicy::default()).await;
+        room.write("shared", "one\ntwo\nthree\n").await;
+        room.workspace().branch("try", &Point::Now).await.unwrap();
+        let branch = Garret::new()
+            .home(Home::new(room.home.path()))
+            .open_named("try")
+            .await
+            .unwrap();
+        branch
+            .call("write_file", json!({"path": "shared", "content": "one\ntwo\nTHREE\n"}))
+            .await;
+        branch
+            .call("write_file", json!({"path": "theirs", "content": "x"}))
+            .await;
+        room.write("shared", "ONE\ntwo\nthree\n").await;
+        assert!(!room.exists("theirs").await, "{kind}");
+        let read = branch.call("read_file", json!({"path": "shared"})).await;
+        assert_eq!(read.data.unwrap()["content"], "one\ntwo\nTHREE\n", "{kind}");
+        let merged = room.workspace().merge("try", MergeOptions::default()).await.unwrap();
+        assert!(merged.conflicts.is_empty(), "{kind}: {merged:?}");
+        assert_eq!(
+            room.read("shared").await,
+            "ONE\ntwo\nTHREE\n",
+            "{kind}: both sides are there"
+        );
+        assert!(room.exists("theirs").await, "{kind}");
+        room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+        assert_eq!(
+            room.read("shared").await,
+            "ONE\ntwo\nthree\n",
+            "{kind}: a merge is one change"
+        );
+    }
+}
+
+#[tokio::test]
+async fn promise_25_a_merge_that_conflicts_says_so_and_writes_nothing() {
+    for kind in ["filestore", "local"] {
+        let room = Room::open(kind, FsPolicy::default()).await;
+        room.write("f", "base\n").await;
+        room.workspace().branch("try", &Point::Now).await.unwrap();
+        let branch = Garret::new()
+            .home(Home::new(room.home.path()))
+            .open_named("try")
+            .await
+            .unwrap();
+        branch
+            .call("write_file", json!({"path": "f", "content": "theirs\n"}))
+            .await;
+        branch
+            .call("write_file", json!({"path": "other", "content": "x"}))
+            .await;
+        room.write("f", "ours\n").await;
+        let merged = room.workspace().merge("try", MergeOptions::default()).await.unwrap();
+        let conflict = &merged.conflicts[0];
+        assert_eq!(conflict.path, "f", "{kind}");
+        assert!(
+            merged.change.is_none() && !room.exists("other").await,
+            "{kind}: nothing was written"
+        );
+        assert_eq!(room.read("f").await, "ours\n", "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn promise_26_every_mutation_is_one_change_that_says_who_made_it() {
+    for room in open_rooms().await {
+        let actor = garret::Actor {
+            agent: Some("writer".into()),
+            session: Some("s1".into()),
+            tool_call: Some("call-7".into()),
+            door: "api",
+        };
+        let toolbox = room.toolbox.on(room.workspace().acting_as(actor));
+        let secret = "s3cr3t-in-content";
+        toolbox
+            .call("write_file", json!({"path": "a/f", "content": secret}))
+            .await;
+        toolbox
+            .call("edit_file", json!({"path": "a/f", "old_text": "s3", "new_text": "S3"}))
+            .await;
+        toolbox.call("copy", json!({"src": "a", "dest": "b"})).await;
+        toolbox.call("rm", json!({"path": "a", "recursive": true})).await;
+        toolbox.call("read_file", json!({"path": "b/f"})).await;
+        toolbox
+            .call("write_file", json!({"path": "../x", "content": "refused"}))
+            .await;
+        let log = room.workspace().log(LogRequest::default()).await.unwrap();
+        let made: Vec<_> = log.changes.iter().map(|change| change.operation.as_str()).collect();
+        assert_eq!(made, ["rm", "copy", "edit_file", "write_file"], "{}", room.kind);
+        for change in &log.changes {
+            assert_eq!(change.actor.agent.as_deref(), Some("writer"), "{}", room.kind);
+            assert_eq!(change.actor.tool_call.as_deref(), Some("call-7"), "{}", room.kind);
+        }
+        let text = serde_json::to_string(&log).unwrap();
+        assert!(
+            !text.contains("cr3t"),
+            "{}: the journal tells what was done, not what was written",
+            room.kind
+        );
+        room.workspace().undo(UndoRequest::Session("s1".into())).await.unwrap();
+        assert!(
+            !room.exists("b").await && !room.exists("a").await,
+            "{}: all of a session",
+            room.kind
+        );
+    }
+}
+
+#[tokio::test]
+async fn promise_27_the_past_obeys_the_same_rules() {
+    for room in rooms(denying(&["secret"])).await {
+        room.write("plain", "x").await;
+        let workspace = room.workspace();
+        let denied = workspace.versions("secret/key", 10).await.unwrap_err();
+        assert_eq!(denied.kind(), ErrorKind::Denied, "{}", room.kind);
+        let point = Point::Number(0);
+        let denied = workspace
+            .restore(RestoreRequest {
+                point,
+                path: Some("secret/key".into()),
+            })
+            .await;
+        assert!(denied.is_err() || denied.unwrap().is_none(), "{}", room.kind);
+    }
+    for kind in ["local", "filestore"] {
+        let room = Room::open(kind, FsPolicy::default()).await;
+        room.write("secret/key", "hidden words").await;
+        room.write("plain", "x").await;
+        let mut config = WorkspaceConfig::on(StorageConfig::Table {
+            kind: kind.into(),
+            options: room.workspace().reference().unwrap().payload,
+        });
+        config.capabilities.fs = Declared::Options(denying(&["secret"]));
+        let garret = Garret::new().home(Home::new(room.home.path()));
+        let fenced = garret.open_config("room", &config).await.unwrap();
+        let log = fenced.workspace().log(LogRequest::default()).await.unwrap();
+        let shown = serde_json::to_string(&log).unwrap();
+        assert!(!shown.contains("key"), "{kind}: {shown}");
+        assert_eq!(log.changes.len(), 1, "{kind}: {shown}");
+        let past = fenced.workspace().at(&Point::Number(1)).await.unwrap();
+        assert_eq!(
+            past.read_bytes("secret/key").await.unwrap_err().kind(),
+            ErrorKind::Denied,
+            "{kind}"
+        );
+        let hidden = UndoRequest::Change("1".into());
+        let refused = fenced.workspace().undo(hidden).await.unwrap_err();
+        assert_eq!(
+            refused.kind(),
+            ErrorKind::Denied,
+            "{kind}: what may not be written is not brought back"
+        );
+        assert!(room.exists("plain").await, "{kind}");
+        fenced.workspace().undo(UndoRequest::Last(2)).await.unwrap();
+        assert!(
+            room.exists("secret/key").await && !room.exists("plain").await,
+            "{kind}: the last changes are the last that show"
+        );
+    }
+}
+
+/// The child of promise 28: writes until it is killed, and says what it was told is done.
+async fn write_until_killed(home: &str, url: &str) -> ! {
+    let toolbox = Garret::new().home(Home::new(home)).open_url(url).await.unwrap();
+    for number in 0.. {
+        let file = |name: &str| format!("--- /dev/null\n+++ b/{number}/{name}\n@@ -0,0 +1 @@\n+{number}\n");
+        let patch = [file("a"), file("b")].concat();
+        let answer = toolbox.call("apply_patch", json!({"diff": patch})).await;
+        assert!(answer.ok, "{}", answer.text);
+        // Straight to the descriptor: the test harness keeps what is printed.
+        use std::io::Write;
+        writeln!(
+            std::fs::File::options().write(true).open("/dev/stderr").unwrap(),
+            "done {number}"
+        )
+        .unwrap();
+    }
+    unreachable!("it is killed before")
+}
+
+#[tokio::test]
+async fn promise_28_a_crash_leaves_every_change_that_was_done_and_no_half_of_one() {
+    use std::io::BufRead;
+    let asked = std::env::var("GARRET_PROMISE_28");
+    if let Some((home, url)) = asked.as_deref().ok().and_then(|asked| asked.split_once('|')) {
+        write_until_killed(home, url).await;
+    }
+    for kind in ["filestore", "local"] {
+        let room = Room::open(kind, FsPolicy::default()).await;
+        let url = match room.host_path() {
+            Some(path) => format!("local:{}", path.display()),
+            None => "filestore:room".to_owned(),
+        };
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "promise_28_a_crash_leaves_every_change_that_was_done_and_no_half_of_one",
+            ])
+            .args(["--nocapture", "--test-threads=1"])
+            .env("GARRET_PROMISE_28", format!("{}|{url}", room.home.path().display()))
+            .stderr(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = lines
+            .map_while(Result::ok)
+            .filter_map(|line| line.strip_prefix("done ")?.parse::<u32>().ok());
+        let last = said.take(25).last().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let found = room.reopened().await;
+        for number in 0..=last {
+            for name in ["a", "b"] {
+                let read = found.workspace().read_bytes(&format!("{number}/{name}")).await;
+                assert_eq!(read.unwrap().bytes, format!("{number}\n"), "{kind}");
+            }
+        }
+        let (a, b) = (format!("{}/a", last + 1), format!("{}/b", last + 1));
+        let has = |path: String| {
+            let workspace = found.workspace().clone();
+            async move { workspace.read_bytes(&path).await.is_ok() }
+        };
+        assert_eq!(
+            has(a).await,
+            has(b).await,
+            "{kind}: both files of the change that was under way, or neither"
+        );
+        let log = found.workspace().log(LogRequest::default()).await.unwrap();
+        assert!(log.changes.len() > last as usize, "{kind}: each is in the journal");
+    }
+}
+
+#[tokio::test]
+async fn promise_29_damaged_content_is_an_error_never_wrong_bytes() {
+    let room = Room::open("filestore", FsPolicy::default()).await;
+    let content = (0..200_000_u32).map(|number| (number % 251) as u8).collect::<Vec<_>>();
+    room.workspace()
+        .write("large", content, Default::default())
+        .await
+        .unwrap();
+    room.write("small", "untouched").await;
+    let mut blobs = walk(&room.home.path().join("blobs"));
+    let blob = blobs.pop().unwrap();
+    let mut bytes = std::fs::read(&blob).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&blob, &bytes).unwrap();
+    let error = room.workspace().read_bytes("large").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert_eq!(error.path(), Some("large"));
+    std::fs::remove_file(&blob).unwrap();
+    let error = room.workspace().read_bytes("large").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert_eq!(room.read("small").await, "untouched");
+}
+
+fn walk(directory: &std::path::Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| if path.is_dir() { walk(&path) } else { vec![path] };
+    entries.flat_map(below).collect()
 }

@@ -8,4 +8,4 @@ mod tool_args;
 pub use patch::patch;
 pub use path::path;
 pub use random::Random;
-pub use tool_args::tool_args;
+pub use tool_args::{ToolRoom, tool_args, tool_args_in};

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::Annotations;
 use crate::limits::Limits;
+use crate::point::{self, text_or_number};
 use crate::text::kind_name;
 use crate::tool::{Output, Tool};
 
@@ -19,6 +20,10 @@ pub(crate) struct Exists;
 pub(crate) struct Arguments {
     /// The path, relative to the workspace root.
     path: String,
+    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
+    /// out, empty or `now`: now.
+    #[serde(default, deserialize_with = "text_or_number")]
+    at: Option<String>,
 }
 
 impl Tool for Exists {
@@ -33,7 +38,8 @@ impl Tool for Exists {
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Existence>> {
-        let found = workspace.exists(&arguments.path).await?;
+        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
+        let found = viewed.exists(&arguments.path).await?;
         let shown = quote(&arguments.path);
         let text = match found.r#type {
             Some(kind) => format!("yes: {shown} is a {}", kind_name(kind)),

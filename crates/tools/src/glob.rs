@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::Annotations;
 use crate::arguments::unless_empty;
 use crate::limits::Limits;
+use crate::point::{self, text_or_number};
 use crate::text::{Page, count, skipped_note, token};
 use crate::tool::{Output, Tool};
 
@@ -38,6 +39,10 @@ pub(crate) struct Arguments {
     /// Also find directories. Default false.
     #[serde(default)]
     include_directories: Option<bool>,
+    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
+    /// out, empty or `now`: now.
+    #[serde(default, deserialize_with = "text_or_number")]
+    at: Option<String>,
 }
 
 impl Tool for Glob {
@@ -52,6 +57,7 @@ impl Tool for Glob {
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<GlobFound>> {
+        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
         let pattern = arguments.pattern.clone();
         let request = GlobRequest {
             pattern: arguments.pattern,
@@ -63,7 +69,7 @@ impl Tool for Glob {
             include_directories: arguments.include_directories.unwrap_or(false),
             ..GlobRequest::default()
         };
-        let found = workspace.glob(request).await?;
+        let found = viewed.glob(request).await?;
         Ok(show(found, &pattern, limits))
     }
 }

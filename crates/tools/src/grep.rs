@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::Annotations;
 use crate::arguments::{one_or_many, unless_empty};
 use crate::limits::Limits;
+use crate::point::{self, text_or_number};
 use crate::text::{Page, count, cut_block, cut_line, grouped, skipped_note};
 use crate::tool::{Output, Tool};
 
@@ -74,6 +75,10 @@ pub(crate) struct Arguments {
     /// Also search what is in `.git`. Default false.
     #[serde(default)]
     include_git: Option<bool>,
+    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
+    /// out, empty or `now`: now.
+    #[serde(default, deserialize_with = "text_or_number")]
+    at: Option<String>,
 }
 
 impl Tool for Grep {
@@ -89,9 +94,10 @@ impl Tool for Grep {
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<GrepFound>> {
+        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
         let request = request(arguments, limits);
         let (pattern, offset) = (request.pattern.clone(), request.offset as u64);
-        let found = workspace.grep(request).await?;
+        let found = viewed.grep(request).await?;
         Ok(show(found, &pattern, offset, limits))
     }
 }

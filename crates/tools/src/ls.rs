@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::Annotations;
 use crate::arguments::unless_empty;
 use crate::limits::Limits;
+use crate::point::{self, text_or_number};
 use crate::text::{Page, count, short_size, token};
 use crate::tool::{Output, Tool};
 
@@ -32,6 +33,10 @@ pub(crate) struct Arguments {
     /// `next_cursor` of the page before, to get the next page.
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
+    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
+    /// out, empty or `now`: now.
+    #[serde(default, deserialize_with = "text_or_number")]
+    at: Option<String>,
 }
 
 impl Arguments {
@@ -64,7 +69,8 @@ impl Tool for Ls {
             cursor: arguments.cursor.clone(),
         };
         let is_continued = request.cursor.is_some();
-        let listed = workspace.list(&arguments.path, request).await?;
+        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
+        let listed = viewed.list(&arguments.path, request).await?;
         Ok(show(listed, is_continued, limits))
     }
 }

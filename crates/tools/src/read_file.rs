@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::arguments::unless_empty;
 use crate::limits::Limits;
+use crate::point::{self, text_or_number};
 use crate::text::{Page, bytes, cut_line, grouped};
 use crate::tool::{Output, Tool};
 use crate::{Annotations, Image};
@@ -34,6 +35,10 @@ pub(crate) struct Arguments {
     /// `utf-8` (default): text as text, anything else as base64. `base64`: the bytes as base64, whatever the file is.
     #[serde(default, deserialize_with = "unless_empty")]
     encoding: Option<Encoding>,
+    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
+    /// out, empty or `now`: now.
+    #[serde(default, deserialize_with = "text_or_number")]
+    at: Option<String>,
 }
 
 impl Tool for ReadFile {
@@ -60,7 +65,8 @@ impl Tool for ReadFile {
             max_image_bytes: Some(MAX_IMAGE_BYTES),
         };
         let offset = request.offset;
-        let content = workspace.read(&arguments.path, request).await?;
+        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
+        let content = viewed.read(&arguments.path, request).await?;
         Ok(match content.encoding {
             Encoding::Utf8 => show_text(content, offset, limits),
             Encoding::Base64 if wants_bytes => show_base64(content, offset, limits),

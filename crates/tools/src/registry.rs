@@ -1,10 +1,12 @@
 //! Which tools there are, in the order in which they are offered.
 
 use garret_core::Capabilities;
+use garret_workspace::Workspace;
 
 use crate::tool::AnyTool;
 use crate::{
-    append_file, apply_patch, copy, edit_file, exists, glob, grep, ls, mkdir, r#move, read_file, rm, stat, write_file,
+    append_file, apply_patch, branch, copy, diff, edit_file, exists, glob, grep, history, list_snapshots, ls, merge,
+    mkdir, r#move, read_file, restore, restore_version, rm, snapshot, stat, undo, write_file,
 };
 
 /// The tools of the `fs` capability.
@@ -25,13 +27,37 @@ const FS: &[&dyn AnyTool] = &[
     &r#move::Move,
 ];
 
+/// The tools of the `fs` capability for what was.
+const HISTORY: &[&dyn AnyTool] = &[
+    &history::History,
+    &diff::Diff,
+    &undo::Undo,
+    &restore_version::RestoreVersion,
+];
+
+/// The tools of the `snapshot` capability.
+const SNAPSHOT: &[&dyn AnyTool] = &[
+    &snapshot::Snapshot,
+    &list_snapshots::ListSnapshots,
+    &restore::Restore,
+    &branch::Branch,
+    &merge::Merge,
+];
+
 /// The canonical names of all tools, in the order in which they are offered.
 pub fn tool_names() -> impl Iterator<Item = &'static str> + Clone {
-    FS.iter().map(|tool| tool.name())
+    [FS, HISTORY, SNAPSHOT].into_iter().flatten().map(|tool| tool.name())
 }
 
-/// The tools that `capabilities` declare.
-pub(crate) fn tools(capabilities: &Capabilities) -> impl Iterator<Item = &'static dyn AnyTool> {
-    let fs = if capabilities.fs.policy().is_some() { FS } else { &[] };
-    fs.iter().copied()
+/// The tools that `capabilities` declare and `workspace` can serve: without a history there is nothing to show or to go back to.
+pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl Iterator<Item = &'static dyn AnyTool> {
+    let has_history = workspace.has_history();
+    let (fs, snapshot) = (capabilities.fs.is_declared(), capabilities.snapshot.is_declared());
+    let groups = [
+        (FS, fs),
+        (HISTORY, fs && has_history),
+        (SNAPSHOT, snapshot && has_history),
+    ];
+    let offered = groups.into_iter().filter(|(_, is_offered)| *is_offered);
+    offered.flat_map(|(group, _)| group.iter().copied())
 }

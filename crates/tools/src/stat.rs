@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::Annotations;
 use crate::limits::Limits;
+use crate::point::{self, text_or_number};
 use crate::text::{bytes, kind_name};
 use crate::tool::{Output, Tool};
 
@@ -18,6 +19,10 @@ pub(crate) struct Stat;
 pub(crate) struct Arguments {
     /// The path, relative to the workspace root.
     path: String,
+    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
+    /// out, empty or `now`: now.
+    #[serde(default, deserialize_with = "text_or_number")]
+    at: Option<String>,
 }
 
 impl Tool for Stat {
@@ -32,7 +37,8 @@ impl Tool for Stat {
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<FileStat>> {
-        let stat = workspace.stat(&arguments.path).await?;
+        let viewed = point::at(workspace, arguments.at.as_deref()).await?;
+        let stat = viewed.stat(&arguments.path).await?;
         Ok(Output::new(show(&stat), stat))
     }
 }

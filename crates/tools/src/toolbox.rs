@@ -52,7 +52,7 @@ impl Toolbox {
             name: naming::name(config.naming, workspace.name(), tool.name(), tool.short()),
             tool,
         };
-        let offered = registry::tools(capabilities).map(offer).collect();
+        let offered = registry::tools(capabilities, &workspace).map(offer).collect();
         let limits = Limits::of(&config);
         Self {
             workspace,

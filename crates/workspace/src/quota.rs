@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures::lock::{Mutex, MutexGuard};
 use garret_core::{
-    Batch, EntryKind, Error, ErrorKind, FsRules, ListOptions, Mutation, Result, StatOptions, Storage, WsPath,
+    Batch, EntryKind, EntryPath, Error, ErrorKind, FsRules, Image, ListOptions, Mutation, PathChange, Result,
+    StatOptions, Storage, WsPath,
 };
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
@@ -17,9 +18,14 @@ const TRUSTED_FOR: Duration = Duration::from_secs(30);
 /// The limits of one policy, and what is known of the use.
 #[derive(Debug)]
 pub(crate) struct Quota {
+    limits: Limits,
+    known: Mutex<Option<Counted>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
     max_files: Option<u64>,
     max_bytes: Option<u64>,
-    known: Mutex<Option<Counted>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -69,8 +75,7 @@ impl Quota {
         let (max_files, max_bytes) = (rules.policy().max_files, rules.max_total_bytes());
         let is_set = max_files.is_some() || max_bytes.is_some();
         is_set.then(|| Self {
-            max_files,
-            max_bytes,
+            limits: Limits { max_files, max_bytes },
             known: Mutex::new(None),
         })
     }
@@ -94,18 +99,72 @@ impl Quota {
                 usage: counted.usage.plus(added),
                 ..counted
             };
-            if self.check(added, after.usage).is_ok() {
+            if self.limits.check(added, after.usage).is_ok() {
                 return Ok(Turn { known, after });
             }
         }
         let usage = count_below(storage, base).await?.plus(added);
-        self.check(added, usage)?;
+        self.limits.check(added, usage)?;
         Ok(Turn {
             known,
             after: Counted { usage, at: now },
         })
     }
 
+    /// Waits for a turn and counts what is below `base`, for a change whose extent shows only when it is about to be made.
+    pub(crate) async fn hold(&self, storage: &dyn Storage, base: &WsPath) -> Result<(Hold<'_>, Room)> {
+        let mut known = self.known.lock().await;
+        // Not trusted again: what the change does is not followed here.
+        *known = None;
+        let room = Room {
+            limits: self.limits,
+            base: base.clone(),
+            usage: count_below(storage, base).await?,
+        };
+        Ok((Hold { _known: known }, room))
+    }
+}
+
+/// A turn that is kept until a change is made.
+pub(crate) struct Hold<'a> {
+    _known: MutexGuard<'a, Option<Counted>>,
+}
+
+/// What a quota leaves room for.
+#[derive(Debug, Clone)]
+pub(crate) struct Room {
+    limits: Limits,
+    base: WsPath,
+    usage: Usage,
+}
+
+impl Room {
+    /// Checks that what `paths` add fits.
+    pub(crate) fn check(&self, paths: &[PathChange]) -> Result<()> {
+        let within = paths.iter().filter(|one| is_below(&one.path, &self.base));
+        let added = within.fold(Usage::default(), |added, one| {
+            added
+                .plus(usage_of(one.after.as_ref()))
+                .minus(usage_of(one.before.as_ref()))
+        });
+        self.limits.check(added, self.usage.plus(added))
+    }
+}
+
+fn is_below(path: &EntryPath, base: &WsPath) -> bool {
+    let rest = path.as_bytes().strip_prefix(base.as_str().as_bytes());
+    base.is_root() || rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+fn usage_of(image: Option<&Image>) -> Usage {
+    let file = image.filter(|image| image.kind == EntryKind::File);
+    file.map_or_else(Usage::default, |file| Usage {
+        files: 1,
+        bytes: i64::try_from(file.size).unwrap_or(i64::MAX),
+    })
+}
+
+impl Limits {
     /// A batch that adds nothing always fits, so that a full workspace can be cleaned.
     fn check(&self, added: Usage, after: Usage) -> Result<()> {
         let over = |limit: Option<u64>, added: i64, after: i64| {

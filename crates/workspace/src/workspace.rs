@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) events: Arc<dyn EventSink>,
     pub(crate) approver: Option<Arc<dyn Approver>>,
-    pub(crate) approved: Mutex<HashSet<(WsPath, &'static str)>>,
+    pub(crate) approved: Arc<Mutex<HashSet<(WsPath, &'static str)>>>,
 }
 
 /// A subdirectory with the policies that hold there: its own and those of every view around it.
@@ -230,7 +230,7 @@ impl WorkspaceBuilder {
             ids: self.ids,
             events: self.events,
             approver: self.approver,
-            approved: Mutex::default(),
+            approved: Arc::default(),
         };
         let view = View {
             base: WsPath::root(),

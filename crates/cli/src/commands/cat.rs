@@ -6,6 +6,7 @@ use clap::Args;
 use garret::{Encoding, FileContent, ReadRequest, Unit, Workspace};
 
 use crate::output::{Format, Outcome, Pipe, Report};
+use crate::point::At;
 use crate::session::Session;
 
 #[derive(Debug, Args)]
@@ -21,11 +22,13 @@ pub(crate) struct Cat {
     /// Count bytes instead of lines
     #[arg(long)]
     bytes: bool,
+    #[command(flatten)]
+    at: At,
 }
 
 impl Cat {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace().await?;
+        let workspace = session.workspace_at(self.at.point()).await?;
         match session.global().format() {
             Format::Json => self.as_data(&workspace).await,
             Format::Text => self.as_bytes(&workspace).await,

@@ -4,6 +4,7 @@ use clap::Args;
 use garret::GlobRequest;
 
 use crate::output::{Outcome, Report};
+use crate::point::At;
 use crate::render;
 use crate::session::Session;
 
@@ -30,6 +31,8 @@ pub(crate) struct Glob {
     /// Where the page before ended
     #[arg(long)]
     cursor: Option<String>,
+    #[command(flatten)]
+    at: At,
 }
 
 /// What a search looks at.
@@ -58,7 +61,7 @@ impl Glob {
             include_git: self.coverage.git,
             include_directories: self.directories,
         };
-        let found = session.workspace().await?.glob(request).await?;
+        let found = session.workspace_at(self.at.point()).await?.glob(request).await?;
         let mut lines: Vec<String> = found.paths.iter().map(|path| render::shown(path)).collect();
         lines.extend(found.next_cursor.as_deref().map(render::more));
         let note = render::skipped(&found.skipped, found.skipped.len() as u64);

@@ -5,6 +5,7 @@ use garret::{GrepFound, GrepOutput, GrepRequest};
 
 use crate::commands::glob::Coverage;
 use crate::output::{Outcome, Report};
+use crate::point::At;
 use crate::render;
 use crate::session::Session;
 
@@ -64,11 +65,17 @@ pub(crate) struct Grep {
     /// How many results to leave out first
     #[arg(long, default_value_t = 0, value_name = "RESULTS")]
     offset: usize,
+    #[command(flatten)]
+    at: At,
 }
 
 impl Grep {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let found = session.workspace().await?.grep(self.request()).await?;
+        let found = session
+            .workspace_at(self.at.point())
+            .await?
+            .grep(self.request())
+            .await?;
         let count = found.skipped_count.unwrap_or(found.skipped.len() as u64);
         let note = format!("{}{}", render::skipped(&found.skipped, count), self.rest(&found));
         Ok(Report::done(lines(&found), found).with_note(note))

@@ -4,6 +4,7 @@ use clap::Args;
 use garret::{ListRequest, ListedEntry};
 
 use crate::output::{Outcome, Report};
+use crate::point::At;
 use crate::render;
 use crate::session::Session;
 
@@ -23,6 +24,8 @@ pub(crate) struct Ls {
     /// Where the page before ended
     #[arg(long)]
     cursor: Option<String>,
+    #[command(flatten)]
+    at: At,
 }
 
 impl Ls {
@@ -33,7 +36,7 @@ impl Ls {
             cursor: self.cursor.clone(),
         };
         let path = self.path.as_deref().unwrap_or("");
-        let listed = session.workspace().await?.list(path, request).await?;
+        let listed = session.workspace_at(self.at.point()).await?.list(path, request).await?;
         let mut lines: Vec<String> = listed.entries.iter().map(|entry| self.line(entry)).collect();
         lines.extend(listed.next_cursor.as_deref().map(render::more));
         Ok(Report::done(lines.join("\n"), listed))

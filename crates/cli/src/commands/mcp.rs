@@ -30,7 +30,7 @@ impl Mcp {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let flag = session.global().workspace.as_deref();
         let text = choice::one_of(flag, self.path.as_deref()).map_err(Failure::usage)?;
-        let mut chosen = session.chosen(text.as_deref())?;
+        let mut chosen = session.chosen(text.as_deref()).await?;
         if self.read_only {
             chosen.make_read_only();
         }
@@ -42,7 +42,7 @@ impl Mcp {
             door: "mcp",
             ..Actor::default()
         });
-        let toolbox = chosen.open(&garret).await?;
+        let toolbox = chosen.open_with(session, &garret).await?;
         garret_server::mcp::serve_stdio(toolbox).await.map_err(closed)?;
         Ok(Report::silent())
     }

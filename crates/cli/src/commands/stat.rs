@@ -4,6 +4,7 @@ use clap::Args;
 use garret::FileStat;
 
 use crate::output::{Outcome, Report};
+use crate::point::At;
 use crate::render;
 use crate::session::Session;
 
@@ -11,11 +12,13 @@ use crate::session::Session;
 pub(crate) struct Stat {
     /// The entry; a link is described itself
     path: String,
+    #[command(flatten)]
+    at: At,
 }
 
 impl Stat {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let stat = session.workspace().await?.stat(&self.path).await?;
+        let stat = session.workspace_at(self.at.point()).await?.stat(&self.path).await?;
         Ok(Report::done(lines(&stat), stat))
     }
 }

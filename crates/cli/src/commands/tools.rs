@@ -61,11 +61,11 @@ impl From<NamingChoice> for Naming {
 
 impl Tools {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let mut chosen = session.chosen(session.global().workspace.as_deref())?;
+        let mut chosen = session.chosen(session.global().workspace.as_deref()).await?;
         if let Some(naming) = self.naming {
             chosen.config.tools.naming = naming.into();
         }
-        let toolbox = chosen.open(session.garret()).await?;
+        let toolbox = chosen.open(session).await?;
         Ok(match self.format {
             Some(format) => Report::document(&toolbox.export(format.into())),
             None => listing(&toolbox),

@@ -4,6 +4,7 @@ use clap::Args;
 use garret::ListRequest;
 
 use crate::output::{Outcome, Report};
+use crate::point::At;
 use crate::render;
 use crate::session::Session;
 
@@ -20,6 +21,8 @@ pub(crate) struct Tree {
     /// Where the page before ended
     #[arg(long)]
     cursor: Option<String>,
+    #[command(flatten)]
+    at: At,
 }
 
 impl Tree {
@@ -30,7 +33,7 @@ impl Tree {
             cursor: self.cursor.clone(),
         };
         let path = self.path.as_deref().unwrap_or("");
-        let listed = session.workspace().await?.list(path, request).await?;
+        let listed = session.workspace_at(self.at.point()).await?.list(path, request).await?;
         let mut text = render::tree(path, &listed.entries);
         if let Some(cursor) = &listed.next_cursor {
             text.push_str(&render::more(cursor));

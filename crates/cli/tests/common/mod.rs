@@ -21,16 +21,27 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A temporary directory in which the program runs.
-pub struct Room(tempfile::TempDir);
+/// A temporary directory in which the program runs, with a home of its own elsewhere.
+pub struct Room {
+    directory: tempfile::TempDir,
+    elsewhere: tempfile::TempDir,
+}
 
 impl Room {
     pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            elsewhere: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.directory.path()
+    }
+
+    /// The home, which nobody has made yet.
+    pub fn home(&self) -> PathBuf {
+        self.elsewhere.path().join("home")
     }
 
     /// Puts a file there, as another program would.
@@ -76,6 +87,7 @@ impl Room {
             .current_dir(self.path())
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
+            .env("GARRET_HOME", self.home())
             .env("COLUMNS", "100");
         command
     }
@@ -147,5 +159,41 @@ impl Ran {
             Ok(object) => object["error"]["kind"].as_str().unwrap().to_owned(),
             Err(_) => self.err().split(": ").nth(1).unwrap_or_default().to_owned(),
         }
+    }
+}
+
+/// Text with what differs from run to run replaced: times (with the padding after them), ids, versions.
+pub fn masked(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-:.".contains(c);
+    let mut masked = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_part) {
+        let length = rest[start..].find(|c| !is_part(c)).unwrap_or(rest.len() - start);
+        let found = &rest[start..start + length];
+        let (word, after) = rest[start..].split_at(found.trim_end_matches(':').len().max(1));
+        masked.push_str(&rest[..start]);
+        rest = after;
+        match mask_of(word) {
+            Some("TIME") => {
+                masked.push_str("TIME");
+                let spaces = rest.len() - rest.trim_start_matches(' ').len();
+                rest = &rest[spaces.saturating_sub(2)..];
+            }
+            mask => masked.push_str(mask.unwrap_or(word)),
+        }
+    }
+    masked + rest
+}
+
+fn mask_of(word: &str) -> Option<&'static str> {
+    let is_hex = |part: &str| part.chars().all(|c| c.is_ascii_hexdigit());
+    let is_time = word.len() >= 20 && word.ends_with('Z') && word.as_bytes()[10] == b'T';
+    let is_id = word.len() == 36 && word.split('-').count() == 5 && is_hex(&word.replace('-', ""));
+    let is_version = word.len() >= 16 && is_hex(word);
+    match (is_time, is_id, is_version) {
+        (true, ..) => Some("TIME"),
+        (_, true, _) => Some("ID"),
+        (_, _, true) => Some("VERSION"),
+        _ => None,
     }
 }

@@ -87,7 +87,8 @@ fn verified(bytes: Bytes, address: Address) -> Result<Bytes> {
     Ok(bytes)
 }
 
-fn parts_of(list: &[u8]) -> Vec<Part> {
+/// The parts that the bytes of a list name.
+pub(super) fn parts_of(list: &[u8]) -> Vec<Part> {
     let part = |bytes: &[u8]| {
         let (address, size) = bytes.split_at(32);
         Part {

@@ -3,6 +3,8 @@
 //! The order that a crash cannot break: a blob is in its place (and under full durability synced, with its directory) before the
 //! transaction that names it begins. What is left over when that transaction never comes is swept later.
 
+mod transfer;
+
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ use super::plan::{Piece, Plan, plan};
 use crate::error::{blob_not_read, blob_not_written, damaged};
 use crate::metadata::{ContentRow, Database, Session, StoredPiece};
 use garret_core::Durability;
+
+pub(crate) use transfer::PlainPiece;
 
 /// A blob that a change referred to within this time is relied on without being written again; a sweep spares what is younger than
 /// twice this.
@@ -71,6 +75,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// Content that the depot has already, rows and all.
+    pub(crate) fn stored(address: Address, size: u64) -> Self {
+        let rows = Vec::new();
+        Self { address, size, rows }
+    }
+
     /// Whether all of it goes into the database, so that recording it touches no blob.
     pub(crate) fn is_inline(&self) -> bool {
         self.rows.iter().all(|row| matches!(row.place, Place::Inline(_)))
@@ -131,7 +141,7 @@ impl ContentStore {
         content: &Content,
         durability: Durability,
     ) -> Result<Prepared> {
-        let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address, durability));
+        let is_relied_on = |address| database.read(|session| self.is_relied_on(session, address));
         if content.as_bytes().is_none() && content.len() > LONGEST as u64 {
             return self.place_source(content, &is_relied_on, durability).await;
         }
@@ -139,9 +149,14 @@ impl ContentStore {
         self.place(planned, &is_relied_on, durability).await
     }
 
+    /// The address that `content` has or would have.
+    pub(crate) fn address_of(&self, content: &Bytes) -> Address {
+        plan(&[], content, self.inline).address
+    }
+
     /// The same inside the writer's transaction.
     pub(crate) fn prepare_in(&self, session: Session<'_>, content: &Bytes, durability: Durability) -> Result<Prepared> {
-        let is_relied_on = |address| self.is_relied_on(session, address, durability);
+        let is_relied_on = |address| self.is_relied_on(session, address);
         block_on(self.place(plan(&[], content, self.inline), &is_relied_on, durability))
     }
 
@@ -163,7 +178,7 @@ impl ContentStore {
             }
         };
         let joined = joined([last, added.clone()]);
-        let is_relied_on = |address| self.is_relied_on(session, address, durability);
+        let is_relied_on = |address| self.is_relied_on(session, address);
         block_on(self.place(plan(&before, &joined, self.inline), &is_relied_on, durability))
     }
 
@@ -245,7 +260,7 @@ impl ContentStore {
         }
     }
 
-    pub(super) async fn decoded<R: RowOf>(&self, row: &R, address: Address) -> Result<Decoded> {
+    async fn decoded<R: RowOf>(&self, row: &R, address: Address) -> Result<Decoded> {
         let row = row(address)?.ok_or_else(|| damaged("the depot has lost it"))?;
         decode(self.encoded(address, row.data).await?, address, row.size)
     }
@@ -320,7 +335,7 @@ impl ContentStore {
             let encoded = piece.encoded();
             return Ok(row(encoded.len() as u64, Place::Inline(encoded)));
         }
-        if is_relied_on(address)? {
+        if is_relied_on(address)? && self.has_blob(address).await {
             return Ok(row(0, Place::ReliedOn));
         }
         let encoded = piece.encoded();
@@ -347,10 +362,12 @@ impl ContentStore {
         written.map(|_| true).map_err(blob_not_written)
     }
 
-    fn is_relied_on(&self, session: Session<'_>, address: Address, durability: Durability) -> Result<bool> {
+    /// Whether a blob need not be written again: it is not about to be swept, and known to have reached the disk.
+    fn is_relied_on(&self, session: Session<'_>, address: Address) -> Result<bool> {
         let touched = session.content_touched(address)?;
         let is_young = touched.is_some_and(|touched| self.now() - touched < RELIED_ON_MS);
-        Ok(is_young && (durability == Durability::Relaxed || !session.is_unsynced(address)?))
+        // One that a loss of power may have taken is written again, and is whole then.
+        Ok(is_young && !session.is_unsynced(address)?)
     }
 
     fn now(&self) -> i64 {
@@ -393,17 +410,6 @@ impl ContentStore {
         }
     }
 
-    /// The same inside the writer's transaction; none where it is damaged.
-    pub(crate) fn parts_in(&self, session: Session<'_>, address: Address) -> Result<Vec<Address>> {
-        let row = |address| session.content(address);
-        match block_on(self.decoded(&row, address)) {
-            Ok(Decoded::List(parts)) => Ok(parts.into_iter().map(|part| part.address).collect()),
-            Ok(Decoded::Whole(_)) => Ok(Vec::new()),
-            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Verifies a piece of content as it is stored; of a list, that its parts are known. Gives what is wrong.
     pub(crate) async fn verify(&self, database: &Database, address: Address) -> Result<Option<Error>> {
         let row = |address| database.read(|session| session.content(address));
@@ -421,7 +427,7 @@ impl ContentStore {
 }
 
 /// Finds the row of an address: by a look of its own, or inside the writer's transaction.
-pub(super) trait RowOf: Fn(Address) -> Result<Option<ContentRow>> {}
+trait RowOf: Fn(Address) -> Result<Option<ContentRow>> {}
 impl<F: Fn(Address) -> Result<Option<ContentRow>>> RowOf for F {}
 
 /// Tells whether a blob need not be written again.

@@ -12,6 +12,7 @@ use futures::executor::block_on;
 use garret_core::{ErrorKind, Result};
 use object_store::{ObjectStoreExt, PutPayload};
 
+use super::encoding::{Decoded, decode};
 use super::store::blob_path;
 use super::{Address, ContentStore};
 use crate::error::{blob_not_written, home};
@@ -72,11 +73,27 @@ impl ContentStore {
 
     /// Whether the content at `address` is whole, as the open transaction sees it; of a list, the list.
     pub(crate) fn is_whole(&self, session: Session<'_>, address: Address) -> Result<bool> {
-        let row = |address| session.content(address);
-        match block_on(self.decoded(&row, address)) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
-            Err(error) => Err(error),
+        self.piece_in(session, address).map(|piece| piece.is_some())
+    }
+
+    /// The parts of the content at `address`, as the open transaction sees it; none where it is one piece, or damaged.
+    pub(crate) fn parts_in(&self, session: Session<'_>, address: Address) -> Result<Vec<Address>> {
+        match self.piece_in(session, address)? {
+            Some(Decoded::List(parts)) => Ok(parts.into_iter().map(|part| part.address).collect()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// A piece of content; `None` where it is lost or damaged. What the database itself says is an error: a disk that cannot be read
+    /// must not look like content that is gone.
+    fn piece_in(&self, session: Session<'_>, address: Address) -> Result<Option<Decoded>> {
+        let Some(row) = session.content(address)? else {
+            return Ok(None);
+        };
+        let decoded = block_on(self.encoded(address, row.data)).and_then(|encoded| decode(encoded, address, row.size));
+        match decoded {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+            decoded => decoded.map(Some),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, Error, ErrorKind, History, Making, Merging, PathChange, PathVersion, Point, Puts,
-    Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
+    Branch, Change, ChangesOptions, History, Making, Merging, PathChange, PathVersion, Point, Puts, Restore, Result,
+    Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
 };
 
 use crate::depot::NewWorkspace;
@@ -92,8 +92,8 @@ impl History for DepotWorkspace {
         Ok(all.into_iter().filter(is_own).map(shown).collect())
     }
 
-    async fn merging(&self, _other: &str) -> Result<Merging> {
-        Err(Error::new(ErrorKind::Unsupported, "this depot cannot merge yet"))
+    async fn merging(&self, other: &str) -> Result<Merging> {
+        Self::merging(self, other).await
     }
 }
 

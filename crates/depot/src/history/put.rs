@@ -1,13 +1,15 @@
 //! Putting given things at paths, as one change: what a merge comes to, and whatever else is worked out outside the depot.
 
-use garret_core::{Change, ChangeKind, EntryKind, Error, ErrorKind, Image, Making, Placed, Put, Puts, Result, WsPath};
+use garret_core::{
+    Change, ChangeKind, EntryKind, Error, ErrorKind, Image, Making, MergePoint, Placed, Put, Puts, Result, WsPath,
+};
 
 use super::restore::{described, finish, redated};
 use super::types::{image_of, node_of};
 use crate::change::Changing;
 use crate::content::Prepared;
 use crate::error::damaged;
-use crate::metadata::{Node, Session};
+use crate::metadata::{Level, Node, Session};
 use crate::workspace::DepotWorkspace;
 
 /// A put whose new content is in place.
@@ -34,14 +36,56 @@ impl DepotWorkspace {
             for (from, to) in &moves {
                 changing.note_move(from.as_bytes(), to.as_bytes())?;
             }
-            let (kind, word) = match merged {
+            let head = changing.seq() - 1;
+            let (kind, word) = match &merged {
                 Some(_) => (ChangeKind::Merge, "merge"),
                 None => (ChangeKind::Change, "put"),
             };
             let making = described(making, word, format!("{word} {count} paths"));
-            finish(session, &shared, changing, kind, making)
+            let change = finish(session, &shared, changing, kind, making)?;
+            if let Some(point) = &merged {
+                let at = change.as_ref().map_or(head, |change| change.number.cast_signed());
+                note_merge(session, Level { workspace: number, at }, point)?;
+            }
+            Ok(change)
         };
-        self.shared().writer.write(self.durability, work).await
+        self.write(work).await
+    }
+
+    /// The same puts with their new content in the depot, ahead of the change that will refer to it. A change that never comes leaves it
+    /// to the next sweep.
+    pub(crate) async fn held(&self, puts: Puts) -> Result<Puts> {
+        let mut held = Vec::with_capacity(puts.puts.len());
+        for ready in self.ready(puts.puts).await? {
+            held.push(self.hold(ready).await?);
+        }
+        Ok(Puts { puts: held, ..puts })
+    }
+
+    async fn hold(&self, ready: Ready) -> Result<Put> {
+        let Ready {
+            mut put,
+            content: Some(content),
+        } = ready
+        else {
+            return Ok(ready.put);
+        };
+        if let Placed::File { mode, .. } = put.placed {
+            let node = Node {
+                kind: EntryKind::File,
+                mode,
+                size: content.size,
+                content: Some(content.address),
+                target: None,
+                created: 0,
+                modified: 0,
+            };
+            put.placed = Placed::Image(image_of(&node));
+        }
+        let shared = self.shared().clone();
+        let record = move |session: Session<'_>| shared.content.record(session, &content);
+        self.shared().writer.write(self.durability, record).await?;
+        Ok(put)
     }
 
     async fn ready(&self, puts: Vec<Put>) -> Result<Vec<Ready>> {
@@ -61,6 +105,15 @@ impl DepotWorkspace {
         }
         Ok(ready)
     }
+}
+
+/// Notes what `into` has taken in, so that the next merge begins there.
+fn note_merge(session: Session<'_>, into: Level, point: &MergePoint) -> Result<()> {
+    let source = session.workspace_by_uid(&point.workspace)?;
+    let source = source.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to merge is gone"))?;
+    let at = i64::try_from(point.change).unwrap_or(i64::MAX).min(source.head);
+    let workspace = source.id;
+    session.add_merge(into, Level { workspace, at })
 }
 
 impl Changing<'_> {

@@ -79,12 +79,12 @@ impl DepotWorkspace {
                 described(making, "restore", summary),
             )
         };
-        self.shared().writer.write(self.durability, work).await
+        self.write(work).await
     }
 }
 
 /// Closes the change and gives it, where it touched anything.
-pub(super) fn finish(
+pub(crate) fn finish(
     session: Session<'_>,
     shared: &Shared,
     changing: Changing<'_>,
@@ -100,7 +100,7 @@ pub(super) fn finish(
 }
 
 /// `making` with words for what it leaves unsaid.
-pub(super) fn described(mut making: Making, operation: &'static str, summary: String) -> Making {
+pub(crate) fn described(mut making: Making, operation: &'static str, summary: String) -> Making {
     let origin = &mut making.origin;
     if origin.summary.is_empty() {
         origin.summary = summary;

@@ -1,7 +1,7 @@
 //! Snapshots: a label on a point, in constant time.
 
 use garret_core::path::quote;
-use garret_core::{Error, ErrorKind, Point, Result, Snapshot, SnapshotOptions};
+use garret_core::{Error, ErrorKind, Point, Result, Snapshot, SnapshotOptions, Timestamp};
 
 use super::point::level_of;
 use crate::metadata::{Session, SnapshotRow, stored_time, time_of};
@@ -78,10 +78,11 @@ fn shown(session: Session<'_>, row: SnapshotRow) -> Result<Snapshot> {
 /// A label must not be mistaken for another way to name a point.
 fn check_label(label: &str) -> Result<()> {
     let is_number = label.bytes().all(|byte| byte.is_ascii_digit());
-    if label.is_empty() || label.len() > 200 || is_number || label.contains(|c: char| c.is_control()) {
+    let is_other = is_number || label == "now" || label.parse::<Timestamp>().is_ok();
+    if label.is_empty() || label.len() > 200 || is_other || label.contains(|c: char| c.is_control()) {
         return Err(
             Error::invalid(format!("{} cannot be the label of a snapshot", quote(label)))
-                .hint("use up to 200 printable characters, not all of them digits"),
+                .hint("use up to 200 printable characters; neither a number, nor a time, nor `now`"),
         );
     }
     Ok(())

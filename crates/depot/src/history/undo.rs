@@ -49,7 +49,7 @@ impl DepotWorkspace {
             let changing = Changing::begin(session, &shared, number, durability)?;
             reverse(session, &shared, changing, &targets, making)
         };
-        self.shared().writer.write(self.durability, work).await
+        self.write(work).await
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use garret_core::Result;
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode};
 
 use super::{Session, schema};
 use crate::error;
@@ -109,6 +109,15 @@ impl WriteConnection {
     }
 }
 
+/// Whether a transaction that writes could begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Began {
+    /// It has, and nobody else writes meanwhile.
+    Alone,
+    /// Another has the turn.
+    Busy,
+}
+
 /// The steps of a transaction that writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Writing<'c>(&'c Connection);
@@ -124,9 +133,13 @@ impl<'c> Writing<'c> {
         self.run(level)
     }
 
-    /// Begins, as the only one who writes; `unavailable` while another does.
-    pub(crate) fn begin(self) -> Result<()> {
-        self.run("BEGIN IMMEDIATE")
+    /// Begins, as the only one who writes, unless another does.
+    pub(crate) fn begin(self) -> Result<Began> {
+        let begun = self.try_run("BEGIN IMMEDIATE").map(|()| Began::Alone);
+        begun.or_else(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Ok(Began::Busy),
+            _ => Err(error::database(error)),
+        })
     }
 
     /// Begins a part that can be taken back alone.
@@ -162,8 +175,11 @@ impl<'c> Writing<'c> {
     }
 
     fn run(self, sql: &str) -> Result<()> {
-        let mut statement = self.0.prepare_cached(sql).map_err(error::database)?;
-        statement.execute([]).map(|_| ()).map_err(error::database)
+        self.try_run(sql).map_err(error::database)
+    }
+
+    fn try_run(self, sql: &str) -> rusqlite::Result<()> {
+        self.0.prepare_cached(sql)?.execute([]).map(|_| ())
     }
 }
 

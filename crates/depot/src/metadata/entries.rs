@@ -257,7 +257,7 @@ impl Session<'_> {
     }
 }
 
-fn held(row: &Row<'_>, first: usize) -> rusqlite::Result<Held> {
+pub(super) fn held(row: &Row<'_>, first: usize) -> rusqlite::Result<Held> {
     let kind = match row.get(first)? {
         0 => return Ok(Held::Hidden),
         1 => EntryKind::File,

@@ -64,13 +64,14 @@ impl Session<'_> {
         self.execute(sql, params![workspace, keep]).map(|_| ())
     }
 
-    /// The states of a workspace that stay whatever retention drops, in order: those that a snapshot names, that a branch begins at, or
-    /// that a branch itself begins with.
+    /// The states of a workspace that stay whatever retention drops, in order: those that a snapshot names, that a branch begins at,
+    /// that a branch itself begins with, or that another workspace has merged and would begin its next merge with.
     pub(crate) fn held_points(self, workspace: i64) -> Result<Vec<i64>> {
         self.all(
             "SELECT point_seq FROM snapshot WHERE point_workspace = ?1
              UNION SELECT fork FROM workspace WHERE parent = ?1
              UNION SELECT 0 FROM workspace WHERE id = ?1 AND parent IS NOT NULL
+             UNION SELECT point FROM merge WHERE source = ?1
              ORDER BY 1",
             [workspace],
             |row| row.get(0),
@@ -125,6 +126,31 @@ impl Session<'_> {
             [workspace],
             |row| row.get(0),
         )
+    }
+
+    /// The contents that the level of a workspace names, at whatever point.
+    pub(crate) fn contents_of(self, workspace: i64) -> Result<Vec<Address>> {
+        let sql = "SELECT DISTINCT hash FROM entry WHERE workspace = ?1 AND hash IS NOT NULL";
+        self.all(sql, [workspace], |row| row.get(0))
+    }
+
+    /// A path of a workspace, or of one that it was branched off, whose file has the content at `address`.
+    pub(crate) fn path_of(self, workspace: i64, address: Address) -> Result<Option<Vec<u8>>> {
+        let sql = "SELECT path FROM entry WHERE hash = ?2 ORDER BY workspace != ?1 LIMIT 1";
+        self.first(sql, params![workspace, address], |row| row.get(0))
+    }
+
+    /// How many files the level of a workspace has at `at`, and their bytes.
+    pub(crate) fn totals(self, workspace: i64, at: i64) -> Result<(u64, u64)> {
+        let sql = "SELECT count(*), coalesce(sum(size), 0) FROM entry
+                   WHERE workspace = ?1 AND since <= ?2 AND until > ?2 AND kind = 1";
+        let found = self.first(sql, [workspace, at], |row| {
+            Ok((
+                row.get::<_, i64>(0)?.unsigned_abs(),
+                row.get::<_, i64>(1)?.unsigned_abs(),
+            ))
+        })?;
+        Ok(found.unwrap_or_default())
     }
 
     /// Removes a row of the temporal tree.
@@ -189,6 +215,7 @@ impl Session<'_> {
             ("change", "seq"),
             ("move", "seq, step"),
             ("reversal", "seq, target"),
+            ("seen", "path"),
         ] {
             let sql = format!(
                 "DELETE FROM {table} WHERE workspace = ?1 AND ({key}) IN

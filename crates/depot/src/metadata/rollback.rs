@@ -30,6 +30,8 @@ impl Session<'_> {
             "DELETE FROM change WHERE workspace = ?1 AND seq >= ?2",
             "DELETE FROM reversal WHERE workspace = ?1 AND seq >= ?2",
             "DELETE FROM move WHERE workspace = ?1 AND seq >= ?2",
+            "DELETE FROM merge WHERE workspace = ?1 AND seq >= ?2",
+            "DELETE FROM merge WHERE source = ?1 AND point >= ?2",
             "DELETE FROM snapshot WHERE point_workspace = ?1 AND point_seq >= ?2",
         ] {
             self.execute(sql, [workspace, from])?;

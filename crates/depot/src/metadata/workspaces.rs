@@ -115,6 +115,18 @@ impl Session<'_> {
         self.execute(sql, params![id, name]).map(|_| ())
     }
 
+    /// Says where the files of a workspace live.
+    pub(crate) fn set_kind(self, id: i64, kind: &str) -> Result<()> {
+        let sql = "UPDATE workspace SET kind = ?2 WHERE id = ?1";
+        self.execute(sql, params![id, kind]).map(|_| ())
+    }
+
+    /// Sets the configuration of a workspace.
+    pub(crate) fn set_config(self, id: i64, config: &str) -> Result<()> {
+        let sql = "UPDATE workspace SET config = ?2 WHERE id = ?1";
+        self.execute(sql, params![id, config]).map(|_| ())
+    }
+
     /// Says since when a workspace is deleted; `None` for not at all.
     pub(crate) fn set_deleted(self, id: i64, deleted: Option<i64>) -> Result<()> {
         let sql = "UPDATE workspace SET deleted = ?2 WHERE id = ?1";
@@ -135,9 +147,21 @@ impl Session<'_> {
 
     /// Removes a workspace with its journal, its entries and its snapshots.
     pub(crate) fn remove_workspace(self, id: i64) -> Result<()> {
-        for table in ["entry", "change", "reversal", "move", "snapshot", "retention", "unseen"] {
+        for table in [
+            "entry",
+            "change",
+            "reversal",
+            "move",
+            "merge",
+            "snapshot",
+            "retention",
+            "unseen",
+            "journal",
+            "seen",
+        ] {
             self.execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
         }
+        self.execute("DELETE FROM merge WHERE source = ?1", [id])?;
         self.execute("DELETE FROM workspace WHERE id = ?1", [id]).map(|_| ())
     }
 

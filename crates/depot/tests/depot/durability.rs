@@ -123,6 +123,79 @@ fn damaged_and_missing_blobs_are_corrupt_and_never_other_bytes() {
 }
 
 #[test]
+fn a_flipped_bit_in_a_row_is_corrupt_and_never_other_bytes() {
+    block_on(async {
+        let home = home();
+        let depot = on_disk(home.path()).await;
+        let desk = Desk::over(workspace(&depot, "box").await);
+        let text = "kept in the database\n".repeat(20);
+        desk.probe.write("d/small", text.clone()).await;
+        desk.probe.write("beside", "other content").await;
+        let database = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+        let whole: Vec<u8> = database
+            .query_row("SELECT data FROM content WHERE size = ?1", [text.len() as i64], |row| {
+                row.get(0)
+            })
+            .unwrap();
+        let set = |data: Option<&[u8]>| {
+            let sql = "UPDATE content SET data = ?1 WHERE size = ?2";
+            assert_eq!(database.execute(sql, (data, text.len() as i64)).unwrap(), 1);
+        };
+        let mut harms: Vec<Option<Vec<u8>>> = vec![None, Some(Vec::new()), Some(whole[..whole.len() - 1].to_vec())];
+        for position in [0, 1, whole.len() / 2, whole.len() - 1] {
+            for bit in 0..8 {
+                let mut flipped = whole.clone();
+                flipped[position] ^= 1 << bit;
+                harms.push(Some(flipped));
+            }
+        }
+        for harm in harms {
+            set(harm.as_deref());
+            let error = desk.probe.try_read("d/small").await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{harm:?}");
+            assert_eq!(error.path(), Some("d/small"));
+            desk.probe.check_error(&error);
+            assert_eq!(desk.probe.text("beside").await, "other content");
+            let named = |one: &garret_depot::Problem| {
+                one.path.as_ref().is_some_and(|path| path.shown() == "d/small") && one.what.contains("damaged")
+            };
+            let problems = depot.check().await.unwrap();
+            assert!(problems.iter().any(named), "{problems:?}");
+        }
+        set(Some(&whole));
+        assert_eq!(desk.probe.text("d/small").await, text);
+        assert_eq!(depot.check().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn damage_is_named_when_a_file_is_appended_to_or_taken_from_the_past() {
+    block_on(async {
+        let home = home();
+        let depot = on_disk(home.path()).await;
+        let desk = Desk::over(workspace(&depot, "box").await);
+        desk.probe.write("large", noise(1, 300_000)).await;
+        desk.probe.write("large", "replaced").await;
+        for blob in blobs(home.path()) {
+            std::fs::write(&blob, "").unwrap();
+        }
+        let past = desk.room.at(&Point::Number(1)).await.unwrap();
+        let error = past.read(&path("large"), ReadOptions::default()).await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Corrupt, Some("large")));
+        // Bringing it back is not stopped by the damage, and does not hide it either.
+        desk.undone(Selection::Last(1)).await;
+        assert_eq!(
+            desk.probe.try_read("large").await.unwrap_err().kind(),
+            ErrorKind::Corrupt
+        );
+        let before = desk.newest().await;
+        let error = desk.probe.try_apply(append("large", "more")).await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Corrupt, Some("large")));
+        assert_eq!(desk.newest().await, before, "nothing was appended");
+    });
+}
+
+#[test]
 fn the_same_content_is_stored_once_across_workspaces() {
     block_on(async {
         let home = home();

@@ -1,13 +1,14 @@
-//! Random work with undo, redo, restore, branch, flattening and reopening, against a plain model: whole trees, one for each change.
+//! Random work with undo, redo, restore, branch, snapshots, retention, collection, flattening and reopening, against a plain model: whole trees, one for each change.
 //!
 //! What a batch does is asked of the reference storage, made anew with the tree before it; everything that history says and does is
 //! computed from the trees in the simplest way there is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use garret_core::{ErrorKind, MemoryStorage, Mutation, Origin, SystemClock, WsPath};
+use garret_core::{ErrorKind, Keep, MemoryStorage, Mutation, Origin, SystemClock, Timestamp, WsPath};
 use garret_depot::{Depot, NewWorkspace, Point, Reversed, Selection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{
@@ -18,7 +19,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::support::{Desk, in_memory, on_disk};
+use crate::support::{Desk, in_memory, on_disk, scratch};
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -31,6 +32,10 @@ enum Op {
     Switch(usize),
     Flatten,
     Reopen,
+    Snapshot(usize),
+    DropSnapshot(usize),
+    Retain(usize),
+    Collect,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +57,12 @@ struct Room {
     id: String,
     trees: Vec<Tree>,
     log: Vec<Logged>,
+    /// The number of the oldest state that retention left.
+    oldest: usize,
+    /// Labels, each with the number of its state, which stays whatever retention does.
+    snapshots: BTreeMap<String, usize>,
+    /// The numbers at which branches begin.
+    forks: BTreeSet<usize>,
 }
 
 impl Room {
@@ -60,6 +71,9 @@ impl Room {
             id: id.to_owned(),
             trees: vec![tree],
             log: Vec::new(),
+            oldest: 0,
+            snapshots: BTreeMap::new(),
+            forks: BTreeSet::new(),
         }
     }
 
@@ -76,8 +90,19 @@ impl Room {
         &self.log[number - 1]
     }
 
+    /// The changes that the journal still has.
     fn numbers(&self) -> impl DoubleEndedIterator<Item = usize> {
-        1..=self.log.len()
+        self.oldest + 1..=self.log.len()
+    }
+
+    /// The state with that number, or one near it that is kept.
+    fn kept(&self, index: usize) -> usize {
+        self.oldest + index % (self.log.len() + 1 - self.oldest)
+    }
+
+    /// Whether nothing but its number could keep the state.
+    fn is_dropped(&self, number: usize) -> bool {
+        number < self.oldest && !self.forks.contains(&number) && !self.snapshots.values().any(|held| *held == number)
     }
 
     /// A change is undone where a change that stands reverses it.
@@ -166,7 +191,7 @@ struct Run {
 
 impl Run {
     async fn start(is_on_disk: bool) -> Self {
-        let home = is_on_disk.then(|| tempfile::tempdir().expect("a temporary directory can be made"));
+        let home = is_on_disk.then(scratch);
         let depot = match &home {
             Some(home) => on_disk(home.path()).await,
             None => in_memory(),
@@ -220,8 +245,9 @@ impl Run {
                 let outcome = desk.room.undo(Selection::Last(*number), Origin::default()).await;
                 self.reversed(outcome, targets, Sort::Undo);
             }
-            Op::UndoOne(index) if count > 0 => {
-                let number = index % count + 1;
+            Op::UndoOne(index) if count > self.room().oldest => {
+                let oldest = self.room().oldest;
+                let number = oldest + index % (count - oldest) + 1;
                 let (change, _) = desk
                     .room
                     .change(&Point::Number(number as u64))
@@ -245,7 +271,7 @@ impl Run {
                 self.reversed(outcome, targets, Sort::Redo);
             }
             Op::Restore(index) => {
-                let number = index % (count + 1);
+                let number = self.room().kept(*index);
                 let wanted = self.room().trees[number].clone();
                 let point = Point::Number(number as u64);
                 let change = desk.room.restore(point, &WsPath::root(), Origin::default()).await;
@@ -258,7 +284,7 @@ impl Run {
                 }
             }
             Op::Branch(index) => {
-                let number = index % (count + 1);
+                let number = self.room().kept(*index);
                 let point = Point::Number(number as u64);
                 let branch = desk
                     .room
@@ -266,7 +292,11 @@ impl Run {
                     .await
                     .expect("it needs no name");
                 let tree = self.room().trees[number].clone();
-                self.rooms.push(Room::beginning(branch.id(), tree));
+                self.room_mut().forks.insert(number);
+                let mut room = Room::beginning(branch.id(), tree);
+                // What it begins with is kept by the workspace it was branched off.
+                room.forks.insert(0);
+                self.rooms.push(room);
                 self.current = self.rooms.len() - 1;
             }
             Op::Switch(index) => self.current = index % self.rooms.len(),
@@ -277,6 +307,37 @@ impl Run {
                     self.depot = in_memory();
                     self.depot = on_disk(home.path()).await;
                 }
+            }
+            Op::Snapshot(index) => {
+                let (number, label) = (self.room().kept(*index), format!("s{}", index % 5));
+                let taken = desk.room.snapshot(&label, Point::Number(number as u64)).await;
+                match self.room().snapshots.contains_key(&label) {
+                    true => assert_eq!(taken.expect_err("it is taken").kind(), ErrorKind::AlreadyExists),
+                    false => {
+                        taken.expect("the label is free");
+                        self.room_mut().snapshots.insert(label, number);
+                    }
+                }
+            }
+            Op::DropSnapshot(index) => {
+                let label = format!("s{}", index % 5);
+                let dropped = desk.room.delete_snapshot(&label).await;
+                assert_eq!(dropped.is_ok(), self.room_mut().snapshots.remove(&label).is_some());
+            }
+            Op::Retain(changes) => {
+                let keep = Keep {
+                    changes: Some(*changes as u64),
+                    ..Keep::default()
+                };
+                desk.room
+                    .retain(&keep, Timestamp::UNIX_EPOCH)
+                    .await
+                    .expect("it can be retained");
+                let oldest = count.saturating_sub(*changes).max(self.room().oldest);
+                self.room_mut().oldest = oldest;
+            }
+            Op::Collect => {
+                self.depot.collect(Duration::ZERO).await.expect("it can be collected");
             }
             Op::UndoOne(_) => {}
         }
@@ -305,12 +366,26 @@ impl Run {
             let desk = self.desk_of(room).await;
             assert_eq!(desk.probe.tree().await, *room.now());
             for (number, tree) in room.trees.iter().enumerate() {
-                assert_eq!(desk.tree_at(&Point::Number(number as u64)).await, *tree, "at {number}");
+                let point = Point::Number(number as u64);
+                match number < room.oldest {
+                    false => assert_eq!(desk.tree_at(&point).await, *tree, "at {number}"),
+                    true if room.is_dropped(number) => {
+                        let error = desk.room.at(&point).await.expect_err("retention dropped it");
+                        assert_eq!(error.kind(), ErrorKind::NotFound);
+                    }
+                    true => {}
+                }
             }
-            let last = room.trees.len() - 1;
-            let pairs = (0..last)
-                .map(|number| (number, number + 1))
-                .chain([(0, last), (last, 0), (last / 2, last)]);
+            for (label, number) in &room.snapshots {
+                let tree = desk.tree_at(&Point::Snapshot(label.clone())).await;
+                assert_eq!(tree, room.trees[*number], "the snapshot {label} of {number}");
+            }
+            let (first, last) = (room.oldest, room.trees.len() - 1);
+            let pairs = (first..last).map(|number| (number, number + 1)).chain([
+                (first, last),
+                (last, first),
+                (first.midpoint(last), last),
+            ]);
             for (from, to) in pairs {
                 let points = (Point::Number(from as u64), Point::Number(to as u64));
                 let real = desk
@@ -372,6 +447,10 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..50_usize).prop_map(Op::Switch),
         1 => Just(Op::Flatten),
         1 => Just(Op::Reopen),
+        2 => (0..50_usize).prop_map(Op::Snapshot),
+        1 => (0..50_usize).prop_map(Op::DropSnapshot),
+        1 => (0..6_usize).prop_map(Op::Retain),
+        1 => Just(Op::Collect),
     ]
 }
 

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use garret_core::{
-    ErrorKind, FixedClock, Keep, ListOptions, OpenContext, Origin, RandomIds, Storage, Timestamp, WsPath,
-};
+use garret_core::{ErrorKind, FixedClock, Keep, ListOptions, OpenContext, Origin, Storage, Timestamp, WsPath};
 use garret_depot::{Depot, NewWorkspace, Point, Selection};
 use garret_testkit::Tree;
 use garret_testkit::fixture::block_on;
@@ -191,8 +189,7 @@ fn an_age_drops_what_is_older() {
         let clock = Arc::new(FixedClock::at(now()));
         let context = OpenContext {
             clock: clock.clone(),
-            ids: Arc::new(RandomIds),
-            history: garret_core::HistoryMode::Durable,
+            ..crate::support::context()
         };
         let depot = Depot::in_memory(options(), context).unwrap();
         let desk = Desk::over(workspace(&depot, "box").await);

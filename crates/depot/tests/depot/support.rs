@@ -34,6 +34,13 @@ pub(crate) async fn on_disk(home: &Path) -> Depot {
         .expect("the home can be opened")
 }
 
+/// A home in memory where there is such a place: what is tested there does not depend on a disk.
+pub(crate) fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("a temporary directory can be made")
+}
+
 pub(crate) async fn workspace(depot: &Depot, name: &str) -> DepotWorkspace {
     depot.create(NewWorkspace::named(name)).await.expect("the name is free")
 }

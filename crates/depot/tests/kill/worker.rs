@@ -25,24 +25,27 @@ fn say(line: &str) {
     said.expect("somebody listens");
 }
 
-pub(crate) async fn work_until_killed(home: &Path, place: Place, name: &str) {
+/// Works until every task has taken so many steps, or the process is killed.
+pub(crate) async fn work(home: &Path, place: Place, name: &str, steps: usize) {
     let depot = open(home).await;
-    let shared = place.room(&depot, "shared").await;
+    let shared = place.room(home, &depot, "shared").await;
     let workers = (0..TASKS).map(|task| {
-        let (depot, shared, name) = (depot.clone(), shared.clone(), format!("{name}-{task}"));
-        tokio::spawn(async move { work(&place.room(&depot, &name).await, &shared, &name).await })
+        let (home, depot, shared) = (home.to_owned(), depot.clone(), shared.clone());
+        let name = format!("{name}-{task}");
+        tokio::spawn(async move { take_steps(&place.room(&home, &depot, &name).await, &shared, &name, steps).await })
     });
-    let mut tasks: Vec<_> = workers.collect();
+    let workers: Vec<_> = workers.collect();
     let (depot, name) = (depot.clone(), name.to_owned());
-    tasks.push(tokio::spawn(async move { sweep(&depot, &name).await }));
-    for task in tasks {
-        task.await.expect("it ends with the process");
+    let sweeper = tokio::spawn(async move { sweep(&depot, &name, place.grace()).await });
+    for worker in workers {
+        worker.await.expect("it takes its steps");
     }
+    sweeper.abort();
 }
 
-async fn work(own: &Room, shared: &Room, name: &str) {
+async fn take_steps(own: &Room, shared: &Room, name: &str, steps: usize) {
     let probe = Probe::new(shared.storage.clone(), None);
-    for index in 0.. {
+    for index in 0..steps {
         step(own, name, index).await;
         say(&format!("step {name} {index}"));
         if index % SHARED_EVERY == 0 {
@@ -78,7 +81,7 @@ async fn count(probe: &Probe) {
 }
 
 /// Makes and deletes workspaces with the same large content again and again, and collects what is left of them.
-async fn sweep(depot: &Depot, name: &str) {
+async fn sweep(depot: &Depot, name: &str, grace: Duration) {
     for index in 0.. {
         let name = format!("scratch-{name}-{index}");
         let scratch = depot
@@ -88,7 +91,7 @@ async fn sweep(depot: &Depot, name: &str) {
         let batch = write("f", format!("{}\n", index % 3).repeat(50_000));
         done(|| scratch.apply(batch.clone().into())).await;
         done(|| depot.delete(&name)).await;
-        done(|| depot.collect(Duration::ZERO)).await;
+        done(|| depot.collect(grace)).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -126,7 +126,8 @@ impl Storage for LocalStorage {
         let root = &self.shared.root;
         let opened = root.reach(path, way, |real| {
             let handle = root.open_directory(real.as_str().as_bytes())?;
-            Ok(walk::LocalDirectory::new(handle, EntryPath::Valid(real.clone())))
+            let clock = self.shared.clock.clone();
+            Ok(walk::LocalDirectory::new(handle, EntryPath::Valid(real.clone()), clock))
         })?;
         Ok(Some(Box::new(opened)))
     }

@@ -63,6 +63,11 @@ impl Snapshot {
         short(&blake3::hash(&bytes))
     }
 
+    /// The version of a file that is not young.
+    pub(super) fn version_when_old(&self) -> Version {
+        Version::new(self.token())
+    }
+
     /// The version, with a hash where the file is young; `hash` is asked only then.
     pub(super) fn version<E>(
         &self,

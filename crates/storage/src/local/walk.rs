@@ -5,32 +5,35 @@
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use garret_core::path::EntryPath;
-use garret_core::{Directory, DirectoryEntry, EntryKind, Error, OpenFile, Result, WsPath};
-use rustix::fs::{FileType, OFlags};
+use garret_core::{Clock, Directory, DirectoryEntry, EntryKind, Error, OpenFile, Result, Stat, WsPath};
+use rustix::fs::{FileType, OFlags, readlinkat};
 use rustix::io::Errno;
 
 use super::error::Cause;
-use super::names::{for_each_name, kind_in, kind_of, open_child, size_in, stat_entry};
+use super::names::{for_each_name, kind_in, kind_of, open_child, size_in, stat_entry, time};
 use super::reopen::open_file;
 use super::temp;
+use super::version::Snapshot;
 
 /// A directory opened by handle.
 #[derive(Debug)]
 pub(super) struct LocalDirectory {
     handle: OwnedFd,
     path: EntryPath,
+    clock: Arc<dyn Clock>,
     /// Reading moves the handle's position, so two readers take turns.
     reading: Mutex<()>,
 }
 
 impl LocalDirectory {
-    pub(super) fn new(handle: OwnedFd, path: EntryPath) -> Self {
+    pub(super) fn new(handle: OwnedFd, path: EntryPath, clock: Arc<dyn Clock>) -> Self {
         Self {
             handle,
             path,
+            clock,
             reading: Mutex::new(()),
         }
     }
@@ -44,6 +47,26 @@ impl LocalDirectory {
         let mut names = Vec::new();
         for_each_name(&self.handle, |name, kind| names.push((name.to_vec(), kind)))?;
         Ok(names)
+    }
+
+    #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+    fn described(&self, name: &[u8], found: &rustix::fs::Stat) -> Result<Stat, Cause> {
+        let kind = kind_in(found);
+        let target = match kind {
+            EntryKind::Symlink => Some(readlinkat(&self.handle, name, Vec::new())?),
+            _ => None,
+        };
+        let snapshot = Snapshot::of(found);
+        let is_told = kind == EntryKind::File && !snapshot.is_young(self.clock.now());
+        Ok(Stat {
+            kind,
+            size: size_in(found),
+            mode: (kind != EntryKind::Symlink).then_some(found.st_mode & 0o7777),
+            created: None,
+            modified: time(found.st_mtime as i64, found.st_mtime_nsec as u32),
+            version: is_told.then(|| snapshot.version_when_old()),
+            target: target.map(|target| target.to_string_lossy().into_owned()),
+        })
     }
 
     /// The kind, asked for where the file system does not tell it with the name.
@@ -68,7 +91,8 @@ impl Directory for LocalDirectory {
     fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>> {
         let opened = one_name(name).and_then(|()| open_child(&self.handle, name).map_err(as_no_directory));
         let handle = opened.map_err(|cause| self.fail(name, cause))?;
-        Ok(Box::new(Self::new(handle, self.path.child(name))))
+        let clock = self.clock.clone();
+        Ok(Box::new(Self::new(handle, self.path.child(name), clock)))
     }
 
     fn open_file(&self, name: &[u8]) -> Result<OpenFile> {
@@ -78,6 +102,13 @@ impl Directory for LocalDirectory {
             content: Box::new(File::from(file)),
             size: size_in(&stat),
         })
+    }
+
+    fn stat(&self, name: &[u8]) -> Result<Stat> {
+        let found = one_name(name).and_then(|()| Ok(stat_entry(&self.handle, name)?));
+        let found = found.and_then(|found| found.ok_or(Cause::System(Errno::NOENT)));
+        let found = found.and_then(|found| self.described(name, &found));
+        found.map_err(|cause| self.fail(name, cause))
     }
 }
 

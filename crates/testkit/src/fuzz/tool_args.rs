@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use garret_core::{ErrorKind, MemoryStorage, SystemClock, ToolsConfig};
+use garret_core::{ErrorKind, History, MemoryStorage, SnapshotOptions, Storage, SystemClock, ToolsConfig};
 use garret_tools::{Answer, Definition, Toolbox};
 use garret_workspace::Workspace;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ use crate::{Probe, Tree};
 const MOST_TEXT_BYTES: usize = (100 << 10) + 4_096;
 
 /// Strings that lead somewhere: paths that exist, clash or escape, patterns, patches, and the words that options take.
-const WORDS: [&str; 40] = [
+const WORDS: [&str; 50] = [
     "a.txt",
     "d",
     "d/b.txt",
@@ -58,19 +58,44 @@ const WORDS: [&str; 40] = [
     "content",
     "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n",
     "🦀",
+    "0",
+    "1",
+    "2",
+    "before",
+    "now",
+    "box",
+    "redo",
+    "change",
+    "session",
+    "2026-01-02T03:04:05Z",
 ];
+
+/// Where the tools work while they are tried.
+#[derive(Debug, Clone)]
+pub struct ToolRoom {
+    /// The files: none yet.
+    pub storage: Arc<dyn Storage>,
+    /// Their history, so that its tools are there too.
+    pub history: Option<Arc<dyn History>>,
+}
 
 /// Calls a tool with arguments made from `data` and checks what must hold of the answer.
 pub fn tool_args(data: &[u8]) {
+    let room = ToolRoom {
+        storage: Arc::new(MemoryStorage::new(Arc::new(SystemClock::default()))),
+        history: None,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a test machine can start a runtime");
-    runtime.block_on(call(data));
+    runtime.block_on(tool_args_in(room, data));
 }
 
-async fn call(data: &[u8]) {
-    let probe = planted().await;
+/// The same in an empty room.
+pub async fn tool_args_in(room: ToolRoom, data: &[u8]) {
+    let probe = planted(&room).await;
     let before = probe.tree().await;
-    let workspace = Workspace::builder(probe.storage().clone())
+    let workspace = Workspace::builder(room.storage)
+        .history(room.history)
         .open()
         .expect("the default policy is sound");
     let toolbox = Toolbox::new(workspace, ToolsConfig::default());
@@ -86,8 +111,8 @@ async fn call(data: &[u8]) {
     check(definition, &arguments, &answer, (&before, &after));
 }
 
-async fn planted() -> Probe {
-    let probe = Probe::new(Arc::new(MemoryStorage::new(Arc::new(SystemClock::default()))), None);
+async fn planted(room: &ToolRoom) -> Probe {
+    let probe = Probe::new(room.storage.clone(), None);
     let mutations = vec![
         write("a.txt", "one\ntwo\n"),
         write("d/b.txt", "one\r\ntwo"),
@@ -96,6 +121,11 @@ async fn planted() -> Probe {
         link("out", "/etc"),
     ];
     probe.batch(mutations).await;
+    if let Some(history) = &room.history {
+        let taken = history.snapshot("before", SnapshotOptions::default()).await;
+        taken.expect("the label is free");
+        probe.batch(vec![write("d/b.txt", "three\n")]).await;
+    }
     probe
 }
 

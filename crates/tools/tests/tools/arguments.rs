@@ -4,11 +4,11 @@ use garret_core::{Capabilities, FsPolicy, Naming, ToolsConfig};
 use garret_tools::Toolbox;
 use serde_json::{Value, json};
 
-use crate::support::{call, done, put, refused, toolbox, workspace};
+use crate::support::{call, done, historic, put, refused, toolbox, workspace};
 
 #[test]
 fn a_wrong_argument_is_answered_with_the_right_shape() {
-    let tools = toolbox();
+    let tools = historic();
     put(&tools, "a.txt", "a");
     let cases = [
         ("read_file", json!({})),
@@ -41,6 +41,16 @@ fn a_wrong_argument_is_answered_with_the_right_shape() {
         ("grep", json!({"pattern": "a", "include": 3})),
         ("copy", json!({"src": "a.txt"})),
         ("move", json!({"source": "a.txt", "dest": "b"})),
+        ("read_file", json!({"path": "a.txt", "at": ["before"]})),
+        ("history", json!({"path": "a.txt", "version": true})),
+        ("diff", json!({"from": {"change": 1}})),
+        ("undo", json!({"what": "everything"})),
+        ("undo", json!({"what": "change"})),
+        ("restore_version", json!({"path": "a.txt"})),
+        ("snapshot", json!({"name": "before"})),
+        ("restore", json!({"label": "before"})),
+        ("branch", json!({"from": "before"})),
+        ("merge", json!({"from": "try", "on_conflict": "mine"})),
         ("read", json!({"path": "a.txt"})),
         ("teleport", json!({})),
     ];
@@ -104,9 +114,18 @@ fn optional_arguments_that_say_nothing_change_nothing() {
         ("copy", json!({"src": "a.txt", "dest": "b.txt"})),
         ("move", json!({"src": "b.txt", "dest": "c.txt"})),
         ("rm", json!({"path": "c.txt"})),
+        ("history", json!({})),
+        ("diff", json!({})),
+        ("undo", json!({})),
+        ("undo", json!({"id": "5"})),
+        ("snapshot", json!({"label": "before"})),
+        ("list_snapshots", json!({})),
+        ("branch", json!({"name": "try"})),
+        ("merge", json!({"from": "try"})),
+        ("restore", json!({"to": "1"})),
     ];
     let run = |fill: &dyn Fn(&Value) -> Value| {
-        let tools = toolbox();
+        let tools = historic();
         put(&tools, "a.txt", "a\n");
         let schemas = tools.definitions();
         let mut answers = Vec::new();

@@ -4,26 +4,26 @@ use garret_core::{FsPolicy, Naming, ToolsConfig};
 use garret_tools::{ExportFormat, Toolbox};
 use serde_json::Value;
 
-use crate::support::{toolbox, workspace};
+use crate::support::{historic, with_history};
 
 #[test]
 fn the_export_for_mcp() {
-    insta::assert_json_snapshot!("mcp", toolbox().export(ExportFormat::Mcp));
+    insta::assert_json_snapshot!("mcp", historic().export(ExportFormat::Mcp));
 }
 
 #[test]
 fn the_export_for_openai() {
-    insta::assert_json_snapshot!("openai", toolbox().export(ExportFormat::OpenAi));
+    insta::assert_json_snapshot!("openai", historic().export(ExportFormat::OpenAi));
 }
 
 #[test]
 fn the_export_for_anthropic() {
-    insta::assert_json_snapshot!("anthropic", toolbox().export(ExportFormat::Anthropic));
+    insta::assert_json_snapshot!("anthropic", historic().export(ExportFormat::Anthropic));
 }
 
 #[test]
 fn the_export_as_json_schema() {
-    insta::assert_json_snapshot!("json_schema", toolbox().export(ExportFormat::JsonSchema));
+    insta::assert_json_snapshot!("json_schema", historic().export(ExportFormat::JsonSchema));
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn the_names_under_each_naming() {
             naming,
             ..ToolsConfig::default()
         };
-        let tools = Toolbox::new(workspace(FsPolicy::default()), config);
+        let tools = Toolbox::new(with_history(FsPolicy::default()), config);
         let names: Vec<_> = tools
             .definitions()
             .into_iter()
@@ -60,7 +60,7 @@ fn visit(schema: &Value, look: &mut dyn FnMut(&Value)) {
 
 #[test]
 fn an_input_schema_is_closed_described_and_whole() {
-    for definition in toolbox().definitions() {
+    for definition in historic().definitions() {
         let schema = &definition.input_schema;
         let text = schema.to_string();
         assert!(
@@ -85,7 +85,7 @@ fn an_input_schema_is_closed_described_and_whole() {
 
 #[test]
 fn an_output_schema_is_an_object_without_references() {
-    for definition in toolbox().definitions() {
+    for definition in historic().definitions() {
         assert_eq!(definition.output_schema["type"], "object", "{}", definition.canonical);
         assert!(
             !definition.output_schema.to_string().contains("$ref"),

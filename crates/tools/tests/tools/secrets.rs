@@ -4,19 +4,20 @@ use garret_core::{FsPolicy, ToolsConfig};
 use garret_tools::Toolbox;
 use serde_json::json;
 
-use crate::support::{call, workspace};
+use crate::support::{call, with_history};
 
 const CANARY: &str = "CANARY-7f3a";
 
 #[test]
 fn no_answer_holds_denied_content() {
-    let open = workspace(FsPolicy::default());
+    let open = with_history(FsPolicy::default());
     let write = |path: &str, content: &str| {
         futures::executor::block_on(open.write(path, content.to_owned(), garret_workspace::WriteOptions::default()))
             .unwrap();
     };
     write("secrets/key.txt", &format!("{CANARY}\nline\n"));
     write("public.txt", "line\n");
+    write("secrets/key.txt", &format!("{CANARY} again\nline\n"));
     let policy = FsPolicy {
         deny_read: vec!["secrets/**".into()],
         ..FsPolicy::default()
@@ -57,13 +58,40 @@ fn no_answer_holds_denied_content() {
         ("copy", json!({"src": "secrets", "dest": "copies"})),
         ("move", json!({"src": path, "dest": "moved.txt"})),
         ("rm", json!({"path": path})),
+        ("read_file", json!({"path": path, "at": "1"})),
+        ("stat", json!({"path": path, "at": "1"})),
+        ("exists", json!({"path": path, "at": "1"})),
+        ("ls", json!({"recursive": true, "at": "1"})),
+        ("glob", json!({"pattern": "**", "include_ignored": true, "at": "1"})),
+        (
+            "grep",
+            json!({"pattern": "CANARY|line", "include_ignored": true, "at": "1"}),
+        ),
+        ("history", json!({})),
+        ("history", json!({"path": path, "versions": true})),
+        ("history", json!({"path": path})),
+        ("diff", json!({"from": "0"})),
+        ("diff", json!({"to": "3"})),
+        ("diff", json!({"from": "0", "path": path})),
+        ("restore_version", json!({"path": path, "version": "id-2"})),
+        ("restore_version", json!({"path": "copy.txt", "version": "id-2"})),
+        ("undo", json!({"id": "1"})),
+        ("undo", json!({"id": "3"})),
+        ("restore", json!({"to": "1"})),
+        ("restore", json!({"to": "1", "path": "secrets"})),
     ];
     for (tool, arguments) in calls {
         let answer = call(&tools, tool, arguments.clone());
         let json = answer.to_json().to_string();
         assert!(!json.contains(CANARY), "{tool} {arguments}: {json}");
+        let names_it = arguments.to_string().contains("secrets/key");
+        // A copy of the directory above it says which file stands in the way.
         assert!(
-            !answer.ok || ["ls", "glob", "grep"].contains(&tool),
+            names_it || tool == "copy" || !json.contains("key.txt"),
+            "{tool} {arguments}: {json}"
+        );
+        assert!(
+            !answer.ok || ["ls", "glob", "grep", "history", "diff"].contains(&tool),
             "{tool} {arguments}: {json}"
         );
         assert!(answer.images.is_empty());

@@ -3,7 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use futures::executor::block_on;
-use garret_core::{FixedClock, FsPolicy, MemoryStorage, ToolsConfig};
+use garret_core::{CountedIds, FixedClock, FsPolicy, HistoryMode, MemoryStorage, OpenContext, ToolsConfig};
+use garret_depot::{Depot, DepotOptions, DepotWorkspace, NewWorkspace};
 use garret_tools::{Answer, Definition, Toolbox};
 use garret_workspace::Workspace;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ static SCHEMAS: OnceLock<Vec<Definition>> = OnceLock::new();
 
 /// A workspace named `box` whose clock stands still.
 pub(crate) fn workspace(policy: FsPolicy) -> Workspace {
-    let clock = Arc::new(FixedClock::at("2026-01-02T03:04:05Z".parse().unwrap()));
+    let clock = still();
     let storage = Arc::new(MemoryStorage::new(clock.clone()));
     Workspace::builder(storage)
         .name("box")
@@ -22,6 +23,38 @@ pub(crate) fn workspace(policy: FsPolicy) -> Workspace {
         .clock(clock)
         .open()
         .unwrap()
+}
+
+fn still() -> Arc<FixedClock> {
+    Arc::new(FixedClock::at("2026-01-02T03:04:05Z".parse().unwrap()))
+}
+
+/// An empty room of a depot in memory; its clock stands still and ids are counted.
+pub(crate) fn room() -> DepotWorkspace {
+    let context = OpenContext {
+        clock: still(),
+        ids: Arc::new(CountedIds::default()),
+        history: HistoryMode::Durable,
+    };
+    let depot = Depot::in_memory(DepotOptions::default(), context).unwrap();
+    block_on(depot.create(NewWorkspace::named("box"))).unwrap()
+}
+
+/// A workspace named `box` with a history.
+pub(crate) fn with_history(policy: FsPolicy) -> Workspace {
+    let room = room();
+    Workspace::builder(Arc::new(room.clone()))
+        .history(Some(Arc::new(room)))
+        .name("box")
+        .policy(policy)
+        .clock(still())
+        .open()
+        .unwrap()
+}
+
+/// The tools of an empty workspace with a history.
+pub(crate) fn historic() -> Toolbox {
+    Toolbox::new(with_history(FsPolicy::default()), ToolsConfig::default())
 }
 
 /// The tools of an empty workspace.
@@ -50,7 +83,7 @@ pub(crate) fn done(toolbox: &Toolbox, tool: &str, arguments: Value) -> (String, 
     assert!(answer.ok, "{tool}: {}", answer.text);
     assert!(answer.error.is_none());
     let data = answer.data.expect("a success has data");
-    let definitions = SCHEMAS.get_or_init(|| toolbox.definitions());
+    let definitions = SCHEMAS.get_or_init(|| historic().definitions());
     let definition = definitions.iter().find(|definition| definition.name == tool);
     conform::check(&data, &definition.expect("it was called").output_schema, tool);
     (answer.text, data)

@@ -1,8 +1,37 @@
 //! Branches of the workspace.
 
 use garret_core::{Branch, Error, ErrorKind, Point, Result};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::Workspace;
+
+/// A branch as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct BranchShown {
+    /// The id of the workspace that it is.
+    pub id: String,
+    /// Its name, by which it is opened.
+    pub name: Option<String>,
+    /// The number of the change after which it begins.
+    pub fork: u64,
+    /// How many changes it has of its own.
+    pub changes: u64,
+    /// When it was made, in RFC 3339.
+    pub created: String,
+}
+
+impl From<Branch> for BranchShown {
+    fn from(branch: Branch) -> Self {
+        Self {
+            id: branch.id,
+            name: branch.name,
+            fork: branch.fork,
+            changes: branch.changes,
+            created: branch.created.to_string(),
+        }
+    }
+}
 
 impl Workspace {
     /// Makes a workspace that begins at `point` of this one and shares its content. Neither ever disturbs the other. It has the
@@ -24,6 +53,7 @@ impl Workspace {
             }
             self.journal()?.branches().await
         };
-        self.operate("branch", &[], |_: &Vec<_>| 0, work).await
+        // Not `branch`: who must agree to a new branch need not be asked for a look at those that are there.
+        self.operate("list_branches", &[], |_: &Vec<_>| 0, work).await
     }
 }

@@ -192,8 +192,8 @@ impl Workspace {
 
     async fn page_of_log(&self, request: LogRequest) -> Result<Log> {
         let path = self
-            .parse(request.path.as_deref().unwrap_or_default())?
-            .below(&self.view.base)?;
+            .recorded_directory(request.path.as_deref().unwrap_or_default())
+            .await?;
         let mut before = request.cursor.as_deref().map(number_of).transpose()?;
         let mut changes: Vec<ChangeShown> = Vec::new();
         // One more than asked for tells whether another page follows.

@@ -6,9 +6,15 @@
 
 mod branches;
 mod changes;
+mod diff;
+mod merge;
 mod past;
+mod renames;
+mod render;
 mod seen;
 mod snapshots;
+#[cfg(test)]
+mod testing;
 mod undo;
 mod versions;
 
@@ -18,15 +24,24 @@ use garret_core::{Error, ErrorKind, History, Result};
 
 use crate::Workspace;
 
-pub use changes::{ChangeShown, Log, LogRequest, PathShown, Shown};
-pub use snapshots::RestoreRequest;
+pub use branches::BranchShown;
+pub use changes::{ActorShown, ChangeShown, ImageShown, Log, LogRequest, PathShown, Shown};
+pub use diff::{Diff, DiffRequest};
+pub use merge::{Conflict, ConflictKind, ConflictSide, MergeOptions, Merged, OnConflict};
+pub use render::{DiffStatus, PathDiff};
+pub use snapshots::{RestoreRequest, SnapshotShown};
 pub use undo::UndoRequest;
-pub use versions::VersionShown;
+pub use versions::{VersionShown, Versions, VersionsRequest};
 
 impl Workspace {
     /// Whether it keeps a history.
     pub fn has_history(&self) -> bool {
         self.shared.history.is_some()
+    }
+
+    /// Its id where its history is kept, unique for ever; `unsupported` where it keeps none.
+    pub fn id(&self) -> Result<&str> {
+        Ok(self.journal()?.id())
     }
 
     /// Its history; `unsupported` where it keeps none.

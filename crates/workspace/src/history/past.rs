@@ -1,10 +1,9 @@
 //! The workspace as it was.
 
-use std::sync::Mutex;
-
-use garret_core::{Point, Result};
+use garret_core::{Access, Change, ChangesOptions, ErrorKind, Follow, Point, Result, Timestamp, WsPath};
 
 use crate::Workspace;
+use crate::admit::Names;
 use crate::workspace::Shared;
 
 impl Workspace {
@@ -20,11 +19,99 @@ impl Workspace {
             ids: shared.ids.clone(),
             events: shared.events.clone(),
             approver: shared.approver.clone(),
-            approved: Mutex::default(),
+            approved: shared.approved.clone(),
         };
         Ok(Self {
             shared: std::sync::Arc::new(past),
             ..self.clone()
         })
+    }
+
+    /// The state just before the change that `point` is the state after; before now, that is the state before the newest change that
+    /// shows here. Without any change, the beginning.
+    pub async fn before(&self, point: &Point) -> Result<Point> {
+        let change = match point {
+            Point::Now => self.newest_seen().await?,
+            point => Some(self.journal()?.change(point).await?.0),
+        };
+        match change {
+            None => Ok(Point::Number(0)),
+            Some(change) if self.is_own(&change).await? => Ok(Point::Number(change.number - 1)),
+            Some(change) => self.before_inherited(&change).await,
+        }
+    }
+
+    async fn newest_seen(&self) -> Result<Option<Change>> {
+        let mut before = None;
+        loop {
+            let options = ChangesOptions {
+                before,
+                ..ChangesOptions::default()
+            };
+            let found = self.journal()?.changes(options).await?;
+            let Some(oldest) = found.last() else { return Ok(None) };
+            before = Some(oldest.number);
+            for change in found {
+                if self.seen(change.clone()).await?.is_some() {
+                    return Ok(Some(change));
+                }
+            }
+        }
+    }
+
+    /// Whether a change is of this workspace, and not of one that it was branched off: numbers count in each anew.
+    async fn is_own(&self, change: &Change) -> Result<bool> {
+        let options = ChangesOptions {
+            before: Some(change.number + 1),
+            limit: 1,
+            ..ChangesOptions::default()
+        };
+        let found = self.journal()?.changes(options).await?;
+        Ok(found.first().is_some_and(|found| found.id == change.id))
+    }
+
+    async fn before_inherited(&self, change: &Change) -> Result<Point> {
+        let mut limit = 100;
+        loop {
+            let options = ChangesOptions {
+                before: Some(1),
+                limit,
+                inherited: true,
+                ..ChangesOptions::default()
+            };
+            let found = self.journal()?.changes(options).await?;
+            let position = found.iter().position(|one| one.id == change.id);
+            match position.and_then(|position| found.get(position + 1)) {
+                Some(older) => return Ok(Point::Change(older.id.clone())),
+                // The first of all changes: before it there was nothing.
+                None if found.len() < limit => return Ok(Point::Time(Timestamp::MIN)),
+                None => limit *= 2,
+            }
+        }
+    }
+
+    /// A path as the journal knows it: the directory above it without links. What is asked for may be gone.
+    pub(crate) async fn recorded_path(&self, path: &str, accesses: &[Access]) -> Result<WsPath> {
+        let target = self.admit(path, Names::Entry, accesses).await?;
+        if target.follow == Follow::Never {
+            return Ok(target.real);
+        }
+        let (Some(parent), Some(name)) = (target.real.parent(), target.real.name()) else {
+            return Ok(target.real);
+        };
+        match self.storage().resolve(&parent).await {
+            Ok(parent) => parent.child(name),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(target.real),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A path whose changes, and those below it, are asked for; it need not be there any more.
+    pub(crate) async fn recorded_directory(&self, path: &str) -> Result<WsPath> {
+        let path = self.recorded_path(path, &[]).await?;
+        if !self.is_visible(&path, true) {
+            self.check_rules(&path, &[Access::Read])?;
+        }
+        Ok(path)
     }
 }

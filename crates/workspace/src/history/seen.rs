@@ -1,10 +1,12 @@
 //! What a view may see of a change, and what it may do to a path: policies, applied to the past.
 
 use garret_core::{
-    Access, Change, EntryKind, EntryPath, Error, ErrorKind, Image, Making, PathChange, Result, Review, WsPath,
+    Access, Change, EntryKind, EntryPath, Error, ErrorKind, Image, Making, PathChange, Placed, Put, Puts, Result,
+    Review, WsPath,
 };
 
 use crate::Workspace;
+use crate::quota::Hold;
 
 impl Workspace {
     /// A change as this view shows it; `None` where it touched nothing that shows here.
@@ -98,19 +100,54 @@ impl Workspace {
         }
     }
 
+    /// The same for a change that quotas may refuse. The turns are kept until it is made.
+    pub(crate) async fn making_in_turn(&self, operation: &'static str) -> Result<(Making, Vec<Hold<'_>>)> {
+        let (mut turns, mut rooms) = (Vec::new(), Vec::new());
+        for layer in &self.view.layers {
+            if let Some(quota) = &layer.quota {
+                let (turn, room) = quota.hold(self.storage(), &layer.base).await?;
+                turns.push(turn);
+                rooms.push(room);
+            }
+        }
+        let view = self.clone();
+        let review: Review = std::sync::Arc::new(move |paths| {
+            view.review(paths)?;
+            rooms.iter().try_for_each(|room| room.check(paths))
+        });
+        let making = Making {
+            review: Some(review),
+            ..self.making(operation)
+        };
+        Ok((making, turns))
+    }
+
     /// Checks that this view may do to each path what a change of the past would.
     fn review(&self, paths: &[PathChange]) -> Result<()> {
         paths.iter().try_for_each(|one| self.review_path(one))
     }
 
+    /// Checks the same of things that would be put at paths.
+    pub(crate) fn review_puts(&self, puts: &Puts) -> Result<()> {
+        let change = |put: &Put| PathChange {
+            path: put.path.clone(),
+            before: put.expected.clone(),
+            after: match &put.placed {
+                Placed::Image(image) => Some(image.clone()),
+                _ => None,
+            },
+        };
+        puts.puts.iter().map(change).try_for_each(|one| self.review_path(&one))
+    }
+
     fn review_path(&self, one: &PathChange) -> Result<()> {
-        // A scope's own directory, and those above it, come and go with what is in it.
-        let is_directory =
+        let may_be_directory =
             |image: &Option<Image>| image.as_ref().is_none_or(|image| image.kind == EntryKind::Directory);
+        let is_directory = may_be_directory(&one.before) && may_be_directory(&one.after);
+        // A scope's own directory, and those above it, come and go with what is in it.
         if let Some(path) = one.path.as_path()
             && self.view.base.is_within(path)
-            && is_directory(&one.before)
-            && is_directory(&one.after)
+            && is_directory
         {
             return self.check_writable();
         }
@@ -121,13 +158,43 @@ impl Workspace {
             );
         }
         match one.path.as_path() {
-            Some(path) => self.check_rules(path, &[Access::Read, Access::Write]),
+            // The name of what may not be seen is not told either.
+            Some(path) if !self.is_visible(path, is_directory) => Err(Error::new(
+                ErrorKind::Denied,
+                "it would also change files that the policy hides",
+            )
+            .hint("choose a change or a path that has nothing to do with them")),
+            Some(path) if is_directory => self.check_directory(path),
+            Some(path) => {
+                self.check_rules(path, &[Access::Read, Access::Write])?;
+                self.review_size(path, one)
+            }
             None if self.is_entry_visible(&one.path, false) => self.check_writable(),
             None => Err(Error::new(
                 ErrorKind::Denied,
                 "the change touched a name that is not UTF-8, which the policy cannot judge",
             )),
         }
+    }
+
+    /// Checks the size of a file that comes or grows.
+    fn review_size(&self, path: &WsPath, one: &PathChange) -> Result<()> {
+        let size = |image: &Option<Image>| image.as_ref().map_or(0, |image| image.size);
+        let (before, after) = (size(&one.before), size(&one.after));
+        if after <= before {
+            return Ok(());
+        }
+        let layers = self.view.layers.iter();
+        let mut rules = layers.map(|layer| &layer.rules);
+        rules.try_for_each(|rules| rules.check_file_size(path, after))
+    }
+
+    /// Checks that a directory may come or go with what is in it, as it does where a file is written.
+    fn check_directory(&self, path: &WsPath) -> Result<()> {
+        self.view.layers.iter().try_for_each(|layer| {
+            let relative = path.relative_to(&layer.base).ok_or_else(|| Error::path_escape(path))?;
+            layer.rules.check_directory(&relative)
+        })
     }
 
     /// Checks that this view may write at all.

@@ -1,10 +1,11 @@
 //! Snapshots, and going back to one.
 
 use garret_core::{Access, Error, ErrorKind, Point, Restore, Result, Snapshot, SnapshotOptions, WsPath};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::changes::ChangeShown;
 use crate::Workspace;
-use crate::admit::Names;
 
 /// What to put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,33 @@ pub struct RestoreRequest {
     pub point: Point,
     /// The path, with everything below it; the whole view where none is given.
     pub path: Option<String>,
+}
+
+/// A snapshot as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SnapshotShown {
+    /// Its label, unique in the workspace.
+    pub label: String,
+    /// The number of the change after which it was taken.
+    pub change: u64,
+    /// The id of the workspace whose change that is: this one, or one that this was branched off.
+    pub workspace: String,
+    /// When it was taken, in RFC 3339.
+    pub at: String,
+    /// Whether it holds only the files that the history had met.
+    pub lazy: bool,
+}
+
+impl From<Snapshot> for SnapshotShown {
+    fn from(snapshot: Snapshot) -> Self {
+        Self {
+            label: snapshot.label,
+            change: snapshot.change,
+            workspace: snapshot.workspace,
+            at: snapshot.at.to_string(),
+            lazy: snapshot.lazy,
+        }
+    }
 }
 
 impl Workspace {
@@ -44,10 +72,9 @@ impl Workspace {
     pub async fn restore(&self, request: RestoreRequest) -> Result<Option<ChangeShown>> {
         let path = request.path.clone().unwrap_or_default();
         let work = async {
-            let target = self.admit(&path, Names::Entry, &[]).await?;
             let restore = Restore::Point {
                 point: request.point,
-                path: target.real,
+                path: self.recorded_path(&path, &[]).await?,
             };
             self.restored(restore, "restore").await
         };

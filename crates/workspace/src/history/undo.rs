@@ -1,6 +1,8 @@
 //! Undo and redo, from within a view.
 
-use garret_core::{ChangesOptions, Clash, ClashReason, Error, ErrorKind, Result, Reversed, Selection, WsPath};
+use garret_core::{
+    Change, ChangeKind, ChangesOptions, Clash, ClashReason, Error, ErrorKind, Result, Reversed, Selection, WsPath,
+};
 
 use super::changes::ChangeShown;
 use crate::Workspace;
@@ -27,11 +29,7 @@ impl Workspace {
 
     /// Reverses the newest undo, unless new work was done since.
     pub async fn redo(&self) -> Result<ChangeShown> {
-        let work = async {
-            let reversed = self.journal()?.redo(self.making("redo")).await?;
-            self.reversed(reversed).await
-        };
-        self.operate("redo", &[], |_| 0, work).await
+        self.operate("redo", &[], |_| 0, self.reverse_undo()).await
     }
 
     async fn reverse(&self, request: UndoRequest) -> Result<ChangeShown> {
@@ -39,41 +37,90 @@ impl Workspace {
             UndoRequest::Last(0) => {
                 return Err(Error::invalid("nothing to undo was asked for").hint("give a number from 1"));
             }
-            UndoRequest::Last(count) if !self.view.base.is_root() => self.last_here(count).await?,
-            UndoRequest::Last(count) => Selection::Last(count),
             UndoRequest::Change(id) => Selection::Change(id),
+            request if self.is_fenced() => self.standing_here(&request).await?,
+            UndoRequest::Last(count) => Selection::Last(count),
             UndoRequest::Session(session) => Selection::Session(session),
             UndoRequest::ToolCall(call) => Selection::ToolCall(call),
         };
-        let reversed = self.journal()?.undo(selection, self.making("undo")).await?;
+        let (making, _turns) = self.making_in_turn("undo").await?;
+        let reversed = self.journal()?.undo(selection, making).await?;
         self.reversed(reversed).await
     }
 
-    /// The newest changes that touched this view: those of other directories are not in the way of a narrowed one.
-    async fn last_here(&self, count: usize) -> Result<Selection> {
+    async fn reverse_undo(&self) -> Result<ChangeShown> {
+        // The tool is `undo`, so that is what policies name.
+        self.approve("undo", &[]).await?;
+        let (making, _turns) = self.making_in_turn("redo").await?;
+        let reversed = match self.is_fenced() {
+            true => {
+                let undo = self.newest_undo_here().await?;
+                self.journal()?.undo(Selection::Change(undo), making).await?
+            }
+            false => self.journal()?.redo(making).await?,
+        };
+        self.reversed(reversed).await
+    }
+
+    /// The work that stands, is asked for, and shows here: what was done elsewhere is not in the way of a view that cannot see it.
+    async fn standing_here(&self, request: &UndoRequest) -> Result<Selection> {
+        let is_asked = |change: &Change| match request {
+            UndoRequest::Session(session) => change.actor.session.as_ref() == Some(session),
+            UndoRequest::ToolCall(call) => change.actor.tool_call.as_ref() == Some(call),
+            UndoRequest::Last(_) | UndoRequest::Change(_) => true,
+        };
+        let most = match request {
+            UndoRequest::Last(count) => *count,
+            _ => usize::MAX,
+        };
         let mut ids = Vec::new();
         let mut before = None;
-        while ids.len() < count {
-            let options = ChangesOptions {
-                before,
-                limit: 100,
-                path: Some(self.view.base.clone()),
-                inherited: false,
-            };
-            let found = self.journal()?.changes(options).await?;
+        while ids.len() < most {
+            let found = self.page_here(before).await?;
             let Some(oldest) = found.last() else { break };
             before = Some(oldest.number);
-            let standing = found
-                .into_iter()
-                .filter(|change| change.undone_by.is_none() && change.kind.is_work());
-            ids.extend(standing.map(|change| change.id));
+            for change in found {
+                let stands = change.undone_by.is_none() && change.kind.is_work();
+                if stands && is_asked(&change) && self.seen(change.clone()).await?.is_some() {
+                    ids.push(change.id);
+                }
+            }
         }
-        ids.truncate(count);
+        ids.truncate(most);
         match ids.is_empty() {
-            true => Err(Error::new(ErrorKind::NotFound, "there is nothing to reverse")
-                .hint("look at the history to see which changes there are")),
+            true => Err(nothing_to_reverse()),
             false => Ok(Selection::Changes(ids)),
         }
+    }
+
+    /// The newest undo that shows here and stands; none where new work that shows here came after it.
+    async fn newest_undo_here(&self) -> Result<String> {
+        let mut before = None;
+        loop {
+            let found = self.page_here(before).await?;
+            let Some(oldest) = found.last() else {
+                return Err(nothing_to_reverse());
+            };
+            before = Some(oldest.number);
+            for change in found {
+                let is_undo = change.kind == ChangeKind::Undo && change.undone_by.is_none();
+                let decides = is_undo || change.kind.is_work();
+                if decides && self.seen(change.clone()).await?.is_some() {
+                    return is_undo.then_some(change.id).ok_or_else(nothing_to_reverse);
+                }
+            }
+        }
+    }
+
+    /// A page of the changes that touched this view's directory.
+    async fn page_here(&self, before: Option<u64>) -> Result<Vec<Change>> {
+        let options = ChangesOptions {
+            before,
+            limit: 100,
+            path: Some(self.view.base.clone()).filter(|base| !base.is_root()),
+            inherited: false,
+        };
+        self.journal()?.changes(options).await
     }
 
     async fn reversed(&self, reversed: Reversed) -> Result<ChangeShown> {
@@ -117,4 +164,9 @@ impl Workspace {
             ClashReason::DirectoryIsGone => format!("the directory of {path} is gone"),
         }
     }
+}
+
+fn nothing_to_reverse() -> Error {
+    Error::new(ErrorKind::NotFound, "there is nothing to reverse")
+        .hint("look at the history to see which changes there are")
 }

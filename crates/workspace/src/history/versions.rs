@@ -1,12 +1,11 @@
 //! The versions of one file.
 
-use garret_core::{Access, PathVersion, Restore, Result};
+use garret_core::{Access, Error, PathVersion, Restore, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::changes::{ActorShown, ChangeShown};
 use crate::Workspace;
-use crate::admit::Names;
 
 /// A version of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -27,28 +26,72 @@ pub struct VersionShown {
     pub change: String,
 }
 
+/// Which versions of a file to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionsRequest {
+    /// The most versions.
+    pub limit: usize,
+    /// `next_cursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+/// A page of the versions of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Versions {
+    /// The versions, newest first.
+    pub versions: Vec<VersionShown>,
+    /// Where the next page begins, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
 impl Workspace {
     /// What was at `path` over time, newest first, at most `limit`, across renames. A path that is gone still has its versions.
     pub async fn versions(&self, path: &str, limit: usize) -> Result<Vec<VersionShown>> {
-        let work = async {
-            let target = self.admit(path, Names::Entry, &[Access::Read]).await?;
-            let versions = self.journal()?.versions(&target.real, limit).await?;
-            // A file that came from where this view may not look has no past here.
-            let seen = versions
-                .into_iter()
-                .take_while(|version| self.is_path_seen(&version.path));
-            Ok(seen.map(|version| self.version_shown(version)).collect())
+        let request = VersionsRequest { limit, cursor: None };
+        Ok(self.versions_page(path, request).await?.versions)
+    }
+
+    /// The same a page at a time.
+    pub async fn versions_page(&self, path: &str, request: VersionsRequest) -> Result<Versions> {
+        self.operate("history", &[path], |_| 0, self.page_of_versions(path, request))
+            .await
+    }
+
+    async fn page_of_versions(&self, path: &str, request: VersionsRequest) -> Result<Versions> {
+        let path = self.recorded_path(path, &[Access::Read]).await?;
+        // One more than asked for tells whether another page follows.
+        let wanted = request.limit.saturating_add(1);
+        let mut reach = wanted;
+        let mut found = loop {
+            let found = self.journal()?.versions(&path, reach).await?;
+            let is_all = found.len() < reach;
+            match skipped(&found, request.cursor.as_deref()) {
+                Some(skipped) if is_all || found.len() - skipped >= wanted => break found.into_iter().skip(skipped),
+                None if is_all => return Err(unknown_cursor()),
+                _ => reach = reach.saturating_mul(2),
+            }
         };
-        self.operate("history", &[path], |_: &Vec<_>| 0, work).await
+        let mut versions = Vec::new();
+        while versions.len() < wanted
+            && let Some(version) = found.next()
+            // A file that came from where this view may not look has no past here.
+            && self.is_path_seen(&version.path)
+        {
+            versions.push(self.version_shown(version).await?);
+        }
+        let has_more = versions.len() > request.limit;
+        versions.truncate(request.limit);
+        let next_cursor = versions.last().filter(|_| has_more).map(|last| last.change.clone());
+        Ok(Versions { versions, next_cursor })
     }
 
     /// Makes the file at `path` what it was in `version`, one of [`Workspace::versions`] by its token or the id of its change; `None`
     /// where it is so already. One change, which can be undone.
     pub async fn restore_version(&self, path: &str, version: &str) -> Result<Option<ChangeShown>> {
         let work = async {
-            let target = self.admit(path, Names::Entry, &[Access::Read, Access::Write]).await?;
             let restore = Restore::Version {
-                path: target.real,
+                path: self.recorded_path(path, &[Access::Read, Access::Write]).await?,
                 version: version.to_owned(),
             };
             self.restored(restore, "restore_version").await
@@ -57,7 +100,8 @@ impl Workspace {
     }
 
     pub(crate) async fn restored(&self, restore: Restore, operation: &'static str) -> Result<Option<ChangeShown>> {
-        match self.journal()?.restore(restore, self.making(operation)).await? {
+        let (making, _turns) = self.making_in_turn(operation).await?;
+        match self.journal()?.restore(restore, making).await? {
             None => Ok(None),
             Some(change) => {
                 let fallback = ChangeShown::from(change.clone());
@@ -67,16 +111,30 @@ impl Workspace {
         }
     }
 
-    fn version_shown(&self, version: PathVersion) -> VersionShown {
+    async fn version_shown(&self, version: PathVersion) -> Result<VersionShown> {
         let token = version.image.version.as_ref().map(|token| token.as_str().to_owned());
-        VersionShown {
-            version: token.unwrap_or_else(|| version.change.id.clone()),
+        let change = version.change;
+        // Its command may name what does not show here.
+        let actor = self.seen(change.clone()).await?.map(|seen| seen.actor);
+        Ok(VersionShown {
+            version: token.unwrap_or_else(|| change.id.clone()),
             path: self.shown_entry(&version.path).shown(),
-            timestamp: version.change.at.to_string(),
-            tool_name: version.change.operation,
-            actor: version.change.actor.into(),
+            timestamp: change.at.to_string(),
+            tool_name: change.operation,
+            actor: actor.unwrap_or_default().into(),
             size: version.image.size,
-            change: version.change.id,
-        }
+            change: change.id,
+        })
     }
+}
+
+/// How many versions lie before the page that begins after `cursor`; `None` where it is not among them.
+fn skipped(versions: &[PathVersion], cursor: Option<&str>) -> Option<usize> {
+    let Some(cursor) = cursor else { return Some(0) };
+    let at = versions.iter().position(|version| version.change.id == cursor)?;
+    Some(at + 1)
+}
+
+fn unknown_cursor() -> Error {
+    Error::invalid("this cursor was not made by Garret").hint("pass `next_cursor` of the page before, unchanged")
 }

@@ -14,7 +14,7 @@ use futures::channel::{mpsc, oneshot};
 use futures::executor::block_on;
 use garret_core::{
     Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, OpenFile, ReadOptions, Result,
-    StatOptions, Storage, WsPath,
+    Stat, StatOptions, Storage, WsPath,
 };
 
 /// How many questions are under way at once.
@@ -181,6 +181,20 @@ impl Directory for ListedDirectory {
         let size = bytes.len() as u64;
         let content = Box::new(LazyContent::Read(bytes));
         Ok(OpenFile { content, size })
+    }
+
+    fn stat(&self, name: &[u8]) -> Result<Stat> {
+        let path = self.path.child(name);
+        let listed = self.listing.find(&path);
+        Ok(Stat {
+            kind: listed.map_or_else(|| self.kind(&path), |entry| Ok(entry.kind))?,
+            size: listed.map_or(0, |entry| entry.size),
+            mode: None,
+            created: None,
+            modified: listed.and_then(|entry| entry.modified),
+            version: None,
+            target: None,
+        })
     }
 }
 

@@ -8,8 +8,10 @@
 pub mod diff;
 pub mod edit;
 mod lines;
+pub mod merge;
 pub mod nearest;
 pub mod patch;
+pub mod unified;
 
 pub use edit::{Edit, EditError, Edited, apply_edits, apply_edits_within};
 pub use lines::Ending;

@@ -85,6 +85,10 @@ impl Directory for Endless {
     fn open_file(&self, _name: &[u8]) -> Result<OpenFile> {
         Err(Error::new(ErrorKind::NotFound, "there is none"))
     }
+
+    fn stat(&self, _name: &[u8]) -> Result<Stat> {
+        Err(Error::new(ErrorKind::NotFound, "there is none"))
+    }
 }
 
 #[test]
@@ -141,6 +145,10 @@ impl Directory for Locked {
             _ => ErrorKind::NotFound,
         };
         Err(Error::new(kind, "no"))
+    }
+
+    fn stat(&self, _name: &[u8]) -> Result<Stat> {
+        Err(Error::new(ErrorKind::Denied, "no"))
     }
 }
 

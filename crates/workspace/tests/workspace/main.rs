@@ -4,6 +4,7 @@
 
 mod events;
 mod files;
+mod history;
 mod huge;
 mod policy;
 mod quota;

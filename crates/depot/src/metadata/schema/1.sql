@@ -96,6 +96,16 @@ CREATE TABLE move (
     PRIMARY KEY (workspace, seq, step)
 ) WITHOUT ROWID;
 
+-- With the change `seq` (or at it, where nothing differed) the workspace took in everything up to the change `point` of `source`.
+CREATE TABLE merge (
+    workspace INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    point INTEGER NOT NULL,
+    PRIMARY KEY (workspace, seq, source)
+) WITHOUT ROWID;
+CREATE INDEX merge_source ON merge (source, point);
+
 CREATE TABLE snapshot (
     workspace INTEGER NOT NULL,
     label TEXT NOT NULL,
@@ -104,6 +114,25 @@ CREATE TABLE snapshot (
     at INTEGER NOT NULL,
     lazy INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (workspace, label)
+) WITHOUT ROWID;
+
+-- Workspaces whose files live elsewhere: where that is, the newest record of the log that is in the journal, and the first change from
+-- which on every file was known.
+CREATE TABLE journal (
+    workspace INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    place TEXT,
+    ingested INTEGER NOT NULL DEFAULT 0,
+    whole INTEGER
+);
+CREATE UNIQUE INDEX journal_place ON journal (kind, place) WHERE place IS NOT NULL;
+
+-- The storage's own version of a file when the journal last met it, so that what has not changed since need not be read again.
+CREATE TABLE seen (
+    workspace INTEGER NOT NULL,
+    path BLOB NOT NULL,
+    token TEXT NOT NULL,
+    PRIMARY KEY (workspace, path)
 ) WITHOUT ROWID;
 
 -- What retention left of a journal: the state after the change `oldest` and the changes after it. `at` is when that state came to be,

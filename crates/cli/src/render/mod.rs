@@ -1,5 +1,8 @@
 //! Results as a person reads them. Pure functions; nothing here prints.
 
+pub(crate) mod history;
+pub(crate) mod usage;
+
 use garret::path::printable;
 use garret::{EntryKind, GrepMatch, ListedEntry, Skipped, Transferred};
 
@@ -13,6 +16,44 @@ pub(crate) fn shown(path: &str) -> String {
     } else {
         printable(path).into_owned()
     }
+}
+
+/// Bytes as a person reads them.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1_024 {
+        return format!("{bytes} B");
+    }
+    let mut tenths = bytes.saturating_mul(10) / 1_024;
+    let mut unit = 0;
+    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+        tenths /= 1_024;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
+/// A number with its word, in the singular for one.
+pub(crate) fn counted(count: u64, word: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{plural}")
+}
+
+/// Rows in columns as wide as their widest cell; what is at the end of a line is not padded.
+pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
+    let rows: Vec<Vec<String>> = rows.collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let padded = row.iter().zip(&widths).filter(|(_, width)| **width > 0);
+        let cells: Vec<_> = padded.map(|(cell, width)| format!("{cell:width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The word for a kind.
@@ -240,6 +281,28 @@ mod tests {
     #[test]
     fn a_match_over_several_lines_numbers_each() {
         assert_eq!(matches(&[found("a", 2, "x\ny", &[], &[])]), "a:2:x\na:3:y\n");
+    }
+
+    #[test]
+    fn a_size_is_short_and_never_rounded_up() {
+        for (bytes, shown) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_024, "1.0 KiB"),
+            (1_535, "1.4 KiB"),
+            (1_048_575, "1023.9 KiB"),
+            (5 << 30, "5.0 GiB"),
+            (u64::MAX, "1638.3 PiB"),
+        ] {
+            assert_eq!(size(bytes), shown);
+        }
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_they_must_be() {
+        let rows = [vec!["a", "", "bb", ""], vec!["ccc", "", "d", "e"]];
+        let rows = rows.map(|row| row.into_iter().map(str::to_owned).collect());
+        assert_eq!(table(rows.into_iter()), "a    bb\nccc  d   e");
     }
 
     #[test]

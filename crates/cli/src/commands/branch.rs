@@ -1,0 +1,143 @@
+//! `garret branch`
+
+use std::collections::HashMap;
+
+use clap::{Args, Subcommand};
+use garret::depot::WorkspaceUsage;
+use garret::path::{printable, quote};
+use garret::{Branch as Made, Error, ErrorKind, Garret, StorageConfig, Workspace};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::commands::restore::check_home;
+use crate::commands::usage;
+use crate::output::{Failure, Outcome, Report};
+use crate::session::Session;
+use crate::{files, point, render};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret -w notes branch create try --from before
+  garret -w try write a.txt hello
+  garret -w notes merge try
+  garret -w notes branch create work --checkout path/to/work
+A branch is a workspace of the home: `garret list` shows it, and -w takes its name.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Branch {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a workspace that begins at a point of this one; neither ever disturbs the other
+    Create {
+        /// The name of the new workspace
+        name: String,
+        /// The point: a snapshot, a change (its number or id) or a time [default: now]
+        #[arg(long, value_name = "POINT")]
+        from: Option<String>,
+        /// Let its files live in this directory, which is new or empty, so that other programs can work on them
+        #[arg(long, value_name = "DIR")]
+        checkout: Option<String>,
+    },
+    /// List the workspaces that were branched off this one
+    List {
+        /// Show sizes, and what each branch holds alone; this reads the whole home
+        #[arg(short, long)]
+        long: bool,
+    },
+    /// Delete a branch; `garret recover` brings it back until the garbage is collected
+    Delete {
+        /// The name of the branch
+        name: String,
+    },
+}
+
+impl Branch {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.with_history("snapshot").await?;
+        match &self.action {
+            Action::Create { name, from, checkout } => {
+                check_home(session)?;
+                if let Some(directory) = checkout {
+                    files::empty_directory(directory)?;
+                }
+                let made = workspace.branch(name, &point::or_now(from.as_deref())).await?;
+                let mut text = format!("branch {} begins at change {}", printable(name), made.fork);
+                if let Some(directory) = checkout {
+                    session.garret().check_out(name, &local(directory)?).await?;
+                    text.push_str(&format!("; its files are in {}", printable(directory)));
+                }
+                Ok(Report::done(text, made))
+            }
+            Action::List { long } => {
+                let all = workspace.branches().await?;
+                let usage = match long {
+                    true => usage::by_id(&session.depot().await?).await?,
+                    false => HashMap::new(),
+                };
+                let rows: Vec<_> = all.into_iter().map(|branch| Row::of(branch, &usage)).collect();
+                Ok(Report::done(
+                    render::table(rows.iter().map(Row::cells)),
+                    json!({"branches": rows}),
+                ))
+            }
+            Action::Delete { name } => delete(session, &workspace, name).await,
+        }
+    }
+}
+
+/// The storage on a directory.
+fn local(directory: &str) -> Result<StorageConfig, Failure> {
+    Ok(Garret::config_of_dir(directory).map_err(Failure::usage)?.storage)
+}
+
+/// Deletes a branch of this workspace, and no workspace besides.
+async fn delete(session: &Session, workspace: &Workspace, name: &str) -> Outcome {
+    let branches = workspace.branches().await?;
+    let is_meant = |branch: &&Made| branch.name.as_deref() == Some(name) || branch.id == name;
+    let branch = branches.iter().find(is_meant).ok_or_else(|| {
+        Error::new(
+            ErrorKind::NotFound,
+            format!("this workspace has no branch {}", quote(name)),
+        )
+        .hint("`garret branch list` shows its branches; `garret delete` deletes any workspace")
+    })?;
+    session.depot().await?.delete(&branch.id).await?;
+    Ok(Report::done(
+        format!("deleted branch {}", printable(name)),
+        json!({"id": branch.id, "name": name}),
+    ))
+}
+
+/// A branch as it is listed.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    branch: Made,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<WorkspaceUsage>,
+}
+
+impl Row {
+    fn of(branch: Made, usage: &HashMap<String, WorkspaceUsage>) -> Self {
+        Self {
+            usage: usage.get(&branch.id).cloned(),
+            branch,
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let branch = &self.branch;
+        let mut cells = vec![
+            printable(branch.name.as_deref().unwrap_or(&branch.id)).into_owned(),
+            branch.created.to_string(),
+            format!("from change {}", branch.fork),
+            render::counted(branch.changes, "change"),
+        ];
+        cells.extend(self.usage.iter().flat_map(render::usage::sizes));
+        cells
+    }
+}

@@ -1,0 +1,122 @@
+//! `garret create`
+
+use clap::{Args, ValueEnum};
+use garret::{Capabilities, Error, HistoryMode, LocalFactory, Result, StorageConfig, StorageFactory, WorkspaceConfig};
+use serde_json::{Map, Value};
+
+use crate::commands::list;
+use crate::home;
+use crate::output::{Failure, Outcome, Report};
+use crate::session::Session;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret create notes
+  garret create site --storage local:path/to/site --capability fs
+  garret create scratch --durability relaxed
+Then: garret -w notes write a.txt hello";
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// The name: up to 100 letters, digits, `-`, `_` and `.`
+    name: String,
+    /// Where its files live: `filestore` (in the home) or `local:DIR` (a directory that exists)
+    #[arg(long, default_value = "filestore", value_name = "STORAGE")]
+    storage: String,
+    /// What may be done in it: `fs` (files and their history), `snapshot` (snapshots, branches, merges) [default: all of them]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    capability: Vec<String>,
+    /// What a write that returned survives [default: full]
+    #[arg(long, value_enum)]
+    durability: Option<DurabilityChoice>,
+    /// How long its history is kept [default: durable]
+    #[arg(long, value_enum)]
+    history: Option<HistoryChoice>,
+}
+
+/// What a write survives.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DurabilityChoice {
+    /// The end of the program and the loss of power
+    Full,
+    /// The end of the program; the loss of power may take the newest changes
+    Relaxed,
+}
+
+/// How long history is kept.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum HistoryChoice {
+    /// From one run to the next
+    Durable,
+    /// As long as a program has the workspace open
+    Session,
+    /// Not at all
+    Off,
+}
+
+impl Create {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let config = self.config().map_err(Failure::usage)?;
+        if session.home().is_none() {
+            return Err(Failure::usage(home::missing()));
+        }
+        let info = session.garret().create(&self.name, &config).await?;
+        let row = list::Row::of(&info, std::slice::from_ref(&info));
+        let text = format!("created workspace {} on {}", row.shown_name(), row.storage);
+        Ok(Report::done(text, row))
+    }
+
+    fn config(&self) -> Result<WorkspaceConfig> {
+        let capabilities = match self.capability.is_empty() {
+            true => Capabilities::default(),
+            false => Capabilities::named(self.capability.iter().map(String::as_str))?,
+        };
+        Ok(WorkspaceConfig {
+            capabilities,
+            history: self.history.map(Into::into),
+            ..WorkspaceConfig::on(self.storage_config()?)
+        })
+    }
+
+    fn storage_config(&self) -> Result<StorageConfig> {
+        let (kind, mut options) = match self.storage.split_once(':') {
+            Some(("local", rest)) => ("local", LocalFactory.options_of_url(rest)?),
+            None if self.storage == "filestore" => ("filestore", Map::new()),
+            _ => return Err(no_such_storage(&self.storage)),
+        };
+        if let Some(durability) = self.durability {
+            options.insert("durability".into(), durability.word());
+        }
+        Ok(StorageConfig::Table {
+            kind: kind.to_owned(),
+            options,
+        })
+    }
+}
+
+impl DurabilityChoice {
+    fn word(self) -> Value {
+        match self {
+            Self::Full => "full".into(),
+            Self::Relaxed => "relaxed".into(),
+        }
+    }
+}
+
+impl From<HistoryChoice> for HistoryMode {
+    fn from(choice: HistoryChoice) -> Self {
+        match choice {
+            HistoryChoice::Durable => Self::Durable,
+            HistoryChoice::Session => Self::Session,
+            HistoryChoice::Off => Self::Off,
+        }
+    }
+}
+
+fn no_such_storage(text: &str) -> Error {
+    Error::invalid(format!(
+        "a named workspace cannot live on {}",
+        garret::path::quote(text)
+    ))
+    .hint("use `filestore`, or `local:DIR` for a directory")
+}

@@ -1,0 +1,32 @@
+//! `garret delete`
+
+use clap::Args;
+use garret::path::printable;
+use serde_json::json;
+
+use crate::output::{Outcome, Report};
+use crate::session::Session;
+
+pub(crate) const DETAILS: &str = "\
+The workspace can be brought back with `garret recover NAME` until `garret gc` collects it.
+Its branches are not disturbed. The directory of a workspace on `local:` is left as it is.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// The workspace
+    name: String,
+}
+
+impl Delete {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let depot = session.depot().await?;
+        // One that is deleted already keeps the date of its deletion.
+        let workspace = depot.workspace(&self.name).await?;
+        depot.delete(workspace.id()).await?;
+        let name = printable(&self.name);
+        Ok(Report::done(
+            format!("deleted {name}; `garret recover {name}` brings it back until the garbage is collected"),
+            json!({"id": workspace.id(), "name": self.name}),
+        ))
+    }
+}

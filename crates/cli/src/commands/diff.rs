@@ -1,0 +1,110 @@
+//! `garret diff`
+
+use clap::Args;
+use garret::{Diff as Found, DiffRequest, DiffStatus, EntryKind, LogRequest, PathDiff, Point, Workspace};
+
+use crate::output::{Outcome, Report};
+use crate::session::Session;
+use crate::{point, render};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret -w notes diff                    what the newest change did
+  garret -w notes diff before             from the snapshot `before` to now
+  garret -w notes diff before 7 --stat    from there to change 7, in numbers
+  garret -w notes diff 0 --path docs      since the beginning, below docs
+The text is a unified diff: `garret patch` and `patch -p1` apply it.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// The earlier point: a snapshot, a change (its number or id) or a time [default: before the newest change]
+    from: Option<String>,
+    /// The later point [default: now]
+    to: Option<String>,
+    /// Only this path, with everything below it
+    #[arg(long)]
+    path: Option<String>,
+    /// Show how much each file changed instead of its lines
+    #[arg(long)]
+    stat: bool,
+}
+
+impl Diff {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.with_history("fs").await?;
+        let from = match &self.from {
+            Some(from) => point::or_now(Some(from)),
+            None => before_the_newest(&workspace).await?,
+        };
+        let request = DiffRequest {
+            from,
+            to: point::or_now(self.to.as_deref()),
+            path: self.path.clone(),
+            max_text_bytes: usize::MAX,
+        };
+        let found = workspace.diff(request).await?;
+        let text = match self.stat {
+            true => numbers(&found),
+            false => found.text.clone(),
+        };
+        Ok(Report::done(text, found))
+    }
+}
+
+/// Where the newest change began; the beginning where there is none.
+async fn before_the_newest(workspace: &Workspace) -> garret::Result<Point> {
+    let request = LogRequest {
+        limit: 1,
+        ..LogRequest::default()
+    };
+    let newest = workspace.log(request).await?.changes.into_iter().next();
+    Ok(Point::Number(
+        newest.map_or(0, |change| change.number.saturating_sub(1)),
+    ))
+}
+
+/// Each path with its lines in numbers, and all of them together.
+fn numbers(found: &Found) -> String {
+    let (insertions, deletions) = found.paths.iter().fold((0, 0), |(came, went), path| {
+        (came + path.insertions, went + path.deletions)
+    });
+    let total = format!(
+        "{}, +{insertions} -{deletions}",
+        render::counted(found.paths.len() as u64, "path")
+    );
+    match found.paths.is_empty() {
+        true => "nothing differs".to_owned(),
+        false => format!("{}\n{total}", render::table(found.paths.iter().map(cells))),
+    }
+}
+
+fn cells(path: &PathDiff) -> Vec<String> {
+    let from = path
+        .old_path
+        .as_deref()
+        .map(|old| format!("{} -> ", render::shown(old)));
+    let amount = match path.binary || path.too_large {
+        true => {
+            let size = |bytes: Option<u64>| bytes.map_or("nothing".to_owned(), render::size);
+            format!("{} -> {}", size(path.size_before), size(path.size_after))
+        }
+        false if path.kind != EntryKind::File => render::kind(path.kind).to_owned(),
+        false => format!("+{} -{}", path.insertions, path.deletions),
+    };
+    vec![
+        word(path.status).to_owned(),
+        format!("{}{}", from.unwrap_or_default(), render::shown(&path.path)),
+        amount,
+    ]
+}
+
+fn word(status: DiffStatus) -> &'static str {
+    match status {
+        DiffStatus::Added => "added",
+        DiffStatus::Modified => "changed",
+        DiffStatus::Deleted => "removed",
+        DiffStatus::Renamed => "renamed",
+        DiffStatus::TypeChanged => "replaced",
+        DiffStatus::Mode => "mode",
+    }
+}

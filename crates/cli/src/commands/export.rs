@@ -1,0 +1,140 @@
+//! `garret export`
+
+use clap::Args;
+use garret::depot::{Compression, DepotWorkspace, Exported, Extent, Moved, TreeTarget};
+use garret::path::printable;
+use garret::{Error, Point, WsPath, split_point};
+use serde_json::json;
+
+use crate::files::{self, Unfinished};
+use crate::output::{Failure, Outcome, Report};
+use crate::progress::Progress;
+use crate::render;
+use crate::session::Session;
+
+pub(crate) const USAGE: &str = "\
+garret export [OPTIONS] <NAME> <FILE>
+       garret export [OPTIONS] <NAME> --to <DIR|TAR>";
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret export notes notes.garret                the workspace with its history and snapshots
+  garret export notes notes.garret --no-history   its files alone
+  garret export notes --to path/to/directory      plain files
+  garret export notes@before --to before.tar.zst  as they were at a point
+`garret import` takes each of these in again. It is the owner's command: policies do not bind it.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// The workspace of the home; NAME@POINT for its files as they were
+    name: String,
+    /// The portable file to write; it must not be there yet
+    #[arg(required_unless_present = "to")]
+    file: Option<String>,
+    /// Leave the history out of the portable file
+    #[arg(long, conflicts_with = "to")]
+    no_history: bool,
+    /// Put plain files out instead: into a directory, which is new or empty, or a .tar, .tar.gz or .tar.zst
+    #[arg(long, value_name = "DIR|TAR", conflicts_with = "file")]
+    to: Option<String>,
+}
+
+impl Export {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let (name, point) = split_point(&self.name);
+        let depot = session.depot().await?;
+        let workspace = depot.workspace(name).await?;
+        check_kind(&workspace)?;
+        match (&self.to, &self.file) {
+            (Some(place), _) => put_out(&workspace, point, place).await,
+            (None, Some(file)) => self.pack(&workspace, point, file).await,
+            (None, None) => unreachable!("one of them is required"),
+        }
+    }
+
+    async fn pack(&self, workspace: &DepotWorkspace, point: Option<&str>, file: &str) -> Outcome {
+        let extent = match point {
+            Some(point) => Extent::Files(Point::Named(point.to_owned())),
+            None if self.no_history => Extent::Files(Point::Now),
+            None => Extent::History,
+        };
+        let mut writing = Unfinished::create(file)?;
+        let progress = Progress::bar("exporting");
+        let exported = workspace
+            .export(&extent, writing.sink()?, &mut |done| progress.set(done))
+            .await?;
+        writing.keep()?;
+        drop(progress);
+        Ok(Report::done(packed_text(file, &exported), json!(exported)))
+    }
+}
+
+fn packed_text(file: &str, exported: &Exported) -> String {
+    let what = match exported.changes {
+        0 => "without history".to_owned(),
+        changes => render::counted(changes, "change"),
+    };
+    format!(
+        "exported to {}: {what}, {} in {}",
+        printable(file),
+        render::size(exported.bytes),
+        render::counted(exported.pieces, "piece")
+    )
+}
+
+async fn put_out(workspace: &DepotWorkspace, point: Option<&str>, place: &str) -> Outcome {
+    let point = point.map_or(Point::Now, |point| Point::Named(point.to_owned()));
+    let progress = Progress::bar("exporting");
+    let mut watch = |done| progress.set(done);
+    let root = WsPath::root();
+    let moved = match Compression::of_name(place) {
+        None => {
+            let target = TreeTarget::Directory(files::as_written(place));
+            workspace.export_tree(&point, &root, target, &mut watch).await?
+        }
+        Some(compression) => {
+            let mut writing = Unfinished::create(place)?;
+            let target = TreeTarget::Archive(Box::new(writing.sink()?), compression);
+            let moved = workspace.export_tree(&point, &root, target, &mut watch).await?;
+            writing.keep()?;
+            moved
+        }
+    };
+    drop(progress);
+    let text = format!("exported to {}: {}", printable(place), amount(&moved));
+    Ok(Report::done(text, json!(moved)).with_note(left_out(&moved)))
+}
+
+/// How much was brought over.
+pub(crate) fn amount(moved: &Moved) -> String {
+    let parts = [
+        (moved.files, "file", "files"),
+        (moved.directories, "directory", "directories"),
+        (moved.links, "link", "links"),
+    ];
+    let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
+    let words = parts.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
+    words.chain([render::size(moved.bytes)]).collect::<Vec<_>>().join(", ")
+}
+
+/// What was not brought over, for standard error.
+pub(crate) fn left_out(moved: &Moved) -> String {
+    let line = |path: String, why: &str| format!("left out: {path} ({why})\n");
+    let lines = moved
+        .skipped
+        .iter()
+        .map(|one| line(render::shown(&one.path.shown()), &one.why));
+    lines.collect()
+}
+
+/// Refuses a workspace whose files are not in the home.
+fn check_kind(workspace: &DepotWorkspace) -> Result<(), Failure> {
+    match workspace.kind() {
+        "filestore" => Ok(()),
+        kind => Err(
+            Error::invalid(format!("the files of this workspace are in `{kind}`, not in the home"))
+                .hint("take them from there, or export a branch of it: `garret branch create NAME`")
+                .into(),
+        ),
+    }
+}

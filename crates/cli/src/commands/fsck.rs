@@ -1,0 +1,89 @@
+//! `garret fsck`
+
+use std::collections::HashMap;
+
+use clap::Args;
+use garret::WorkspaceInfo;
+use garret::depot::{Inspection, Problem, Repaired};
+use garret::path::printable;
+use serde_json::json;
+
+use crate::output::{Outcome, Report};
+use crate::progress::Progress;
+use crate::render;
+use crate::session::Session;
+
+pub(crate) const DETAILS: &str = "\
+Reads every piece of content and checks it against its name; checks every entry, every journal and
+where branches begin. What is wrong ends it with 1. A repair puts right what the rest of the home
+tells; bytes that are lost are told by nothing, and stay an error by name.";
+
+/// Names by id.
+type Names = HashMap<String, String>;
+
+#[derive(Debug, Args)]
+pub(crate) struct Fsck {
+    /// Put right what can be
+    #[arg(long)]
+    repair: bool,
+}
+
+impl Fsck {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let depot = session.depot().await?;
+        let progress = Progress::spinner("looking everything over");
+        let repaired = match self.repair {
+            true => depot.repair().await?,
+            false => Repaired::default(),
+        };
+        let found = depot.inspect().await?;
+        drop(progress);
+        let names = names(&depot.workspaces().await?);
+        let text = text(&found, &repaired, &names);
+        let is_sound = found.problems.is_empty();
+        let data = json!({"sound": is_sound, "repaired": repaired.repaired, "found": found});
+        Ok(match is_sound {
+            true => Report::done(text, data),
+            false => Report::wanting(text, data),
+        })
+    }
+}
+
+/// What a person calls each workspace.
+fn names(all: &[WorkspaceInfo]) -> Names {
+    let named = all.iter().filter_map(|one| Some((one.id.clone(), one.name.clone()?)));
+    named.collect()
+}
+
+fn text(found: &Inspection, repaired: &Repaired, names: &Names) -> String {
+    let looked = format!(
+        "looked at {}, {}, {} of content",
+        render::counted(found.workspaces, "workspace"),
+        match found.entries {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        },
+        render::counted(found.pieces, "piece"),
+    );
+    let repaired = repaired.repaired.iter().map(|problem| line("repaired", problem, names));
+    let wrong = found.problems.iter().map(|problem| line("wrong", problem, names));
+    let verdict = match found.problems.len() as u64 {
+        0 => "all is well".to_owned(),
+        count => render::counted(count, "problem"),
+    };
+    let lines = [looked].into_iter().chain(repaired).chain(wrong).chain([verdict]);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn line(word: &str, problem: &Problem, names: &Names) -> String {
+    let name = |id: &String| printable(names.get(id).unwrap_or(id)).into_owned();
+    let place = [
+        problem.workspace.as_ref().map(name),
+        problem.path.as_ref().map(|path| render::shown(&path.shown())),
+        Some(printable(&problem.what).into_owned()),
+    ];
+    format!(
+        "  {word:8}  {}",
+        place.into_iter().flatten().collect::<Vec<_>>().join(": ")
+    )
+}

@@ -1,0 +1,104 @@
+//! `garret gc`
+
+use std::time::Duration;
+
+use clap::Args;
+use garret::depot::{CollectOptions, Collected, Retained};
+use garret::{Clock, Keep, SystemClock};
+use serde_json::json;
+
+use crate::output::{Outcome, Report};
+use crate::progress::Progress;
+use crate::render;
+use crate::session::Session;
+
+pub(crate) const DETAILS: &str = "\
+First the history that each workspace need not keep goes (see `garret keep`), then workspaces that
+were deleted, then content that nothing names any more. Snapshots and branches keep what they hold.
+It is safe while other programs work, as long as the grace is longer than what they do.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Gc {
+    /// Tell what would go, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// What was deleted, or named for the last time, within this time stays: 24h, 7d, 0s
+    #[arg(long, default_value = "24h", value_name = "TIME", value_parser = grace)]
+    grace: Duration,
+}
+
+/// Reads a time as `garret keep` does.
+fn grace(text: &str) -> Result<Duration, String> {
+    let keep = text.parse::<Keep>().ok();
+    let only_age = keep.filter(|keep| keep.changes.is_none() && keep.bytes.is_none());
+    only_age
+        .and_then(|keep| keep.age)
+        .ok_or_else(|| "use a time such as 24h, 7d or 0s".into())
+}
+
+impl Gc {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let depot = session.depot().await?;
+        let _progress = Progress::spinner("collecting garbage");
+        let retained = match self.dry_run {
+            true => Vec::new(),
+            false => depot.retain_all(SystemClock::default().now()).await?,
+        };
+        let options = CollectOptions {
+            grace: self.grace,
+            is_dry_run: self.dry_run,
+        };
+        let collected = depot.collect(options).await?;
+        let histories: Vec<_> = retained
+            .iter()
+            .map(|(id, retained)| json!({"workspace": id, "retained": retained}))
+            .collect();
+        let data = json!({"dry_run": self.dry_run, "collected": collected, "histories": histories});
+        Ok(Report::done(self.text(&collected, &retained), data))
+    }
+
+    fn text(&self, collected: &Collected, retained: &[(String, Retained)]) -> String {
+        let changes: u64 = retained.iter().map(|(_, retained)| retained.changes).sum();
+        let parts = [
+            (changes, "old change"),
+            (collected.workspaces, "deleted workspace"),
+            (collected.pieces, "piece of content"),
+            (collected.leftovers, "unfinished file"),
+        ];
+        let parts: Vec<_> = parts
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| counted(count, word))
+            .collect();
+        let did = if self.dry_run { "would remove" } else { "removed" };
+        match parts.is_empty() {
+            true => "there is nothing to remove".to_owned(),
+            false => format!(
+                "{did} {}: {}",
+                parts.join(", "),
+                render::size(collected.database_bytes + collected.blob_bytes)
+            ),
+        }
+    }
+}
+
+fn counted(count: u64, word: &str) -> String {
+    match (count, word.strip_prefix("piece ")) {
+        (1, _) | (_, None) => render::counted(count, word),
+        (_, Some(rest)) => format!("{count} pieces {rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grace_is_a_time_and_nothing_else() {
+        assert_eq!(grace("24h"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(grace("0s"), Ok(Duration::ZERO));
+        for wrong in ["24", "1GB", "24h,5", "soon", ""] {
+            assert!(grace(wrong).is_err(), "{wrong}");
+        }
+    }
+}

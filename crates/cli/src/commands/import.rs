@@ -1,0 +1,110 @@
+//! `garret import`
+
+use clap::Args;
+use garret::depot::{Compression, Depot, NewWorkspace, TreeSource};
+use garret::path::printable;
+use garret::{Actor, Error, Origin, WsPath};
+use serde_json::json;
+
+use crate::commands::export::{amount, left_out};
+use crate::files;
+use crate::output::{Failure, Outcome, Report};
+use crate::progress::Progress;
+use crate::render;
+use crate::session::Session;
+
+pub(crate) const USAGE: &str = "\
+garret import [OPTIONS] <FILE> [--name <NAME>]
+       garret import [OPTIONS] --from <DIR|TAR> --name <NAME>";
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret import notes.garret                      under the name it had
+  garret import notes.garret --name copy
+  garret import --from path/to/project --name project
+  garret import --from files.tar.zst --name files
+The workspace is new: its name must be free. A portable file is verified whole before anything is
+taken in. Plain files become one change; links stay links, devices and sockets are left out.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// A portable file that `garret export` wrote
+    #[arg(required_unless_present = "from")]
+    file: Option<String>,
+    /// The name of the new workspace [default: the one it had]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Take plain files instead: from a directory, or a .tar, .tar.gz or .tar.zst
+    #[arg(long, value_name = "DIR|TAR", conflicts_with = "file", requires = "name")]
+    from: Option<String>,
+}
+
+impl Import {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let depot = session.depot().await?;
+        match (&self.from, &self.file, &self.name) {
+            (Some(place), _, Some(name)) => take_in(&depot, place, name).await,
+            (_, Some(file), _) => self.unpack(&depot, file).await,
+            _ => unreachable!("one of them is required, with its name"),
+        }
+    }
+
+    async fn unpack(&self, depot: &Depot, file: &str) -> Outcome {
+        let name = match &self.name {
+            Some(name) => name.clone(),
+            None => Depot::manifest(files::open(file)?)?.name.ok_or_else(nameless)?,
+        };
+        let source = files::open(file)?;
+        let progress = Progress::bar("importing");
+        let new = NewWorkspace::named(&name);
+        let (_, imported) = depot.import(new, source, &mut |done| progress.set(done)).await?;
+        drop(progress);
+        let text = format!(
+            "imported {}: {}, {}",
+            printable(&name),
+            render::counted(imported.changes, "change"),
+            render::size(imported.bytes)
+        );
+        let data = json!({"name": name, "imported": imported});
+        Ok(Report::done(text, data))
+    }
+}
+
+/// Makes a workspace of plain files; where they cannot be had, there is none.
+async fn take_in(depot: &Depot, place: &str, name: &str) -> Outcome {
+    let source = match Compression::of_name(place) {
+        Some(compression) => TreeSource::Archive(Box::new(files::open(place)?), compression),
+        None => TreeSource::Directory(files::directory(place)?),
+    };
+    let workspace = depot.create(NewWorkspace::named(name)).await?;
+    let origin = Origin {
+        operation: "import",
+        summary: "import files".into(),
+        actor: Actor {
+            door: "cli",
+            ..Actor::default()
+        },
+        ..Origin::default()
+    };
+    let progress = Progress::bar("importing");
+    let taken = workspace
+        .import_tree(source, &WsPath::root(), origin, &mut |done| progress.set(done))
+        .await;
+    drop(progress);
+    let moved = match taken {
+        Ok(moved) => moved,
+        Err(error) => {
+            // What came of it goes with the next collection, and the name is free again.
+            depot.rename(workspace.id(), workspace.id()).await?;
+            depot.delete(workspace.id()).await?;
+            return Err(error.into());
+        }
+    };
+    let text = format!("imported {}: {}", printable(name), amount(&moved));
+    let note = left_out(&moved);
+    Ok(Report::done(text, json!({"name": name, "id": workspace.id(), "imported": moved})).with_note(note))
+}
+
+fn nameless() -> Failure {
+    Failure::usage(Error::invalid("this file does not name its workspace").hint("give a name with --name"))
+}

@@ -1,0 +1,46 @@
+//! `garret keep`
+
+use clap::Args;
+use garret::Keep as Limits;
+use garret::path::printable;
+use serde_json::json;
+
+use crate::output::{Failure, Outcome, Report};
+use crate::session::Session;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret keep notes               what it keeps now
+  garret keep notes 30d           changes of the last 30 days
+  garret keep notes 30d,1000      of those, the newest 1000 at most
+  garret keep notes 500MB         the newest whose old content takes up to 500 MB
+  garret keep notes everything
+Nothing goes before the next `garret gc`. The newest state, snapshots and branches always stay.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Keep {
+    /// The workspace
+    name: String,
+    /// An age, a number of changes, a size, or several of them with commas; `everything` for no limit [default: show it]
+    limits: Option<String>,
+}
+
+impl Keep {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let limits = self.limits.as_deref().map(parsed).transpose()?;
+        let workspace = session.depot().await?.workspace(&self.name).await?;
+        if let Some(limits) = &limits {
+            workspace.set_keep(limits).await?;
+        }
+        let kept = workspace.keep().await?;
+        let text = format!("{} keeps {kept}", printable(&self.name));
+        Ok(Report::done(text, json!({"id": workspace.id(), "keep": kept})))
+    }
+}
+
+fn parsed(text: &str) -> Result<Limits, Failure> {
+    match text {
+        "everything" => Ok(Limits::default()),
+        text => text.parse().map_err(Failure::usage),
+    }
+}

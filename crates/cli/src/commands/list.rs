@@ -1,0 +1,126 @@
+//! `garret list`
+
+use clap::Args;
+use garret::depot::WorkspaceUsage;
+use garret::path::printable;
+use garret::{StorageConfig, WorkspaceInfo};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::commands::usage;
+use crate::output::{Outcome, Report};
+use crate::render;
+use crate::session::Session;
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Show the deleted ones too, which `garret recover` brings back, and those of directories without a name
+    #[arg(short, long)]
+    all: bool,
+    /// Show sizes, and what each workspace holds alone; this reads the whole home
+    #[arg(short, long)]
+    long: bool,
+}
+
+/// A workspace as it is listed.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) id: String,
+    pub(crate) name: Option<String>,
+    pub(crate) storage: String,
+    pub(crate) changes: u64,
+    pub(crate) created: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) branch_of: Option<Parent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) deleted: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) usage: Option<WorkspaceUsage>,
+}
+
+/// Where a branch begins.
+#[derive(Debug, Serialize)]
+pub(crate) struct Parent {
+    id: String,
+    name: Option<String>,
+    change: u64,
+}
+
+impl Row {
+    /// What is shown of `info`, which is one of `all`.
+    pub(crate) fn of(info: &WorkspaceInfo, all: &[WorkspaceInfo]) -> Self {
+        let parent = info.fork.as_ref().map(|fork| Parent {
+            id: fork.workspace.clone(),
+            name: all
+                .iter()
+                .find(|one| one.id == fork.workspace)
+                .and_then(|one| one.name.clone()),
+            change: fork.change,
+        });
+        Self {
+            id: info.id.clone(),
+            name: info.name.clone(),
+            storage: storage_of(info),
+            changes: info.head,
+            created: info.created.to_string(),
+            branch_of: parent,
+            deleted: info.deleted.map(|time| time.to_string()),
+            usage: None,
+        }
+    }
+
+    /// Its name, or its id where it has none.
+    pub(crate) fn shown_name(&self) -> String {
+        printable(self.name.as_deref().unwrap_or(&self.id)).into_owned()
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let parent = self.branch_of.as_ref().map(|parent| {
+            let name = parent.name.as_deref().unwrap_or(&parent.id);
+            format!("branch of {}@{}", printable(name), parent.change)
+        });
+        let deleted = self.deleted.as_ref().map(|time| format!("deleted {time}"));
+        let notes: Vec<_> = parent.into_iter().chain(deleted).collect();
+        let sizes = self.usage.as_ref().map(render::usage::sizes).unwrap_or_default();
+        let mut cells = vec![
+            self.shown_name(),
+            self.storage.clone(),
+            render::counted(self.changes, "change"),
+        ];
+        cells.extend(sizes);
+        cells.push(notes.join(", "));
+        cells
+    }
+}
+
+/// Where the files are: the kind, and the directory as the home keeps it, which is its user's own business.
+fn storage_of(info: &WorkspaceInfo) -> String {
+    let storage = serde_json::from_value::<StorageConfig>(info.config["storage"].clone()).ok();
+    let directory = storage
+        .as_ref()
+        .and_then(|storage| storage.options()?.get("dir")?.as_str());
+    match directory {
+        Some(directory) if info.kind == "local" => format!("local:{}", printable(directory)),
+        _ => info.kind.clone(),
+    }
+}
+
+impl List {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let depot = session.depot().await?;
+        let all = depot.workspaces().await?;
+        let shown = all
+            .iter()
+            .filter(|one| self.all || (one.deleted.is_none() && one.name.is_some()));
+        let mut rows: Vec<Row> = shown.map(|one| Row::of(one, &all)).collect();
+        if self.long {
+            let mut usage = usage::by_id(&depot).await?;
+            rows.iter_mut().for_each(|row| row.usage = usage.remove(&row.id));
+        }
+        let text = match rows.is_empty() {
+            true => "there are no workspaces yet; `garret create NAME` makes one".to_owned(),
+            false => render::table(rows.iter().map(Row::cells)),
+        };
+        Ok(Report::done(text, json!({"workspaces": rows})))
+    }
+}

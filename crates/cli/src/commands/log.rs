@@ -1,0 +1,42 @@
+//! `garret log`
+
+use clap::Args;
+use garret::LogRequest;
+
+use crate::output::{Outcome, Report};
+use crate::render::{self, history};
+use crate::session::Session;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret -w notes log
+  garret -w notes log docs --limit 10
+The number or id of a change is a point: garret -w notes cat a.txt --at 3";
+
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    /// Only changes of this path and of what lies below it
+    path: Option<String>,
+    /// The most changes; what is left can be had with --cursor
+    #[arg(long, default_value_t = 50, value_name = "CHANGES")]
+    limit: usize,
+    /// Where the page before ended
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+impl Log {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let request = LogRequest {
+            path: self.path.clone(),
+            limit: self.limit,
+            cursor: self.cursor.clone(),
+        };
+        let log = session.with_history("fs").await?.log(request).await?;
+        let mut text = render::table(log.changes.iter().map(history::change_cells));
+        if let Some(cursor) = &log.next_cursor {
+            text.push_str(&format!("\n{}", render::more(cursor)));
+        }
+        Ok(Report::done(text, log))
+    }
+}

@@ -1,0 +1,141 @@
+//! `garret merge`
+
+use clap::Args;
+use garret::path::{printable, quote};
+use garret::{Conflict, ConflictKind, DiffRequest, Error, ErrorKind, MergeOptions, Merged, OnConflict, Point, Result};
+
+use crate::home::HomeChoice;
+use crate::output::{Outcome, Report};
+use crate::render;
+use crate::session::Session;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret -w notes merge try --dry-run
+  garret -w notes merge try
+  garret -w notes merge try --markers
+A merge is one change, and `garret undo` takes it back. Conflicts without a word on what becomes of
+them end it with 1, and nothing is written.";
+
+/// How many paths are named to a person.
+const MAX_NAMED: usize = 50;
+
+#[derive(Debug, Args)]
+pub(crate) struct Merge {
+    /// The workspace whose work is brought into this one: a branch of it, the one it was branched off, or another of that family
+    branch: String,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    conflicts: OnConflictChoice,
+}
+
+/// What becomes of what both sides changed differently.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+struct OnConflictChoice {
+    /// Where both changed the same, write both: texts with conflict markers, anything else side by side
+    #[arg(long)]
+    markers: bool,
+    /// Where both changed the same, keep what is here
+    #[arg(long)]
+    ours: bool,
+    /// Where both changed the same, take what is there
+    #[arg(long)]
+    theirs: bool,
+}
+
+impl OnConflictChoice {
+    fn chosen(&self) -> OnConflict {
+        match (self.markers, self.ours, self.theirs) {
+            (true, ..) => OnConflict::Markers,
+            (_, true, _) => OnConflict::Ours,
+            (.., true) => OnConflict::Theirs,
+            _ => OnConflict::Report,
+        }
+    }
+}
+
+impl Merge {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.with_history("snapshot").await?;
+        look_at(session, &self.branch).await?;
+        let options = MergeOptions {
+            on_conflict: self.conflicts.chosen(),
+            dry_run: self.dry_run,
+        };
+        let merged = workspace.merge(&self.branch, options).await?;
+        let text = text(&self.branch, &merged);
+        match self.refusal(&merged, options.on_conflict) {
+            Some(error) => Ok(Report::refused(text, merged, error)),
+            None => Ok(Report::done(text, merged)),
+        }
+    }
+
+    fn refusal(&self, merged: &Merged, on_conflict: OnConflict) -> Option<Error> {
+        let is_refused = on_conflict == OnConflict::Report && !merged.conflicts.is_empty();
+        let count = render::counted(merged.conflicts.len() as u64, "conflict");
+        is_refused.then(|| {
+            let message = format!("{count} with {}, and nothing was written", quote(&self.branch));
+            Error::new(ErrorKind::Conflict, message).hint("merge again with --markers, --ours or --theirs")
+        })
+    }
+}
+
+/// Has the history of a branch that is checked out notice what other programs did to its directory, so that it is merged too.
+async fn look_at(session: &Session, branch: &str) -> Result<()> {
+    let is_in_home = session.home().is_some_and(HomeChoice::is_made);
+    let other = match is_in_home {
+        true => session.garret().depot().await?.workspace(branch).await,
+        false => return Ok(()),
+    };
+    // Whatever is wrong with the name, the merge tells.
+    if other.is_ok_and(|other| other.kind() == "local") {
+        let opened = session.garret().open_named(branch).await?;
+        let everything = DiffRequest {
+            from: Point::Now,
+            ..DiffRequest::default()
+        };
+        opened.workspace().diff(everything).await?;
+    }
+    Ok(())
+}
+
+/// What a merge of `branch` did, or would do.
+pub(crate) fn text(branch: &str, merged: &Merged) -> String {
+    let conflicts = merged.conflicts.iter().map(conflict_line);
+    let paths = merged.merged.iter().map(|path| format!("  {}", render::shown(path)));
+    let all: Vec<_> = conflicts.chain(paths).collect();
+    let left = all.len().saturating_sub(MAX_NAMED);
+    let more = (left > 0).then(|| format!("  and {left} more"));
+    let named = all.into_iter().take(MAX_NAMED).chain(more);
+    let lines = headline(branch, merged).into_iter().chain(named);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn headline(branch: &str, merged: &Merged) -> Option<String> {
+    let branch = printable(branch);
+    let paths = render::counted(merged.merged.len() as u64, "path");
+    match &merged.change {
+        Some(change) => Some(format!("change {}: merged {branch}, {paths}", change.number)),
+        None if !merged.merged.is_empty() => Some(format!("would merge {branch}, {paths}")),
+        None if merged.conflicts.is_empty() => Some(format!("nothing to merge from {branch}: it is all here")),
+        None => None,
+    }
+}
+
+fn conflict_line(conflict: &Conflict) -> String {
+    let words = match conflict.kind {
+        ConflictKind::Content => "both changed it",
+        ConflictKind::BothAdded => "each added something else",
+        ConflictKind::DeletedByUs => "deleted here, changed there",
+        ConflictKind::DeletedByThem => "changed here, deleted there",
+        ConflictKind::RenameRename => "each gave it another name",
+        ConflictKind::RenameDelete => "one renamed it, the other deleted it",
+        ConflictKind::Type => "one changed it, the other made something else of it",
+        ConflictKind::Mode => "each gave it other permission bits",
+        ConflictKind::DirectoryFile => "a file on one side, a directory on the other",
+    };
+    format!("  conflict  {}: {words}", render::shown(&conflict.path))
+}

@@ -1,0 +1,120 @@
+//! `garret snapshot`
+
+use clap::{Args, Subcommand};
+use garret::depot::SnapshotUsage;
+use garret::path::printable;
+use garret::{Snapshot as Taken, SnapshotOptions, Workspace};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::commands::usage;
+use crate::output::{Failure, Outcome, Report};
+use crate::session::Session;
+use crate::{point, render};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret -w notes snapshot create before
+  garret -w notes diff before
+  garret -w notes restore before";
+
+#[derive(Debug, Args)]
+pub(crate) struct Snapshot {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Give a point a label; it never moves, and retention never takes what it holds
+    Create {
+        /// The label, unique in the workspace
+        label: String,
+        /// Leave out files that Garret has not met, so that it takes constant time on every storage
+        #[arg(long)]
+        lazy: bool,
+        /// The point: a snapshot, a change (its number or id) or a time [default: now]
+        #[arg(long, value_name = "POINT")]
+        at: Option<String>,
+    },
+    /// List the snapshots, oldest first
+    List {
+        /// Show sizes, and what each snapshot holds alone; this reads the whole home
+        #[arg(short, long)]
+        long: bool,
+    },
+    /// Forget a label; the changes stay as long as retention keeps them
+    Delete {
+        /// The label
+        label: String,
+    },
+}
+
+impl Snapshot {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.with_history("snapshot").await?;
+        match &self.action {
+            Action::Create { label, lazy, at } => {
+                let options = SnapshotOptions {
+                    point: point::or_now(at.as_deref()),
+                    is_lazy: *lazy,
+                };
+                let taken = workspace.snapshot(label, options).await?;
+                let text = format!("snapshot {} of change {}", printable(&taken.label), taken.change);
+                Ok(Report::done(text, taken))
+            }
+            Action::List { long } => {
+                let taken = workspace.snapshots().await?;
+                let sizes = match long {
+                    true => sizes(session, &workspace).await?,
+                    false => Vec::new(),
+                };
+                let rows: Vec<_> = taken.into_iter().map(|one| Row::of(one, &sizes)).collect();
+                Ok(Report::done(
+                    render::table(rows.iter().map(Row::cells)),
+                    json!({"snapshots": rows}),
+                ))
+            }
+            Action::Delete { label } => {
+                workspace.delete_snapshot(label).await?;
+                let text = format!("deleted snapshot {}", printable(label));
+                Ok(Report::done(text, json!({"label": label})))
+            }
+        }
+    }
+}
+
+/// What each snapshot of the workspace holds.
+async fn sizes(session: &Session, workspace: &Workspace) -> Result<Vec<SnapshotUsage>, Failure> {
+    let id = workspace.id()?;
+    let mut all = usage::by_id(&session.depot().await?).await?;
+    Ok(all.remove(id).map(|one| one.snapshots).unwrap_or_default())
+}
+
+/// A snapshot as it is listed.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    snapshot: Taken,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<SnapshotUsage>,
+}
+
+impl Row {
+    fn of(snapshot: Taken, sizes: &[SnapshotUsage]) -> Self {
+        let usage = sizes.iter().find(|one| one.label == snapshot.label).cloned();
+        Self { snapshot, usage }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let snapshot = &self.snapshot;
+        let mut cells = vec![
+            printable(&snapshot.label).into_owned(),
+            snapshot.at.to_string(),
+            format!("change {}", snapshot.change),
+            if snapshot.lazy { "lazy" } else { "" }.to_owned(),
+        ];
+        cells.extend(self.usage.iter().flat_map(render::usage::snapshot_sizes));
+        cells
+    }
+}

@@ -1,0 +1,49 @@
+//! `garret undo`
+
+use clap::Args;
+use garret::UndoRequest;
+
+use crate::output::{Outcome, Report};
+use crate::render::history;
+use crate::session::Session;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret -w notes undo             the newest change; again, the one before it
+  garret -w notes undo --last 3    the newest three, as one
+  garret -w notes undo 17          that change alone; later changes to other paths stay
+  garret -w notes undo --tool-call call_7
+An undo is a change itself, and `garret redo` takes it back. Where a path was changed since, each
+such path is named, and nothing is touched.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Undo {
+    /// One change, by its number or id (see `garret log`), wherever it stands
+    change: Option<String>,
+    /// The newest so many changes that stand
+    #[arg(long, value_name = "CHANGES", conflicts_with = "change")]
+    last: Option<usize>,
+    /// Everything that one session did
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["change", "last"])]
+    session: Option<String>,
+    /// Everything that one tool call did
+    #[arg(long, value_name = "CALL", conflicts_with_all = ["change", "last", "session"])]
+    tool_call: Option<String>,
+}
+
+impl Undo {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.with_history("fs").await?;
+        let change = workspace.undo(self.request()).await?;
+        Ok(Report::done(history::made(&change), change))
+    }
+
+    fn request(&self) -> UndoRequest {
+        match (&self.change, &self.session, &self.tool_call) {
+            (Some(change), ..) => UndoRequest::Change(change.clone()),
+            (None, Some(session), _) => UndoRequest::Session(session.clone()),
+            (None, None, Some(call)) => UndoRequest::ToolCall(call.clone()),
+            (None, None, None) => UndoRequest::Last(self.last.unwrap_or(1)),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `garret versions`
+
+use clap::Args;
+use garret::{VersionShown, VersionsRequest};
+
+use crate::output::{Outcome, Report};
+use crate::render::{self, history};
+use crate::session::Session;
+
+pub(crate) const EXAMPLES: &str = "\
+Example:
+  garret -w notes versions a.txt
+  garret -w notes restore --version VERSION a.txt";
+
+#[derive(Debug, Args)]
+pub(crate) struct Versions {
+    /// The file; one that is gone still has its versions
+    path: String,
+    /// The most versions; what is left can be had with --cursor
+    #[arg(long, default_value_t = 50, value_name = "VERSIONS")]
+    limit: usize,
+    /// Where the page before ended
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+impl Versions {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.with_history("fs").await?;
+        let request = VersionsRequest {
+            limit: self.limit,
+            cursor: self.cursor.clone(),
+        };
+        let page = workspace.versions_page(&self.path, request).await?;
+        let mut text = match page.versions.is_empty() {
+            true => format!("{} has no versions", render::shown(&self.path)),
+            false => render::table(page.versions.iter().map(cells)),
+        };
+        if let Some(cursor) = &page.next_cursor {
+            text.push_str(&format!("\n{}", render::more(cursor)));
+        }
+        Ok(Report::done(text, page))
+    }
+}
+
+fn cells(version: &VersionShown) -> Vec<String> {
+    vec![
+        version.version.clone(),
+        version.timestamp.clone(),
+        render::size(version.size),
+        history::who(&version.actor),
+        version.tool_name.clone(),
+        render::shown(&version.path),
+    ]
+}

@@ -1,0 +1,115 @@
+//! Files beside the workspaces: what an export writes and an import reads.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command line opens the files that its user names"
+)]
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use garret::path::quote;
+use garret::{Error, ErrorKind, Result};
+
+/// A path on this machine.
+pub(crate) fn as_written(place: &str) -> PathBuf {
+    PathBuf::from(place)
+}
+
+/// A directory that is there.
+pub(crate) fn directory(place: &str) -> Result<PathBuf> {
+    match Path::new(place).is_dir() {
+        true => Ok(as_written(place)),
+        false => Err(Error::new(
+            ErrorKind::NotFound,
+            format!("{} is neither a directory nor the name of an archive", quote(place)),
+        )
+        .hint("name a directory that is there, or a .tar, .tar.gz or .tar.zst")),
+    }
+}
+
+/// A directory in which nothing is, made where there is none.
+pub(crate) fn empty_directory(place: &str) -> Result<()> {
+    match std::fs::create_dir(place) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(place, "made", &error)),
+        _ => {}
+    }
+    let mut entries = std::fs::read_dir(place).map_err(|error| failed(place, "read", &error))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => Err(
+            Error::new(ErrorKind::NotEmpty, format!("{} is not empty", quote(place)))
+                .hint("name a directory that is new or empty"),
+        ),
+    }
+}
+
+/// Opens a file for reading.
+pub(crate) fn open(name: &str) -> Result<BufReader<File>> {
+    File::open(name)
+        .map(BufReader::new)
+        .map_err(|error| failed(name, "read", &error))
+}
+
+/// A new file that is removed again unless it is kept.
+pub(crate) struct Unfinished {
+    name: String,
+    file: File,
+    is_kept: bool,
+}
+
+impl Unfinished {
+    /// Makes the file; one that is there already is left alone.
+    pub(crate) fn create(name: &str) -> Result<Self> {
+        let file = File::create_new(name).map_err(|error| failed(name, "written", &error))?;
+        Ok(Self {
+            name: name.to_owned(),
+            file,
+            is_kept: false,
+        })
+    }
+
+    /// Where its content goes.
+    pub(crate) fn sink(&mut self) -> Result<impl Write + Send + use<>> {
+        let file = self
+            .file
+            .try_clone()
+            .map_err(|error| failed(&self.name, "written", &error))?;
+        Ok(BufWriter::with_capacity(1 << 20, file))
+    }
+
+    /// Says that it is whole, and sees to it that it stays.
+    pub(crate) fn keep(mut self) -> Result<()> {
+        self.file
+            .sync_all()
+            .map_err(|error| failed(&self.name, "written", &error))?;
+        self.is_kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // A rest that cannot be removed is found by whoever looks, and nothing depends on it.
+            let _ = std::fs::remove_file(&self.name);
+        }
+    }
+}
+
+fn failed(name: &str, verb: &str, error: &io::Error) -> Error {
+    let shown = quote(name);
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Error::new(ErrorKind::AlreadyExists, format!("there is a file {shown} already"))
+                .hint("choose another name, or remove it first")
+        }
+        io::ErrorKind::NotFound => Error::new(
+            ErrorKind::NotFound,
+            format!("there is no {shown} beside the workspaces"),
+        )
+        .hint("check the name, and that its directory is there"),
+        _ => Error::new(ErrorKind::Denied, format!("{shown} cannot be {verb}")).hint("name a file that you may use"),
+    }
+}

@@ -1,0 +1,123 @@
+//! Where the home is: what was written for it, in the order in which it counts.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command line reads the environment and looks whether the home was made"
+)]
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use garret::Error;
+
+use crate::config_file;
+
+/// The home of this run: the directory of named workspaces, their history and their content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HomeChoice {
+    /// The directory.
+    pub(crate) directory: PathBuf,
+    /// The directory as its user wrote or would write it.
+    pub(crate) written: String,
+}
+
+impl HomeChoice {
+    /// The home that was asked for: by the option, else by the environment; `None` where there is no place for one.
+    pub(crate) fn found(option: Option<&Path>) -> Option<Self> {
+        found(option, |name| std::env::var_os(name))
+    }
+
+    /// The glob that matches it within the workspace on `directory`; `None` where it lies elsewhere.
+    pub(crate) fn glob_within(&self, directory: &Path) -> Option<String> {
+        let home = real(&self.directory)?;
+        let below = home.strip_prefix(directory.canonicalize().ok()?).ok()?.to_str()?;
+        match below {
+            "" => Some("**".to_owned()),
+            below => Some(config_file::glob_of(below)),
+        }
+    }
+
+    /// Whether something made it already; looking for a name does not.
+    pub(crate) fn is_made(&self) -> bool {
+        self.directory.is_dir()
+    }
+}
+
+/// `--home`, else `GARRET_HOME`, else `garret` in the data folder of the XDG convention, in which a relative folder does not count.
+fn found(option: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Option<HomeChoice> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let as_written = |directory: PathBuf| HomeChoice {
+        written: directory.display().to_string(),
+        directory,
+    };
+    let below = |base: PathBuf, rest: &str, written: &str| HomeChoice {
+        directory: base.join(rest),
+        written: written.to_owned(),
+    };
+    let data = || {
+        let base = set("XDG_DATA_HOME").filter(|base| base.is_absolute())?;
+        Some(below(base, "garret", "$XDG_DATA_HOME/garret"))
+    };
+    let user = || {
+        let base = set("HOME").filter(|base| base.is_absolute())?;
+        Some(below(base, ".local/share/garret", "~/.local/share/garret"))
+    };
+    let given = option.map(Path::to_owned).or_else(|| set("GARRET_HOME"));
+    given.map(as_written).or_else(data).or_else(user)
+}
+
+/// The path without links, as far as it exists.
+fn real(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    let found = path
+        .ancestors()
+        .find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let (above, real) = found?;
+    Some(real.join(path.strip_prefix(above).ok()?))
+}
+
+/// The error for the history of a directory in which the home lies: it would be the history of itself.
+pub(crate) fn inside() -> Error {
+    Error::invalid("the home lies inside this workspace, so no history of it can be kept")
+        .hint("choose a home elsewhere with --home or GARRET_HOME, or a directory further down as the workspace")
+}
+
+/// The error for what needs a home where there is none.
+pub(crate) fn missing() -> Error {
+    Error::invalid("named workspaces need a home, and there is no place for one")
+        .hint("name a directory with --home or GARRET_HOME")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(option: Option<&str>, variables: &[(&str, &str)]) -> Option<(String, String)> {
+        let variable = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        };
+        let home = found(option.map(Path::new), variable)?;
+        Some((home.directory.to_str().unwrap().to_owned(), home.written))
+    }
+
+    #[test]
+    fn the_nearest_word_about_the_home_counts() {
+        let all = [("GARRET_HOME", "g"), ("XDG_DATA_HOME", "/x"), ("HOME", "/h")];
+        let is = |directory: &str, written: &str| Some((directory.to_owned(), written.to_owned()));
+        assert_eq!(directory(Some("o"), &all), is("o", "o"));
+        assert_eq!(directory(None, &all), is("g", "g"));
+        assert_eq!(directory(None, &all[1..]), is("/x/garret", "$XDG_DATA_HOME/garret"));
+        assert_eq!(
+            directory(None, &all[2..]),
+            is("/h/.local/share/garret", "~/.local/share/garret")
+        );
+        assert_eq!(directory(None, &[]), None);
+    }
+
+    #[test]
+    fn what_is_empty_or_relative_where_it_must_not_be_does_not_count() {
+        let variables = [("GARRET_HOME", ""), ("XDG_DATA_HOME", "x"), ("HOME", "/h")];
+        assert_eq!(directory(None, &variables).unwrap().1, "~/.local/share/garret");
+    }
+}

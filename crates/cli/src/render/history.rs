@@ -1,0 +1,108 @@
+//! Changes as a person reads them.
+
+use garret::path::printable;
+use garret::{ActorShown, ChangeShown, EntryKind, PathShown, Shown};
+
+use super::{counted, shown as path_shown, size, table};
+
+/// How many paths of a change are named to a person.
+const MAX_NAMED: usize = 20;
+
+/// A change in columns.
+pub(crate) fn change_cells(change: &ChangeShown) -> Vec<String> {
+    let undone = change.undone_by.map(|by| format!(" (undone by {by})"));
+    vec![
+        change.number.to_string(),
+        change.at.clone(),
+        who(&change.actor),
+        format!("{}{}", printable(&change.summary), undone.unwrap_or_default()),
+    ]
+}
+
+/// Who made a change, in a word or two.
+pub(crate) fn who(actor: &ActorShown) -> String {
+    let parts = [&actor.agent, &actor.session].into_iter().flatten();
+    let named: Vec<_> = parts.map(|part| printable(part).into_owned()).collect();
+    match named.is_empty() {
+        true => actor.door.clone(),
+        false => format!("{} ({})", named.join("/"), actor.door),
+    }
+}
+
+/// What a command did to the history.
+pub(crate) fn made(change: &ChangeShown) -> String {
+    let mut lines = vec![format!("change {}: {}", change.number, printable(&change.summary))];
+    lines.extend(
+        change
+            .paths
+            .iter()
+            .take(MAX_NAMED)
+            .map(|path| format!("  {}", path_shown(path))),
+    );
+    let named = change.paths.len().min(MAX_NAMED) as u64;
+    lines.extend((change.path_count > named).then(|| format!("  and {} more", change.path_count - named)));
+    lines.join("\n")
+}
+
+/// What a restore did.
+pub(crate) fn restored(change: Option<&ChangeShown>) -> String {
+    change.map_or_else(|| "nothing differs".to_owned(), made)
+}
+
+/// A change with what it did to each path.
+pub(crate) fn shown(shown: &Shown) -> String {
+    let change = &shown.change;
+    let actor = &change.actor;
+    let fields = [
+        ("change", Some(format!("{} ({})", change.number, change.id))),
+        ("at", Some(change.at.clone())),
+        ("kind", Some(change.kind.clone())),
+        ("by", Some(who(actor))),
+        (
+            "call",
+            actor.tool_call.as_deref().map(|call| printable(call).into_owned()),
+        ),
+        (
+            "command",
+            actor.command.as_deref().map(|command| printable(command).into_owned()),
+        ),
+        ("tool", Some(change.operation.clone()).filter(|tool| !tool.is_empty())),
+        ("did", Some(printable(&change.summary).into_owned())),
+        ("reverses", numbers(&change.reverses)),
+        ("undone by", change.undone_by.map(|by| by.to_string())),
+    ];
+    let known = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name:10}{}", value?)));
+    let head: Vec<_> = known.chain([counted(change.path_count, "path")]).collect();
+    format!("{}\n{}", head.join("\n"), table(shown.paths.iter().map(path_cells)))
+}
+
+fn numbers(numbers: &[u64]) -> Option<String> {
+    let words: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+fn path_cells(path: &PathShown) -> Vec<String> {
+    let (what, detail) = match (&path.before, &path.after) {
+        (None, Some(after)) => ("added", content(after.kind, after.size)),
+        (Some(before), None) => ("removed", content(before.kind, before.size)),
+        (Some(before), Some(after)) if before.kind != after.kind => (
+            "replaced",
+            format!("{} -> {}", super::kind(before.kind), super::kind(after.kind)),
+        ),
+        (Some(before), Some(after)) if before.mode != after.mode && before.version == after.version => {
+            ("mode", format!("{} -> {}", before.mode, after.mode))
+        }
+        (Some(before), Some(after)) => ("changed", format!("{} -> {}", size(before.size), size(after.size))),
+        (None, None) => ("", String::new()),
+    };
+    vec![format!("  {what}"), path_shown(&path.path), detail]
+}
+
+fn content(kind: EntryKind, bytes: u64) -> String {
+    match kind {
+        EntryKind::File => size(bytes),
+        other => super::kind(other).to_owned(),
+    }
+}

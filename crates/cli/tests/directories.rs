@@ -1,0 +1,91 @@
+//! The way back in a directory of the user's own, which other programs change too.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and look at the directory from outside"
+)]
+
+mod common;
+
+use common::{Room, masked};
+
+#[test]
+fn a_write_in_a_directory_is_logged_undone_and_redone() {
+    let room = Room::new();
+    room.put("kept.txt", "kept\n");
+    for choice in [&[][..], &["-w", "local:."]] {
+        let on = |arguments: &[&str]| room.run(&[choice, arguments].concat());
+        on(&["write", "a.txt", "one\n"]).done();
+        on(&["write", "a.txt", "two\n"]).done();
+        let log = on(&["log", "--json"]).data();
+        assert_eq!(log["changes"][0]["summary"], "write `a.txt`", "{log}");
+        on(&["undo"]).done();
+        assert_eq!(room.get("a.txt"), b"one\n");
+        on(&["redo"]).done();
+        assert_eq!(room.get("a.txt"), b"two\n");
+        on(&["undo", "--last", "2"]).done();
+        assert!(!room.path().join("a.txt").exists());
+    }
+    assert_eq!(room.get("kept.txt"), b"kept\n");
+}
+
+#[test]
+fn a_snapshot_of_a_directory_is_compared_restored_branched_and_merged() {
+    let room = Room::new();
+    room.put("docs/a.txt", "1\n2\n3\n4\n5\n").put("b.txt", "b\n");
+    room.run(&["create", "site", "--storage", "local:."]).done();
+    let on = |arguments: &[&str]| room.run(&[&["-w", "site"], arguments].concat());
+    on(&["snapshot", "create", "before"]).done();
+    room.put("docs/a.txt", "1\n2\n3\n4\nfive\n");
+    on(&["rm", "b.txt"]).done();
+    insta::assert_snapshot!("diff_of_a_directory", on(&["diff", "before", "--stat"]).done());
+    assert_eq!(on(&["cat", "docs/a.txt", "--at", "before"]).done(), "1\n2\n3\n4\n5\n");
+    assert_eq!(room.run(&["-w", "site@before", "grep", "b"]).done(), "b.txt:1:b\n");
+    on(&["branch", "create", "try", "--from", "before"]).done();
+    room.run(&["-w", "try", "edit", "docs/a.txt", "1", "one"]).done();
+    on(&["merge", "try"]).done();
+    assert_eq!(room.get("docs/a.txt"), b"one\n2\n3\n4\nfive\n");
+    on(&["restore", "before"]).done();
+    assert_eq!(room.get("docs/a.txt"), b"1\n2\n3\n4\n5\n");
+    assert_eq!(room.get("b.txt"), b"b\n");
+    insta::assert_snapshot!("log_of_a_directory", masked(on(&["log"]).done()));
+}
+
+#[test]
+fn what_others_changed_is_never_overwritten_unseen() {
+    let room = Room::new();
+    room.run(&["write", "a.txt", "one\n"]).done();
+    room.run(&["write", "a.txt", "two\n"]).done();
+    room.put("a.txt", "by another program\n");
+    let ran = room.run(&["undo"]);
+    assert_eq!(ran.failed(), "conflict");
+    assert!(ran.err().contains("`a.txt` was changed since"), "{}", ran.err());
+    assert_eq!(room.get("a.txt"), b"by another program\n");
+    let versions = room.run(&["versions", "a.txt", "--json"]).data();
+    assert_eq!(versions["versions"][0]["actor"]["door"], "outside", "{versions}");
+}
+
+#[test]
+fn a_branch_is_checked_out_to_a_directory_and_merged_back() {
+    for storage in ["filestore", "local:site"] {
+        let room = Room::new();
+        room.put("site/.keep", "");
+        room.run(&["create", "site", "--storage", storage]).done();
+        let on = |arguments: &[&str]| room.run(&[&["-w", "site"], arguments].concat());
+        on(&["write", "docs/a.txt", "1\n2\n3\n4\n5\n"]).done();
+        on(&["branch", "create", "work", "--checkout", "place"]).done();
+        assert_eq!(room.get("place/docs/a.txt"), b"1\n2\n3\n4\n5\n");
+        on(&["edit", "docs/a.txt", "1", "one"]).done();
+        room.put("place/docs/a.txt", "1\n2\n3\n4\nfive\n");
+        room.run(&["-w", "work", "write", "new.txt", "new\n"]).done();
+        assert_eq!(room.get("place/new.txt"), b"new\n");
+        on(&["merge", "work"]).done();
+        assert_eq!(on(&["cat", "docs/a.txt"]).done(), "one\n2\n3\n4\nfive\n", "{storage}");
+        assert_eq!(on(&["cat", "new.txt"]).done(), "new\n");
+        let full = on(&["branch", "create", "more", "--checkout", "place"]);
+        assert_eq!(full.failed(), "not_empty");
+        assert_eq!(room.run(&["-w", "more", "ls"]).misused(), "invalid");
+        let branches = on(&["branch", "list", "--json"]).data();
+        assert_eq!(branches["branches"][0]["name"], "work", "{branches}");
+    }
+}

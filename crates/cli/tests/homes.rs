@@ -1,0 +1,265 @@
+//! Named workspaces and the home they are kept in.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests run programs and look at the directory from outside"
+)]
+
+mod common;
+
+use common::{Room, masked};
+
+#[test]
+fn a_workspace_is_made_listed_renamed_deleted_and_recovered() {
+    let room = Room::new();
+    assert!(room.run(&["list"]).done().contains("garret create"));
+    assert_eq!(
+        room.run(&["create", "notes"]).done(),
+        "created workspace notes on filestore\n"
+    );
+    room.run(&["-w", "notes", "write", "a.txt", "x"]).done();
+    assert_eq!(room.run(&["create", "notes"]).failed(), "already_exists");
+    room.run(&["-w", "notes", "branch", "create", "try"]).done();
+    room.run(&["rename", "notes", "diary"]).done();
+    assert_eq!(room.run(&["-w", "diary", "cat", "a.txt"]).done(), "x");
+    room.run(&["create", "old"]).done();
+    insta::assert_snapshot!("delete", room.run(&["delete", "old"]).done());
+    assert_eq!(room.run(&["delete", "old"]).failed(), "not_found");
+    insta::assert_snapshot!("list", masked(room.run(&["list"]).done()));
+    insta::assert_snapshot!("list_all", masked(room.run(&["list", "--all"]).done()));
+    insta::assert_snapshot!("deleted", room.run(&["-w", "old", "ls"]).err());
+    assert_eq!(room.run(&["recover", "old"]).done(), "recovered old\n");
+    assert_eq!(room.run(&["recover", "old"]).done(), "old is not deleted\n");
+    assert_eq!(room.run(&["recover", "never"]).failed(), "not_found");
+    let all = room.run(&["list", "--json"]).data()["workspaces"].clone();
+    assert_eq!(all.as_array().unwrap().len(), 3, "{all}");
+    assert!(
+        all.as_array()
+            .unwrap()
+            .iter()
+            .any(|one| one["branch_of"]["name"] == "diary")
+    );
+}
+
+#[test]
+fn a_named_directory_is_opened_from_anywhere() {
+    let room = Room::new();
+    room.put("site/a.txt", "x").put("elsewhere/b", "");
+    let made = room.run(&["create", "site", "--storage", "local:site", "--durability", "relaxed"]);
+    made.done();
+    let ran = room
+        .command(&["-w", "site", "cat", "a.txt"])
+        .current_dir(room.path().join("elsewhere"))
+        .output()
+        .unwrap();
+    assert_eq!(ran.stdout, b"x", "{}", String::from_utf8_lossy(&ran.stderr));
+    room.run(&["delete", "site"]).done();
+    assert_eq!(room.get("site/a.txt"), b"x");
+    let missing = room.run(&["create", "other", "--storage", "local:nowhere"]);
+    assert_eq!(missing.failed(), "not_found");
+    assert!(
+        !missing.err().contains(room.path().to_str().unwrap()),
+        "{}",
+        missing.err()
+    );
+}
+
+#[test]
+fn a_name_that_cannot_be_one_is_refused() {
+    let room = Room::new();
+    for name in ["a/b", "a@b", ".a", "a b", "memory:", ""] {
+        let ran = room.run(&["create", name]);
+        assert_eq!(ran.failed(), "invalid", "{name:?}");
+    }
+    for storage in ["memory:", "s3:bucket", "local", "filestore:x"] {
+        let ran = room.run(&["create", "a", "--storage", storage]);
+        assert_eq!(ran.misused(), "invalid", "{storage}");
+    }
+}
+
+#[test]
+fn a_name_of_the_home_wins_over_a_directory_and_yields_to_the_configuration() {
+    let room = Room::new();
+    room.put("notes/directory", "");
+    room.run(&["create", "notes"]).done();
+    room.run(&["-w", "notes", "write", "home", ""]).done();
+    assert_eq!(room.run(&["-w", "notes", "ls"]).done(), "home\n");
+    assert_eq!(room.run(&["-w", "./notes", "ls"]).done(), "directory\n");
+    assert_eq!(room.run(&["-w", "filestore:notes", "ls"]).done(), "home\n");
+    room.put("garret.toml", "[workspaces.notes]\nstorage = 'memory:'\n");
+    assert_eq!(room.run(&["-w", "notes", "ls"]).done(), "");
+}
+
+#[test]
+fn a_configured_name_takes_a_point_too() {
+    let room = Room::new();
+    room.put("garret.toml", "[workspaces.here]\nstorage = 'filestore:kept'\n");
+    room.run(&["-w", "here", "write", "a", "1"]).done();
+    room.run(&["-w", "here", "write", "a", "2"]).done();
+    assert_eq!(room.run(&["-w", "here@1", "cat", "a"]).done(), "1");
+    assert_eq!(room.run(&["-w", "kept", "cat", "a"]).done(), "2");
+}
+
+#[test]
+fn the_home_is_the_one_that_was_named() {
+    let room = Room::new();
+    room.run(&["--home", "mine", "create", "notes"]).done();
+    assert!(room.path().join("mine").is_dir());
+    assert!(!room.home().exists());
+    assert_eq!(room.run(&["-w", "notes", "ls"]).misused(), "invalid");
+    room.run(&["--home", "mine", "-w", "notes", "ls"]).done();
+}
+
+#[test]
+fn a_home_inside_a_workspace_is_left_out_of_it() {
+    let room = Room::new();
+    let inside = |arguments: &[&str]| room.run(&[&["--home", ".data/mine"], arguments].concat());
+    inside(&["create", "notes"]).done();
+    inside(&["write", "a.txt", "x"]).done();
+    assert_eq!(inside(&["cat", ".data/mine/depot.db"]).failed(), "denied");
+    assert_eq!(inside(&["rm", "-r", ".data/mine"]).failed(), "denied");
+    assert_eq!(inside(&["glob", "**"]).done(), "a.txt\n");
+    for arguments in [
+        &["log"][..],
+        &["snapshot", "create", "s"],
+        &["cat", "a.txt", "--at", "1"],
+    ] {
+        let ran = inside(arguments);
+        assert_eq!(ran.failed(), "invalid", "{arguments:?}");
+        assert!(ran.err().contains("the home lies inside"), "{}", ran.err());
+    }
+    room.put("sub/b.txt", "");
+    inside(&["-w", "sub", "write", "b.txt", "y"]).done();
+    inside(&["-w", "sub", "undo"]).done();
+    assert_eq!(inside(&["-w", "notes", "ls"]).done(), "");
+}
+
+#[test]
+fn looking_for_a_name_makes_no_home() {
+    let room = Room::new();
+    room.put("d/a", "");
+    room.run(&["-w", "d", "ls"]).done();
+    assert_eq!(room.run(&["-w", "e", "ls"]).misused(), "invalid");
+    room.run(&["doctor"]).done();
+    assert!(!room.home().exists());
+}
+
+#[test]
+fn without_a_place_for_a_home_only_what_needs_one_fails() {
+    let room = Room::new();
+    room.put("a", "x");
+    let without = |arguments: &[&str]| {
+        let output = room.command(arguments).env_remove("GARRET_HOME").output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(without(&["cat", "a"]), (0, String::new()));
+    for arguments in [&["list"][..], &["create", "notes"], &["-w", "filestore:notes", "ls"]] {
+        let (code, text) = without(arguments);
+        assert_eq!(code, 2, "{text}");
+        assert!(text.contains("--home or GARRET_HOME"), "{text}");
+    }
+}
+
+#[test]
+fn the_doctor_tells_of_the_home_as_it_was_written() {
+    let room = Room::new();
+    room.run(&["--home", "mine", "create", "notes"]).done();
+    let ran = room.run(&["--home", "mine", "-w", "memory:", "doctor"]);
+    insta::assert_snapshot!("doctor_home", ran.done());
+    std::fs::write(room.path().join("mine/depot.db"), "this is no database").unwrap();
+    let broken = room.run(&["--home", "mine", "-w", "memory:", "doctor"]);
+    assert_eq!(broken.code(), 1, "{}", broken.out());
+    assert!(
+        !broken.out().contains(room.path().to_str().unwrap()),
+        "{}",
+        broken.out()
+    );
+}
+
+#[test]
+fn a_ref_names_the_workspace_and_no_place() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    let reference = room.run(&["-w", "notes", "ref"]).done().to_owned();
+    let value: serde_json::Value = serde_json::from_str(&reference).unwrap();
+    assert_eq!((&value["kind"], &value["name"]), (&"filestore".into(), &"notes".into()));
+    assert!(!reference.contains(room.home().to_str().unwrap()));
+}
+
+#[test]
+fn a_workspace_goes_out_as_one_file_and_comes_in_again() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    room.run(&["-w", "notes", "write", "docs/a.txt", "one"]).done();
+    room.run(&["-w", "notes", "snapshot", "create", "before"]).done();
+    room.run(&["-w", "notes", "write", "docs/a.txt", "two"]).done();
+    let exported = room.run(&["export", "notes", "notes.garret"]).done().to_owned();
+    insta::assert_snapshot!("export", exported);
+    assert_eq!(
+        room.run(&["export", "notes", "notes.garret"]).failed(),
+        "already_exists"
+    );
+    assert_eq!(room.run(&["import", "notes.garret"]).failed(), "already_exists");
+    insta::assert_snapshot!("import", room.run(&["import", "notes.garret", "--name", "copy"]).done());
+    assert_eq!(room.run(&["-w", "copy@before", "cat", "docs/a.txt"]).done(), "one");
+    room.run(&["-w", "copy", "undo"]).done();
+    assert_eq!(room.run(&["-w", "copy", "cat", "docs/a.txt"]).done(), "one");
+    assert_eq!(room.run(&["-w", "notes", "cat", "docs/a.txt"]).done(), "two");
+    room.run(&["export", "notes@before", "files.garret"]).done();
+    room.run(&["--home", "other", "import", "files.garret"]).done();
+    assert_eq!(
+        room.run(&["--home", "other", "-w", "notes", "cat", "docs/a.txt"])
+            .done(),
+        "one"
+    );
+    let mut damaged = room.get("notes.garret");
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    room.put("damaged.garret", damaged);
+    assert_eq!(
+        room.run(&["import", "damaged.garret", "--name", "bad"]).failed(),
+        "corrupt"
+    );
+    assert_eq!(room.run(&["recover", "bad"]).failed(), "not_found");
+    assert_eq!(room.run(&["import", "nothing.garret"]).failed(), "not_found");
+}
+
+#[test]
+fn plain_files_come_in_and_go_out() {
+    let room = Room::new();
+    room.put("tree/docs/a.txt", "one")
+        .put("tree/b.txt", "b")
+        .link("tree/link", "b.txt");
+    insta::assert_snapshot!(
+        "import_directory",
+        room.run(&["import", "--from", "tree", "--name", "tree"]).done()
+    );
+    assert_eq!(room.run(&["-w", "tree", "cat", "link"]).done(), "b");
+    for archive in ["out.tar", "out.tar.gz", "out.tar.zst"] {
+        room.run(&["export", "tree", "--to", archive]).done();
+        let name = archive.replace('.', "-");
+        room.run(&["import", "--from", archive, "--name", &name]).done();
+        assert_eq!(room.run(&["-w", &name, "cat", "docs/a.txt"]).done(), "one");
+    }
+    room.run(&["export", "tree", "--to", "out"]).done();
+    assert_eq!(room.get("out/docs/a.txt"), b"one");
+    assert_eq!(
+        room.path().join("out/link").read_link().unwrap().to_str(),
+        Some("b.txt")
+    );
+    let full = room.run(&["export", "tree", "--to", "out"]);
+    assert_eq!(full.code(), 1, "{}", full.out());
+    assert!(!full.err().contains(room.path().to_str().unwrap()), "{}", full.err());
+    room.put(
+        "broken.tar",
+        "this is no archive, whatever its name says, and it is long enough to look".repeat(20),
+    );
+    let broken = room.run(&["import", "--from", "broken.tar", "--name", "broken"]);
+    assert_eq!(broken.code(), 1, "{}", broken.out());
+    room.run(&["create", "broken"]).done();
+    assert_eq!(
+        room.run(&["import", "--from", "nowhere", "--name", "x"]).failed(),
+        "not_found"
+    );
+    assert_eq!(room.run(&["import", "--from", "tree"]).code(), 2);
+}

@@ -1,0 +1,140 @@
+//! What a merge has to bring together: the point that both sides last had in common, and what each did since.
+//!
+//! A state knows the changes of its own workspace, those of the points it was forked from, and those of the points it has merged; and,
+//! through each of them, theirs. Each workspace has one line of changes, so all that a state knows is one number for each workspace.
+//! What two states have in common is the smaller number of each, and the newest of those points is the base of a merge.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use garret_core::path::quote;
+use garret_core::{EntryPath, Error, MergePoint, Merging, Result, Side, WsPath};
+
+use super::diff::{Differing, differing};
+use super::point::now;
+use super::types::path_change;
+use crate::depot::find_open;
+use crate::metadata::{Level, MoveRow, Session, WorkspaceRow};
+use crate::workspace::DepotWorkspace;
+
+/// Of every workspace that a state knows something of, its newest change that it knows.
+type Known = BTreeMap<i64, i64>;
+
+impl DepotWorkspace {
+    /// What a merge of the workspace `other` (by name or id) into this one has to bring together.
+    pub async fn merging(&self, other: &str) -> Result<Merging> {
+        self.shared().database.read(|session| {
+            let own = find_open(session, self.id())?;
+            let other = find_open(session, other)?;
+            if own.id == other.id {
+                let message = format!("{} cannot be merged into itself", quote(name_of(&own)));
+                return Err(Error::invalid(message).hint("name another workspace"));
+            }
+            let (ours, theirs) = (now(session, own.id)?, now(session, other.id)?);
+            let base = base(session, ours, theirs)?.ok_or_else(|| strangers(&own, &other))?;
+            Ok(Merging {
+                base: Arc::new(self.view(base)),
+                ours: self.side(session, &own, base, ours)?,
+                theirs: self.side(session, &other, base, theirs)?,
+                point: MergePoint {
+                    workspace: other.uid,
+                    change: theirs.at.unsigned_abs(),
+                },
+            })
+        })
+    }
+
+    fn side(&self, session: Session<'_>, row: &WorkspaceRow, base: Level, point: Level) -> Result<Side> {
+        let changes = differing(session, base, point, &WsPath::root())?;
+        let shown = |one: Differing| path_change(one.path, one.before.as_ref(), one.after.as_ref());
+        Ok(Side {
+            name: name_of(row).to_owned(),
+            files: Arc::new(self.view(point)),
+            changes: changes.into_iter().map(shown).collect(),
+            moves: moves(session, base, point)?,
+        })
+    }
+}
+
+fn name_of(row: &WorkspaceRow) -> &str {
+    row.name.as_deref().unwrap_or(&row.uid)
+}
+
+fn strangers(own: &WorkspaceRow, other: &WorkspaceRow) -> Error {
+    let message = format!(
+        "{} and {} have nothing in common",
+        quote(name_of(own)),
+        quote(name_of(other))
+    );
+    Error::invalid(message).hint("merge a branch of this workspace, or one that it was branched off")
+}
+
+/// Everything that the state at `point` knows.
+fn known(session: Session<'_>, point: Level) -> Result<Known> {
+    let mut known = Known::new();
+    let mut todo = vec![point];
+    while let Some(level) = todo.pop() {
+        if known.get(&level.workspace).is_some_and(|at| *at >= level.at) {
+            continue;
+        }
+        // A workspace that the garbage took is known to nobody.
+        let Some(row) = session.workspace(level.workspace)? else {
+            continue;
+        };
+        known.insert(level.workspace, level.at);
+        todo.extend(row.fork);
+        todo.extend(session.merges(level)?);
+    }
+    Ok(known)
+}
+
+/// The newest point that both states know; of several that do not know each other, the one whose change is the latest.
+fn base(session: Session<'_>, ours: Level, theirs: Level) -> Result<Option<Level>> {
+    let (our_known, their_known) = (known(session, ours)?, known(session, theirs)?);
+    let common = our_known.iter().filter_map(|(workspace, at)| {
+        let other = their_known.get(workspace)?;
+        Some(Level {
+            workspace: *workspace,
+            at: *at.min(other),
+        })
+    });
+    let mut best: Option<(Level, Known, i64)> = None;
+    for level in common {
+        let (knows, time) = (known(session, level)?, time_of(session, level)?);
+        let is_better = best.as_ref().is_none_or(|(best, best_knows, best_time)| {
+            let (knows_best, is_known) = (has(&knows, *best), has(best_knows, level));
+            knows_best && !is_known || knows_best == is_known && time > *best_time
+        });
+        if is_better {
+            best = Some((level, knows, time));
+        }
+    }
+    Ok(best.map(|(level, ..)| level))
+}
+
+fn has(known: &Known, point: Level) -> bool {
+    known.get(&point.workspace).is_some_and(|at| *at >= point.at)
+}
+
+/// When the state came to be: with its change, or with its workspace.
+fn time_of(session: Session<'_>, level: Level) -> Result<i64> {
+    let change = session.change(level.workspace, level.at)?.map(|row| row.at);
+    let workspace = session.workspace(level.workspace)?.map(|row| row.created);
+    Ok(change.or(workspace).unwrap_or_default())
+}
+
+/// What was moved on the way from `base` to `point`, in the order of time.
+fn moves(session: Session<'_>, base: Level, point: Level) -> Result<Vec<(EntryPath, EntryPath)>> {
+    let (before, after) = (known(session, base)?, known(session, point)?);
+    let mut moves: Vec<MoveRow> = Vec::new();
+    for (workspace, upto) in after {
+        let since = before.get(&workspace).copied().unwrap_or(0);
+        moves.extend(session.moves_between(workspace, since, upto)?);
+    }
+    moves.sort_by(|one, other| (one.at, &one.change).cmp(&(other.at, &other.change)));
+    let path = EntryPath::from_bytes;
+    Ok(moves
+        .into_iter()
+        .map(|row| (path(row.source), path(row.place)))
+        .collect())
+}

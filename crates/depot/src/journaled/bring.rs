@@ -1,0 +1,240 @@
+//! Bringing the storage to given images: the mutations that make each path what it should be.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::executor::block_on;
+use garret_core::{
+    Batch, Content, ContentSource, EntryKind, Error, ErrorKind, Follow, Image, Mutation, PathChange, Precondition,
+    Result, Version, WsPath,
+};
+
+use super::turn::Turn;
+use crate::content::Address;
+use crate::error::damaged;
+use crate::workspace::DepotWorkspace;
+
+/// Content up to this size is read at once.
+const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
+/// Larger content is read in parts of this size.
+const PART_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A path, what is there, and what should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Goal {
+    pub(super) path: WsPath,
+    pub(super) from: Option<Image>,
+    pub(super) to: Option<Image>,
+}
+
+impl Goal {
+    /// The goal that makes `change` true.
+    pub(super) fn forward(change: &PathChange) -> Option<Self> {
+        Some(Self {
+            path: change.path.as_path()?.clone(),
+            from: change.before.clone(),
+            to: change.after.clone(),
+        })
+    }
+
+    /// The goal that takes `change` back.
+    pub(super) fn back(change: &PathChange) -> Option<Self> {
+        Some(Self {
+            path: change.path.as_path()?.clone(),
+            from: change.after.clone(),
+            to: change.before.clone(),
+        })
+    }
+
+    fn is_remade(&self) -> bool {
+        kind(self.from.as_ref()) != kind(self.to.as_ref()) || kind(self.to.as_ref()) == Some(EntryKind::Symlink)
+    }
+}
+
+fn kind(image: Option<&Image>) -> Option<EntryKind> {
+    image.map(|image| image.kind)
+}
+
+impl Turn<'_> {
+    /// The batch that reaches the goals: what goes first, the deepest first; then what comes, the highest first; then the modes of
+    /// directories, so that one that may not be written to gets its files before.
+    pub(super) async fn bringing(&mut self, goals: &[Goal]) -> Result<Batch> {
+        let ordered: BTreeMap<_, _> = goals.iter().map(|goal| (goal.path.clone(), goal)).collect();
+        let mut mutations = Vec::new();
+        for goal in ordered
+            .values()
+            .rev()
+            .filter(|goal| goal.from.is_some() && goal.is_remade())
+        {
+            mutations.push(Mutation::Remove {
+                path: goal.path.clone(),
+                recursive: false,
+                precondition: self.binding(goal)?,
+            });
+        }
+        let mut modes = Vec::new();
+        for goal in ordered.values() {
+            let Some(image) = &goal.to else { continue };
+            self.make(goal, image, &mut mutations, &mut modes).await?;
+        }
+        mutations.extend(modes.into_iter().rev());
+        Ok(Batch {
+            mutations,
+            follow: Follow::Never,
+            ..Batch::default()
+        })
+    }
+
+    async fn make(
+        &mut self,
+        goal: &Goal,
+        image: &Image,
+        mutations: &mut Vec<Mutation>,
+        modes: &mut Vec<Mutation>,
+    ) -> Result<()> {
+        let path = goal.path.clone();
+        match image.kind {
+            EntryKind::Directory => {
+                if goal.is_remade() {
+                    mutations.push(Mutation::MakeDir {
+                        path: path.clone(),
+                        parents: false,
+                    });
+                }
+                modes.push(Mutation::SetMode { path, mode: image.mode });
+            }
+            EntryKind::Symlink => mutations.push(Mutation::Symlink {
+                path,
+                target: image.target.clone().unwrap_or_default(),
+            }),
+            EntryKind::File => {
+                let has_same_content = goal.from.as_ref().is_some_and(|from| from.content == image.content);
+                if has_same_content && !goal.is_remade() {
+                    mutations.push(Mutation::SetMode { path, mode: image.mode });
+                    return Ok(());
+                }
+                let content = stored(self.room, image).await.map_err(|error| error.at(&path))?;
+                let precondition = match goal.is_remade() {
+                    true => Precondition::Absent,
+                    false => self.binding(goal)?,
+                };
+                mutations.push(Mutation::Write {
+                    path,
+                    content,
+                    precondition,
+                    mode: Some(image.mode),
+                    parents: false,
+                });
+            }
+            EntryKind::Other => {}
+        }
+        Ok(())
+    }
+
+    /// Binds a mutation to the file that was seen there.
+    fn binding(&mut self, goal: &Goal) -> Result<Precondition> {
+        if kind(goal.from.as_ref()) != Some(EntryKind::File) {
+            return Ok(Precondition::Any);
+        }
+        let known = self.known(goal.path.as_str().as_bytes())?;
+        let token = known.and_then(|known| known.token);
+        Ok(token.map_or(Precondition::Any, |token| Precondition::Version(Version::new(token))))
+    }
+}
+
+/// The content of an image, large content to be read as it is written.
+async fn stored(room: &DepotWorkspace, image: &Image) -> Result<Content> {
+    if image.size <= WHOLE_BYTES {
+        return content_of(room, image).await.map(Content::from);
+    }
+    Ok(Content::from_source(StoredSource {
+        room: room.clone(),
+        image: image.clone(),
+    }))
+}
+
+/// Content of the depot, read a part at a time.
+#[derive(Debug)]
+struct StoredSource {
+    room: DepotWorkspace,
+    image: Image,
+}
+
+impl ContentSource for StoredSource {
+    fn size(&self) -> u64 {
+        self.image.size
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(Box::new(StoredReader {
+            room: self.room.clone(),
+            image: self.image.clone(),
+            at: 0,
+            part: Bytes::new(),
+        }))
+    }
+}
+
+struct StoredReader {
+    room: DepotWorkspace,
+    image: Image,
+    at: u64,
+    part: Bytes,
+}
+
+impl Read for StoredReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.part.is_empty() && self.at < self.image.size {
+            let end = (self.at + PART_BYTES).min(self.image.size);
+            // On a thread of its own: the caller's may be one that drives futures.
+            let read = std::thread::scope(|scope| {
+                let reading = scope.spawn(|| block_on(range_of(&self.room, &self.image, self.at..end)));
+                reading.join()
+            });
+            self.part = read.map_err(|_| io::ErrorKind::Other)?.map_err(io::Error::other)?;
+            self.at = end;
+        }
+        let count = buffer.len().min(self.part.len());
+        buffer[..count].copy_from_slice(&self.part.split_to(count));
+        Ok(count)
+    }
+}
+
+/// The bytes of an image's content.
+pub(super) async fn content_of(room: &DepotWorkspace, image: &Image) -> Result<Bytes> {
+    range_of(room, image, 0..image.size).await
+}
+
+async fn range_of(room: &DepotWorkspace, image: &Image, range: Range<u64>) -> Result<Bytes> {
+    let address = image.content.ok_or_else(|| damaged("a file has no content"))?;
+    let address = Address(address.0);
+    let shared = room.shared();
+    let row = shared.database.read(|session| session.content(address))?;
+    let row = row.ok_or_else(|| damaged("the depot has lost it"))?;
+    shared.content.read(&shared.database, address, row, range).await
+}
+
+/// Whether the depot can give the content of every image.
+pub(super) async fn is_held(room: &DepotWorkspace, image: Option<&Image>) -> Result<bool> {
+    let Some(image) = image.filter(|image| image.kind == EntryKind::File) else {
+        return Ok(true);
+    };
+    // A look at the end reads the list of parts and one of them, not all of a large file.
+    let end = image.size.saturating_sub(1)..image.size;
+    match range_of(room, image, end).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The refusal of a change whose paths cannot be brought to the storage.
+pub(super) fn cannot_carry(change: &PathChange) -> Error {
+    let shown = garret_core::path::quote(&change.path.shown());
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("the name {shown} is not UTF-8, and this storage cannot be asked to make it"),
+    )
+}

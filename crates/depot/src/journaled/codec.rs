@@ -1,0 +1,106 @@
+//! Bytes in and out: numbers little-endian, everything else with its length before it.
+
+use bytes::Bytes;
+use garret_core::Result;
+
+use crate::error::damaged;
+
+/// Collects the bytes of a record.
+#[derive(Debug, Default)]
+pub(super) struct Sink(pub(super) Vec<u8>);
+
+impl Sink {
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    pub(super) fn flag(&mut self, flag: bool) {
+        self.byte(u8::from(flag));
+    }
+
+    pub(super) fn number(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    /// Whether there is something, and then that.
+    pub(super) fn maybe<T>(&mut self, value: Option<T>, put: impl FnOnce(&mut Self, T)) {
+        self.flag(value.is_some());
+        if let Some(value) = value {
+            put(self, value);
+        }
+    }
+
+    /// How many there are, and then each.
+    pub(super) fn each<T>(&mut self, values: impl ExactSizeIterator<Item = T>, mut put: impl FnMut(&mut Self, T)) {
+        self.number(values.len() as u64);
+        values.for_each(|value| put(self, value));
+    }
+}
+
+/// Takes a record apart again. What does not fit is damage: the checksum has held, so it comes from nowhere else.
+#[derive(Debug)]
+pub(super) struct Source {
+    rest: Bytes,
+}
+
+impl Source {
+    pub(super) fn new(bytes: Bytes) -> Self {
+        Self { rest: bytes }
+    }
+
+    fn take(&mut self, count: usize) -> Result<Bytes> {
+        if count > self.rest.len() {
+            return Err(damaged("a record of the journal is cut short"));
+        }
+        Ok(self.rest.split_to(count))
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub(super) fn flag(&mut self) -> Result<bool> {
+        Ok(self.byte()? != 0)
+    }
+
+    pub(super) fn number(&mut self) -> Result<u64> {
+        let taken = self.take(8)?;
+        let bytes: [u8; 8] = taken.as_ref().try_into().expect("eight were taken");
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<Bytes> {
+        let count = usize::try_from(self.number()?).map_err(|_| odd())?;
+        self.take(count)
+    }
+
+    pub(super) fn text(&mut self) -> Result<String> {
+        String::from_utf8(self.bytes()?.to_vec()).map_err(|_| odd())
+    }
+
+    pub(super) fn maybe<T>(&mut self, take: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        match self.flag()? {
+            true => take(self).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    pub(super) fn each<T>(&mut self, mut take: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let count = self.number()?;
+        (0..count).map(|_| take(self)).collect()
+    }
+}
+
+/// A record that says something this program does not know.
+pub(super) fn odd() -> garret_core::Error {
+    damaged("a record of the journal makes no sense")
+}

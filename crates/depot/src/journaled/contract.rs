@@ -1,0 +1,180 @@
+//! The contract of a history, on files that live elsewhere: what is in the log enters the journal first, what others did is looked for
+//! where it matters, and the rest is the depot's.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use garret_core::{
+    Branch, Change, ChangesOptions, Error, ErrorKind, History, Making, Merging, PathChange, PathVersion, Point, Puts,
+    Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
+};
+
+use super::Journaled;
+use super::log;
+use super::operate::Outcome;
+use super::record::Operation;
+use super::view::PastView;
+use crate::depot::NewWorkspace;
+use crate::workspace::DepotWorkspace;
+
+impl Journaled {
+    /// The journal with everything in it that was done so far; `None` where nothing ever was.
+    async fn drained(&self) -> Result<Option<&DepotWorkspace>> {
+        let Some(room) = self.known_room().await? else {
+            return Ok(None);
+        };
+        if self.gate.files().is_some_and(log::is_there) {
+            self.turn().await?.drain().await?;
+        }
+        Ok(Some(room))
+    }
+
+    /// The journal, for a question that has no answer without one.
+    async fn required(&self) -> Result<&DepotWorkspace> {
+        self.drained().await?.ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                "nothing was changed here yet, so there is no history",
+            )
+            .hint("a history begins with the first change, or with a snapshot")
+        })
+    }
+
+    /// The same after a look at everything at `path`.
+    async fn looked_at(&self, path: &WsPath) -> Result<&DepotWorkspace> {
+        self.turn().await?.look_everywhere(path).await?;
+        self.room().await
+    }
+
+    async fn operate(&self, operation: Operation, making: Making) -> Result<Outcome> {
+        self.required().await?;
+        self.turn().await?.operate(operation, making).await
+    }
+
+    async fn reverse(&self, operation: Operation, making: Making) -> Result<Reversed> {
+        match self.operate(operation, making).await? {
+            Outcome::Done(Some(change)) => Ok(Reversed::Done(change)),
+            Outcome::Done(None) => Err(Error::new(ErrorKind::NotFound, "there is nothing to reverse")),
+            Outcome::Clashed(clashes) => Ok(Reversed::Clashed(clashes)),
+        }
+    }
+
+    async fn change_by(&self, operation: Operation, making: Making) -> Result<Option<Change>> {
+        match self.operate(operation, making).await? {
+            Outcome::Done(change) => Ok(change.map(|change| *change)),
+            Outcome::Clashed(_) => Err(Error::new(ErrorKind::Internal, "only a reversal can clash")),
+        }
+    }
+}
+
+#[async_trait]
+impl History for Journaled {
+    fn id(&self) -> &str {
+        self.room.get().map_or(self.future_id.as_str(), |room| room.id())
+    }
+
+    async fn changes(&self, options: ChangesOptions) -> Result<Vec<Change>> {
+        match self.drained().await? {
+            Some(room) => History::changes(room, options).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn change(&self, point: &Point) -> Result<(Change, Vec<PathChange>)> {
+        self.required().await?.change(point).await
+    }
+
+    async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>> {
+        let room = self.required().await?;
+        let level = room.shared().database.read(|session| room.level_of(session, point))?;
+        Ok(Arc::new(PastView {
+            view: room.view(level),
+            files: self.files.clone(),
+            room: room.clone(),
+            level,
+        }))
+    }
+
+    async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
+        let mut room = self.required().await?;
+        if [from, to].contains(&&Point::Now) {
+            room = self.looked_at(path).await?;
+        }
+        room.diff(from, to, path).await
+    }
+
+    async fn versions(&self, path: &WsPath, limit: usize) -> Result<Vec<PathVersion>> {
+        match self.drained().await? {
+            Some(room) => room.versions(path, limit).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn undo(&self, selection: Selection, making: Making) -> Result<Reversed> {
+        self.reverse(Operation::Undo(selection), making).await
+    }
+
+    async fn redo(&self, making: Making) -> Result<Reversed> {
+        self.reverse(Operation::Redo, making).await
+    }
+
+    async fn restore(&self, restore: Restore, making: Making) -> Result<Option<Change>> {
+        self.change_by(Operation::Restore(restore), making).await
+    }
+
+    async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>> {
+        // What is only in the record of the plan would be gone when the plan is taken back.
+        let puts = self.room().await?.held(puts).await?;
+        self.change_by(Operation::Put(puts), making).await
+    }
+
+    async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
+        let is_past = options.point != Point::Now;
+        let room = match options.is_lazy || is_past {
+            true => {
+                self.room().await?;
+                self.required().await?
+            }
+            false => self.looked_at(&WsPath::root()).await?,
+        };
+        room.take_snapshot(label, options).await
+    }
+
+    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        match self.known_room().await? {
+            Some(room) => room.snapshots().await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn delete_snapshot(&self, label: &str) -> Result<()> {
+        self.required().await?.delete_snapshot(label).await
+    }
+
+    async fn branch(&self, name: &str, point: &Point) -> Result<Branch> {
+        let room = match point {
+            Point::Now => self.looked_at(&WsPath::root()).await?,
+            _ => self.required().await?,
+        };
+        let new = NewWorkspace::named(name);
+        let branch = DepotWorkspace::branch(room, new, point).await?.describe().await?;
+        Ok(Branch {
+            id: branch.id,
+            name: branch.name,
+            fork: branch.fork.map_or(0, |fork| fork.change),
+            changes: branch.head,
+            created: branch.created,
+        })
+    }
+
+    async fn branches(&self) -> Result<Vec<Branch>> {
+        match self.known_room().await? {
+            Some(room) => room.branches().await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn merging(&self, other: &str) -> Result<Merging> {
+        self.looked_at(&WsPath::root()).await?.merging(other).await
+    }
+}

@@ -1,0 +1,259 @@
+//! Who may change the files, and whether readers must wait: one small file for each place, beside the log.
+//!
+//! Writers take an exclusive lock on it that the kernel frees when they die. It holds two numbers. The *owner* is the handle that last
+//! changed something: one that finds its own number there knows that nobody wrote in between, and its memory still holds. The *count*
+//! is odd while a change of several paths is under way and goes up at its begin and its end.
+//!
+//! A reader takes no lock. After its read it looks at the count: where it is even and the same as after the read before, no change of
+//! several paths began or ended meanwhile, and what was read is not half of one. Otherwise it waits for the change to end and reads
+//! again. That is one `pread` of eight bytes for each read; a shared lock would be two system calls and would keep writers waiting.
+//! A change of one path needs no count: the storage shows it at once or not at all.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file owns the lock file of a place, in the depot's home"
+)]
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::channel::oneshot;
+use garret_core::{Error, ErrorKind, Result};
+
+use crate::error;
+use crate::places::Site;
+
+const OWNER_AT: u64 = 0;
+const COUNT_AT: u64 = 8;
+
+/// The files that belong to one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Files {
+    pub(super) folder: PathBuf,
+    pub(super) lock: PathBuf,
+    /// The log that is written.
+    pub(super) log: PathBuf,
+    /// A full log on its way into the journal.
+    pub(super) old: PathBuf,
+}
+
+impl Files {
+    /// The files for `site` below `home`.
+    pub(super) fn of(home: &Path, site: &Site) -> Option<Self> {
+        let place = site.place.as_ref()?;
+        let key = blake3::hash(format!("{}\0{place}", site.kind).as_bytes()).to_hex();
+        let folder = home.join("journals");
+        let file = |ending: &str| folder.join(format!("{}.{ending}", &key[..32]));
+        Some(Self {
+            lock: file("lock"),
+            log: file("log"),
+            old: file("old"),
+            folder,
+        })
+    }
+}
+
+/// Lets writers pass one at a time, and tells readers when to wait.
+#[derive(Debug)]
+pub(super) struct Gate {
+    files: Option<Files>,
+    lock: OnceLock<File>,
+    /// The count where there is no file.
+    count: AtomicU64,
+    /// The count that a reader last met.
+    met: AtomicU64,
+}
+
+/// What a reader found out after its read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Nothing of several paths happened meanwhile.
+    Steady,
+    /// Something did; worth another read.
+    Disturbed,
+    /// It is still under way.
+    UnderWay,
+}
+
+impl Gate {
+    /// The gate of a place; without files for one that only this handle knows.
+    pub(super) fn new(files: Option<Files>) -> Self {
+        let gate = Self {
+            files,
+            lock: OnceLock::new(),
+            count: AtomicU64::new(0),
+            met: AtomicU64::new(0),
+        };
+        gate.met.store(gate.count() & !1, Ordering::Release);
+        gate
+    }
+
+    pub(super) fn files(&self) -> Option<&Files> {
+        self.files.as_ref()
+    }
+
+    /// What became of a read that just ended.
+    pub(super) fn check(&self) -> Reading {
+        let count = self.count();
+        if count % 2 == 1 {
+            return Reading::UnderWay;
+        }
+        match self.met.swap(count, Ordering::AcqRel) == count {
+            true => Reading::Steady,
+            false => Reading::Disturbed,
+        }
+    }
+
+    fn count(&self) -> u64 {
+        if self.files.is_none() {
+            return self.count.load(Ordering::Acquire);
+        }
+        // No file, no writer yet. One that cannot be read cannot be locked either, so no writer gets far.
+        self.existing()
+            .and_then(|file| number_at(file, COUNT_AT).ok())
+            .unwrap_or(0)
+    }
+
+    fn existing(&self) -> Option<&File> {
+        if self.lock.get().is_none() {
+            let file = open(&self.files.as_ref()?.lock).ok()?;
+            let _ = self.lock.set(file);
+        }
+        self.lock.get()
+    }
+
+    /// Waits for the writer of now, in whatever process, without keeping others from writing for long.
+    pub(super) async fn wait(&self) -> Result<Shared> {
+        let Some(files) = &self.files else {
+            return Ok(Shared(None));
+        };
+        // A handle of its own: a lock belongs to the opened file, and the gate's may be the writer's.
+        let file = open(&files.lock).map_err(|failure| error::home(&failure))?;
+        let locked = elsewhere(move || file.lock_shared().map(|()| file)).await?;
+        Ok(Shared(Some(locked)))
+    }
+
+    /// Takes the lock, waiting for whoever has it.
+    pub(super) async fn enter(&self) -> Result<Exclusive<'_>> {
+        let Some(files) = &self.files else {
+            return Ok(Exclusive { gate: self, file: None });
+        };
+        if self.existing().is_none() {
+            std::fs::create_dir_all(&files.folder).map_err(|failure| error::home(&failure))?;
+            let made = File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&files.lock);
+            let _ = self.lock.set(made.map_err(|failure| error::home(&failure))?);
+        }
+        let file = self.existing().expect("it was made above");
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let handle = file.try_clone().map_err(|failure| error::home(&failure))?;
+                elsewhere(move || handle.lock()).await?;
+            }
+            Err(TryLockError::Error(failure)) => return Err(error::home(&failure)),
+        }
+        Ok(Exclusive {
+            gate: self,
+            file: Some(file),
+        })
+    }
+}
+
+/// The lock of a reader that waited.
+#[derive(Debug)]
+pub(super) struct Shared(#[allow(dead_code, reason = "it is held for its lock")] Option<File>);
+
+/// The lock of a writer; freed when dropped, or when the process dies.
+#[derive(Debug)]
+pub(super) struct Exclusive<'g> {
+    gate: &'g Gate,
+    file: Option<&'g File>,
+}
+
+impl Exclusive<'_> {
+    /// Whether `owner` was the last to write here; from now on it is.
+    pub(super) fn claim(&self, owner: u64) -> Result<bool> {
+        let Some(file) = self.file else { return Ok(true) };
+        let found = number_at(file, OWNER_AT).map_err(|failure| error::home(&failure))?;
+        if found != owner {
+            put_number(file, OWNER_AT, owner)?;
+        }
+        Ok(found == owner)
+    }
+
+    /// Whether a change of several paths was left in its middle.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.gate.count() % 2 == 1
+    }
+
+    /// Has readers wait from now on.
+    pub(super) fn begin(&self) -> Result<()> {
+        self.step(0)
+    }
+
+    /// Lets readers go on.
+    pub(super) fn end(&self) -> Result<()> {
+        self.step(1)
+    }
+
+    /// Moves the count on, unless it is past the parity that it leaves.
+    fn step(&self, from: u64) -> Result<()> {
+        let count = self.gate.count();
+        if count % 2 != from {
+            return Ok(());
+        }
+        match self.file {
+            Some(file) => put_number(file, COUNT_AT, count + 1),
+            None => {
+                self.gate.count.store(count + 1, Ordering::Release);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        if let Some(file) = self.file {
+            let _ = file.unlock();
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).open(path)
+}
+
+fn number_at(file: &File, at: u64) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    match file.read_exact_at(&mut bytes, at) {
+        Ok(()) => Ok(u64::from_le_bytes(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+fn put_number(file: &File, at: u64, number: u64) -> Result<()> {
+    let written = file.write_all_at(&number.to_le_bytes(), at);
+    written.map_err(|failure| error::home(&failure))
+}
+
+/// Waits on a thread of its own, so that the caller's drives other futures.
+async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T> {
+    let (sender, done) = oneshot::channel();
+    let started = std::thread::Builder::new()
+        .name("garret-journal-wait".into())
+        .spawn(move || sender.send(work()).map_err(|_| ()));
+    started.map_err(|failure| error::home(&failure))?;
+    let gone = |_| Error::new(ErrorKind::Internal, "a thread ended in the middle of its work");
+    done.await.map_err(gone)?.map_err(|failure| error::home(&failure))
+}

@@ -1,0 +1,140 @@
+//! What the journal knows of the storage, kept in memory: it holds everything that is in the log and not yet in the depot, and
+//! whatever else was asked for since.
+
+use std::collections::{HashMap, HashSet};
+
+use garret_core::{EntryKind, Result};
+
+use super::record::{Known, Seen};
+use crate::metadata::{HEAD, Held, Node, Session};
+use crate::tree::span_below;
+use crate::workspace::DepotWorkspace;
+
+/// A directory with more than this below it is not loaded as a whole.
+const LOADED: usize = 5_000;
+
+/// What is known, by path.
+#[derive(Debug, Default)]
+pub(super) struct Knowledge {
+    entries: HashMap<Vec<u8>, Option<Known>>,
+    /// Directories of which everything that is known below them is here.
+    loaded: HashSet<Vec<u8>>,
+}
+
+impl Knowledge {
+    /// Forgets everything; only right where the log is empty.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+        self.loaded.clear();
+    }
+
+    /// How many paths it holds.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Takes note of what is at a path.
+    pub(super) fn set(&mut self, path: &[u8], known: Option<Known>) {
+        match self.entries.get_mut(path) {
+            Some(place) => *place = known,
+            None => {
+                self.entries.insert(path.to_vec(), known);
+            }
+        }
+    }
+
+    pub(super) fn take(&mut self, seen: &[Seen]) {
+        seen.iter().for_each(|seen| self.set(&seen.path, seen.known.clone()));
+    }
+
+    /// What is known at `path`; the root is a directory.
+    pub(super) fn at(&mut self, room: &DepotWorkspace, path: &[u8]) -> Result<Option<Known>> {
+        if path.is_empty() {
+            return Ok(Some(root()));
+        }
+        if let Some(known) = self.entries.get(path) {
+            return Ok(known.clone());
+        }
+        let above = &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)];
+        if self.loaded.contains(above) {
+            return Ok(None);
+        }
+        if !self.load(room, above)? {
+            let known = room
+                .shared()
+                .database
+                .read(|session| known_at(session, room.number, path))?;
+            self.entries.insert(path.to_vec(), known);
+        }
+        Ok(self.entries.get(path).cloned().flatten())
+    }
+
+    /// Loads what is known below `directory`; `false` where that is much.
+    fn load(&mut self, room: &DepotWorkspace, directory: &[u8]) -> Result<bool> {
+        let (start, end) = span_below(directory);
+        let read = |session: Session<'_>| session.seen_entries(room.number, &start, end.as_deref(), LOADED + 1);
+        let found = room.shared().database.read(read)?;
+        if found.len() > LOADED {
+            return Ok(false);
+        }
+        self.loaded.insert(directory.to_vec());
+        for (path, held, token) in found {
+            let Held::Node(node) = held else { continue };
+            if node.kind == EntryKind::Directory {
+                self.loaded.insert(path.clone());
+            }
+            // What is here already is newer.
+            self.entries.entry(path).or_insert_with(|| Some(known_of(node, token)));
+        }
+        Ok(true)
+    }
+
+    /// Everything known below `directory`, in order.
+    pub(super) fn below(&self, room: &DepotWorkspace, directory: &[u8]) -> Result<Vec<(Vec<u8>, Known)>> {
+        let (start, end) = span_below(directory);
+        let read = |session: Session<'_>| session.seen_entries(room.number, &start, end.as_deref(), usize::MAX >> 1);
+        let mut all: std::collections::BTreeMap<_, _> = room
+            .shared()
+            .database
+            .read(read)?
+            .into_iter()
+            .filter_map(|(path, held, token)| Some((path, known_of(held.node()?, token))))
+            .collect();
+        let is_below = |path: &[u8]| path >= start.as_slice() && end.as_ref().is_none_or(|end| path < end.as_slice());
+        for (path, known) in self.entries.iter().filter(|(path, _)| is_below(path)) {
+            match known {
+                Some(known) => all.insert(path.clone(), known.clone()),
+                None => all.remove(path),
+            };
+        }
+        Ok(all.into_iter().collect())
+    }
+}
+
+fn known_at(session: Session<'_>, workspace: i64, path: &[u8]) -> Result<Option<Known>> {
+    let Some(node) = session.entry(workspace, path, HEAD)?.and_then(Held::node) else {
+        return Ok(None);
+    };
+    let token = session.seen(workspace, path)?;
+    Ok(Some(known_of(node, token)))
+}
+
+fn known_of(node: Node, token: Option<String>) -> Known {
+    Known {
+        kind: node.kind,
+        mode: node.mode,
+        size: node.size,
+        target: node.target,
+        token: token.filter(|_| node.kind == EntryKind::File),
+    }
+}
+
+fn root() -> Known {
+    Known {
+        kind: EntryKind::Directory,
+        mode: 0o755,
+        size: 0,
+        target: None,
+        token: None,
+    }
+}

@@ -1,0 +1,181 @@
+//! The log of one place: records that are only ever added, each with its length and a checksum.
+//!
+//! A record that was cut off by a crash does not match its checksum, and it and what follows are as if never written: the storage is
+//! touched only after its intent is in the log whole. When the log has grown, it is put aside under another name and enters the
+//! journal in the background, while a new one is written.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file owns the log of a place, in the depot's home"
+)]
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use bytes::Bytes;
+use garret_core::Result;
+
+use super::codec::Sink;
+use super::gate::Files;
+use super::record::Record;
+use crate::error;
+use garret_core::Durability;
+
+const HEAD_BYTES: usize = 4 + CHECK_BYTES;
+const CHECK_BYTES: usize = 16;
+
+/// A log that is written.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: File,
+    end: u64,
+    room: Vec<u8>,
+}
+
+impl Log {
+    /// Opens the log of a place, with what it holds.
+    pub(super) fn open(files: &Files) -> Result<(Self, Vec<Record>)> {
+        let opened = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&files.log);
+        let mut file = opened.map_err(|failure| error::home(&failure))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|failure| error::home(&failure))?;
+        let (records, end) = parse(bytes.into())?;
+        let log = Self {
+            file,
+            end,
+            room: Vec::new(),
+        };
+        Ok((log, records))
+    }
+
+    /// Bytes in it.
+    pub(super) fn size(&self) -> u64 {
+        self.end
+    }
+
+    /// Adds `records` in one write; under full durability they are on the disk when this returns.
+    pub(super) fn append(&mut self, records: &[&Record], durability: Durability) -> Result<()> {
+        let mut sink = Sink(std::mem::take(&mut self.room));
+        sink.0.clear();
+        records.iter().for_each(|record| frame(&mut sink, record));
+        let written = self.file.write_all_at(&sink.0, self.end);
+        let synced = written.and_then(|()| match durability {
+            Durability::Full => self.file.sync_data(),
+            Durability::Relaxed => Ok(()),
+        });
+        if let Err(failure) = synced {
+            // What is half there would be taken for the end of the log; if it cannot be cut off, the checksum says so.
+            let _ = self.file.set_len(self.end);
+            return Err(error::home(&failure));
+        }
+        self.end += sink.0.len() as u64;
+        self.room = sink.0;
+        Ok(())
+    }
+
+    /// Empties it, once all of it is in the journal.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        if self.end > 0 {
+            self.file.set_len(0).map_err(|failure| error::home(&failure))?;
+            self.end = 0;
+        }
+        Ok(())
+    }
+
+    /// Puts it aside and begins a new one; `false` where the one put aside before is still there.
+    pub(super) fn turn_over(&mut self, files: &Files) -> Result<bool> {
+        if is_aside(files) {
+            return Ok(false);
+        }
+        std::fs::rename(&files.log, &files.old).map_err(|failure| error::home(&failure))?;
+        let (log, _) = Self::open(files)?;
+        *self = log;
+        Ok(true)
+    }
+}
+
+/// The records of the log that was put aside; none where there is none.
+pub(super) fn put_aside(files: &Files) -> Result<Vec<Record>> {
+    match read(&files.old) {
+        Ok(bytes) => Ok(parse(bytes.into())?.0),
+        Err(failure) if failure.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(failure) => Err(error::home(&failure)),
+    }
+}
+
+/// Removes the log that was put aside, once it is in the journal.
+pub(super) fn forget(files: &Files) -> Result<()> {
+    match std::fs::remove_file(&files.old) {
+        Err(failure) if failure.kind() != io::ErrorKind::NotFound => Err(error::home(&failure)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a log was put aside.
+pub(super) fn is_aside(files: &Files) -> bool {
+    files.old.exists()
+}
+
+/// Whether a log of this place has anything in it.
+pub(super) fn is_there(files: &Files) -> bool {
+    let has_bytes = |path: &Path| std::fs::metadata(path).is_ok_and(|found| found.len() > 0);
+    has_bytes(&files.log) || has_bytes(&files.old)
+}
+
+/// What a log holds, for a look at it beside its owner; none where it is gone meanwhile.
+pub(super) fn records_in(path: &Path) -> Result<Vec<Record>> {
+    match read(path) {
+        Ok(bytes) => parse(bytes.into()).map(|(records, _)| records),
+        Err(failure) if failure.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(failure) => Err(error::home(&failure)),
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    std::fs::read(path)
+}
+
+fn frame(sink: &mut Sink, record: &Record) {
+    let start = sink.0.len();
+    sink.0.extend_from_slice(&[0; HEAD_BYTES]);
+    record.encode(sink);
+    let payload = &sink.0[start + HEAD_BYTES..];
+    let length = u32::try_from(payload.len()).expect("a record is far below 4 GiB");
+    let check = checksum(payload);
+    sink.0[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    sink.0[start + 4..start + HEAD_BYTES].copy_from_slice(&check);
+}
+
+fn checksum(payload: &[u8]) -> [u8; CHECK_BYTES] {
+    let hash = blake3::hash(payload);
+    hash.as_bytes()[..CHECK_BYTES].try_into().expect("a hash is longer")
+}
+
+/// The records up to the first that is not whole, and where they end.
+fn parse(bytes: Bytes) -> Result<(Vec<Record>, u64)> {
+    let mut records = Vec::new();
+    let mut at = 0;
+    while let Some(payload) = whole(&bytes, at) {
+        let end = at + HEAD_BYTES + payload.len();
+        records.push(Record::decode(payload)?);
+        at = end;
+    }
+    Ok((records, at as u64))
+}
+
+fn whole(bytes: &Bytes, at: usize) -> Option<Bytes> {
+    let head = bytes.get(at..at + HEAD_BYTES)?;
+    let length = u32::from_le_bytes(head[..4].try_into().ok()?) as usize;
+    let start = at + HEAD_BYTES;
+    let payload = bytes.get(start..start.checked_add(length)?)?;
+    // A hole in a file that a crash left is all zeros: a record is never empty.
+    let holds = length > 0 && checksum(payload) == head[4..HEAD_BYTES];
+    holds.then(|| bytes.slice(start..start + length))
+}

@@ -1,0 +1,385 @@
+//! Comparing what is in the storage with what the journal knows, and recording what differs.
+//!
+//! A file is known to be the same by the storage's own version of it; only where that differs is it read. What differs was done by
+//! other programs, or was there before the journal began.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use garret_core::{
+    ChangeActor, ChangeKind, Content, ContentSource, EntryKind, Error, ErrorKind, Follow, ListOptions, Precondition,
+    ReadOptions, Result, Stat, StatOptions, Storage, Version, WsPath,
+};
+
+use super::record::{Authorship, Found, FoundEntry, Held, Known, Seen, Thing};
+use super::turn::Turn;
+
+/// Names that a deep look asks for at once.
+const PAGE: usize = 1_000;
+/// How often a file that changes while it is read is read again.
+const TRIES: usize = 5;
+/// A file up to this size is read at once.
+const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// A place to look at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Concern {
+    pub(super) path: WsPath,
+    /// Whether everything below it counts too.
+    pub(super) is_deep: bool,
+}
+
+impl Turn<'_> {
+    /// Looks at the places, and at the directories above them, and records what differs from what is known.
+    pub(super) async fn look_at(&mut self, concerns: &[Concern]) -> Result<()> {
+        let mut found = Vec::new();
+        for concern in concerns {
+            for above in concern.path.ancestry() {
+                if above != concern.path && !self.is_known_directory(&above)? {
+                    self.look(&above, &mut found).await?;
+                }
+            }
+            self.look(&concern.path, &mut found).await?;
+            if concern.is_deep {
+                self.look_below(&concern.path, &mut found).await?;
+            }
+        }
+        self.record(found, false).await
+    }
+
+    fn is_known_directory(&mut self, path: &WsPath) -> Result<bool> {
+        let known = self.known(path.as_str().as_bytes())?;
+        Ok(known.is_some_and(|known| known.kind == EntryKind::Directory))
+    }
+
+    /// Records what was found: what was known or would have been as done by others, the rest as met for the first time.
+    pub(super) async fn record(&mut self, mut found: Vec<FoundEntry>, is_whole: bool) -> Result<()> {
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        found.dedup_by(|one, other| one.path == other.path);
+        let shared = self.room.shared();
+        let number = self.room.number;
+        let mut met = Vec::new();
+        shared.database.read(|session| {
+            let is_all_known = session.journal(number)?.is_some_and(|row| row.whole.is_some());
+            for entry in &found {
+                let was_met = is_all_known || entry.thing.is_none() || session.was_met(number, &entry.path)?;
+                met.push(was_met);
+            }
+            Ok(())
+        })?;
+        // What is remembered may be newer than the depot: its log is not there yet.
+        let mut outside = Vec::new();
+        let mut new = Vec::new();
+        for (entry, was_met) in found.into_iter().zip(met) {
+            let is_remembered = self.known(&entry.path)?.is_some();
+            if was_met || is_remembered {
+                &mut outside
+            } else {
+                &mut new
+            }
+            .push(entry);
+        }
+        let has_new = !new.is_empty();
+        if has_new || (is_whole && outside.is_empty()) {
+            self.note(ChangeKind::Capture, new, is_whole && outside.is_empty())
+                .await?;
+        }
+        if !outside.is_empty() {
+            self.note(ChangeKind::Outside, outside, is_whole).await?;
+        }
+        Ok(())
+    }
+
+    async fn note(&mut self, kind: ChangeKind, entries: Vec<FoundEntry>, is_whole: bool) -> Result<()> {
+        let (operation, door, words) = match kind {
+            ChangeKind::Outside => ("", "outside", "changed by other programs"),
+            _ => ("", "garret", "met for the first time"),
+        };
+        let by = Authorship {
+            change: self.journaled.ids.next(),
+            at: self.now(),
+            operation: operation.to_owned(),
+            summary: match entries.len() {
+                1 => format!("1 path {words}"),
+                count => format!("{count} paths {words}"),
+            },
+            actor: ChangeActor {
+                door: door.to_owned(),
+                ..ChangeActor::default()
+            },
+        };
+        let id = self.next_id();
+        self.note_found(Found {
+            id,
+            by,
+            kind,
+            entries,
+            is_whole,
+        })
+        .await
+    }
+
+    /// Looks at one path; adds what differs.
+    async fn look(&mut self, path: &WsPath, found: &mut Vec<FoundEntry>) -> Result<()> {
+        if path.is_root() {
+            return Ok(());
+        }
+        let known = self.known(path.as_str().as_bytes())?;
+        let stat = self.stat(path).await?;
+        if self.is_same(path, known.as_ref(), stat.as_ref()).await? {
+            return Ok(());
+        }
+        let thing = self.capture(path, stat).await?;
+        if known.is_none() && thing.is_none() {
+            return Ok(());
+        }
+        found.push(FoundEntry {
+            path: path.as_str().as_bytes().to_vec(),
+            thing,
+        });
+        Ok(())
+    }
+
+    /// Looks at everything below a directory, and for what is known there and gone.
+    async fn look_below(&mut self, directory: &WsPath, found: &mut Vec<FoundEntry>) -> Result<()> {
+        let mut there = std::collections::HashSet::new();
+        for path in self.names_below(directory).await? {
+            there.insert(path.as_str().as_bytes().to_vec());
+            self.look(&path, found).await?;
+        }
+        for (path, _) in self.state.knowledge.below(self.room, directory.as_str().as_bytes())? {
+            if !there.contains(&path) && std::str::from_utf8(&path).is_ok() {
+                found.push(FoundEntry { path, thing: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// The names below a directory that can be written as paths.
+    async fn names_below(&self, directory: &WsPath) -> Result<Vec<WsPath>> {
+        let mut names = Vec::new();
+        let mut after = None;
+        loop {
+            let options = ListOptions {
+                is_deep: true,
+                after,
+                limit: PAGE,
+                follow: Follow::Never,
+            };
+            let page = match self.journaled.files.list(directory, options).await {
+                Err(error) if is_nothing(error.kind()) => return Ok(names),
+                page => page?,
+            };
+            names.extend(page.entries.iter().filter_map(|entry| entry.path.as_path().cloned()));
+            match page.entries.last() {
+                Some(last) if page.has_more => after = Some(last.path.clone()),
+                _ => return Ok(names),
+            }
+        }
+    }
+
+    /// Describes what is at `path`; `None` for nothing, and for what no journal can hold.
+    pub(super) async fn stat(&self, path: &WsPath) -> Result<Option<Stat>> {
+        let options = StatOptions {
+            follow: Follow::Never,
+            with_version: true,
+        };
+        match self.journaled.files.stat(path, options).await {
+            Ok(stat) if stat.kind == EntryKind::Other => Ok(None),
+            Ok(stat) => Ok(Some(stat)),
+            Err(error) if is_nothing(error.kind()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn is_same(&self, path: &WsPath, known: Option<&Known>, stat: Option<&Stat>) -> Result<bool> {
+        let (Some(known), Some(stat)) = (known, stat) else {
+            return Ok(known.is_none() && stat.is_none());
+        };
+        let now = known_of(stat);
+        if (known.kind, &known.target) != (now.kind, &now.target) {
+            return Ok(false);
+        }
+        if known.kind != EntryKind::Symlink && known.mode != now.mode {
+            return Ok(false);
+        }
+        if known.kind != EntryKind::File || (known.token.is_some() && known.token == now.token) {
+            return Ok(true);
+        }
+        match &known.token {
+            Some(token) if known.size == now.size => self.holds(path, token).await,
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether the storage says that `token` still holds.
+    pub(super) async fn holds(&self, path: &WsPath, token: &str) -> Result<bool> {
+        let options = ReadOptions {
+            range: Some(0..0),
+            follow: Follow::Never,
+            precondition: Precondition::Version(Version::new(token)),
+            ..ReadOptions::default()
+        };
+        match self.journaled.files.read(path, options).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Conflict || is_nothing(error.kind()) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What is at `path`, with its content.
+    pub(super) async fn capture(&self, path: &WsPath, stat: Option<Stat>) -> Result<Option<Thing>> {
+        let Some(stat) = stat else { return Ok(None) };
+        let mut known = known_of(&stat);
+        if known.kind != EntryKind::File {
+            return Ok(Some(Thing { known, content: None }));
+        }
+        if known.size > WHOLE_BYTES
+            && let Some(thing) = self.capture_large(path).await?
+        {
+            return Ok(Some(thing));
+        }
+        for _ in 0..TRIES {
+            let options = ReadOptions {
+                follow: Follow::Never,
+                ..ReadOptions::default()
+            };
+            match self.journaled.files.read(path, options).await {
+                Ok(read) => {
+                    known.size = read.size;
+                    known.mode = read.mode.unwrap_or(known.mode);
+                    known.token = Some(read.version.as_str().to_owned());
+                    let content = Some(self.keep(read.bytes.into()).await?);
+                    return Ok(Some(Thing { known, content }));
+                }
+                Err(error) if is_nothing(error.kind()) => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Unavailable => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(unsteady(path))
+    }
+
+    /// Captures a large file as it is read; `None` where the storage gives no handles. What is not the same file from the first byte
+    /// to the last is read again.
+    async fn capture_large(&self, path: &WsPath) -> Result<Option<Thing>> {
+        for _ in 0..TRIES {
+            let Some(before) = self.stat(path).await?.filter(|stat| stat.kind == EntryKind::File) else {
+                return Ok(None);
+            };
+            let source = HandleSource {
+                files: self.journaled.files.clone(),
+                path: path.clone(),
+                size: before.size,
+            };
+            if self.journaled.files.open_directory(&WsPath::root())?.is_none() {
+                return Ok(None);
+            }
+            let known = known_of(&before);
+            let Ok(held) = self.keep(Content::from_source(source)).await else {
+                continue;
+            };
+            if let Some(token) = &known.token
+                && self.holds(path, token).await?
+            {
+                return Ok(Some(Thing {
+                    known,
+                    content: Some(held),
+                }));
+            }
+        }
+        Err(unsteady(path))
+    }
+
+    /// Holds content for a record: small content in it, larger content in the depot.
+    pub(super) async fn keep(&self, content: Content) -> Result<Held> {
+        if content.len() <= self.room.shared().options.inline_bytes as u64 {
+            return content.to_bytes().map(Held::Inline);
+        }
+        self.stock(content).await
+    }
+
+    /// Puts content into the depot.
+    pub(super) async fn stock(&self, content: Content) -> Result<Held> {
+        let shared = self.room.shared().clone();
+        let durability = self.journaled.durability;
+        let prepared = shared.content.prepare(&shared.database, &content, durability).await?;
+        let (address, size) = (prepared.address, prepared.size);
+        let writer = shared.clone();
+        writer
+            .writer
+            .write(durability, move |session| shared.content.record(session, &prepared))
+            .await?;
+        Ok(Held::Stored { address, size })
+    }
+
+    /// What is now at paths that were changed.
+    pub(super) async fn seen(&self, paths: impl IntoIterator<Item = WsPath>) -> Result<Vec<Seen>> {
+        let mut seen = Vec::new();
+        for path in paths.into_iter().filter(|path| !path.is_root()) {
+            let stat = self.stat(&path).await?;
+            seen.push(Seen {
+                path: path.as_str().as_bytes().to_vec(),
+                known: stat.as_ref().map(known_of),
+            });
+        }
+        Ok(seen)
+    }
+}
+
+fn unsteady(path: &WsPath) -> Error {
+    Error::new(ErrorKind::Unavailable, "a file keeps changing while it is read").at(path)
+}
+
+/// A file of a storage with handles, read as often as it is asked for.
+#[derive(Debug)]
+struct HandleSource {
+    files: Arc<dyn Storage>,
+    path: WsPath,
+    size: u64,
+}
+
+impl ContentSource for HandleSource {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        let above = self.path.parent().unwrap_or_else(WsPath::root);
+        let directory = self.files.open_directory(&above)?.ok_or_else(|| unsteady(&self.path))?;
+        let name = self.path.name().unwrap_or_default();
+        Ok(directory.open_file(name.as_bytes())?.content)
+    }
+}
+
+/// What a stat tells, as the journal keeps it.
+pub(super) fn known_of(stat: &Stat) -> Known {
+    let usual = match stat.kind {
+        EntryKind::Directory => 0o755,
+        EntryKind::Symlink => 0o777,
+        _ => 0o644,
+    };
+    Known {
+        kind: stat.kind,
+        mode: stat.mode.unwrap_or(usual),
+        size: if stat.kind == EntryKind::Directory {
+            0
+        } else {
+            stat.size
+        },
+        target: stat.target.clone(),
+        token: stat.version.as_ref().map(|version| version.as_str().to_owned()),
+    }
+}
+
+/// Whether an error says that nothing is there that a journal could hold.
+pub(super) fn is_nothing(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::NotFound
+            | ErrorKind::NotADirectory
+            | ErrorKind::PathEscape
+            | ErrorKind::IsADirectory
+            | ErrorKind::Unsupported
+    )
+}

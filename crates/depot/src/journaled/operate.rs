@@ -1,0 +1,214 @@
+//! Undo, redo, restore and put on files that live elsewhere: the depot plans, the storage is brought there, the depot does it for good.
+
+use std::sync::{Arc, Mutex};
+
+use garret_core::{
+    Actor, Change, Clash, Error, ErrorKind, Making, Origin, PathChange, Restore, Result, Reversed, WsPath,
+};
+
+use super::bring::{Goal, cannot_carry};
+use super::ingest::{is_only_looking, note_seen, only_looking};
+use super::look::Concern;
+use super::record::{Authorship, Intent, Operation, Seen, Work};
+use super::turn::Turn;
+use crate::metadata::Session;
+use crate::workspace::DepotWorkspace;
+
+/// How often an operation is planned again because the look at its paths found something new.
+const ROUNDS: usize = 5;
+
+/// What an operation would do.
+#[derive(Debug)]
+pub(super) enum Planned {
+    /// Change these paths.
+    Paths(Vec<PathChange>),
+    /// Nothing.
+    Nothing,
+    /// It cannot be done.
+    Clashed(Vec<Clash>),
+}
+
+/// What an operation did.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Done(Option<Box<Change>>),
+    Clashed(Vec<Clash>),
+}
+
+impl Turn<'_> {
+    /// Does the operation as one change.
+    pub(super) async fn operate(mut self, operation: Operation, making: Making) -> Result<Outcome> {
+        self.drain().await?;
+        let mut looked = None;
+        for _ in 0..ROUNDS {
+            let planned = match self.plan(&operation).await? {
+                Planned::Nothing if looked.is_some() => return Ok(Outcome::Done(None)),
+                Planned::Nothing => Vec::new(),
+                Planned::Paths(paths) => paths,
+                Planned::Clashed(clashes) if looked.is_some() => return Ok(Outcome::Clashed(clashes)),
+                Planned::Clashed(clashes) => {
+                    self.look_at_clashes(&clashes).await?;
+                    looked = Some(Vec::new());
+                    continue;
+                }
+            };
+            if looked.as_ref() == Some(&planned) {
+                return self.carry_out(operation, making, planned).await;
+            }
+            self.look_at_plan(&operation, &planned).await?;
+            looked = Some(planned);
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "other programs keep changing the same files",
+        ))
+    }
+
+    async fn look_at_clashes(&mut self, clashes: &[Clash]) -> Result<()> {
+        let paths = clashes.iter().filter_map(|clash| clash.path.as_path().cloned());
+        let concerns: Vec<_> = paths.map(|path| Concern { path, is_deep: false }).collect();
+        self.look_at(&concerns).await?;
+        self.drain().await
+    }
+
+    /// Looks at everything that the plan touches: a directory that goes counts with all that is in it.
+    async fn look_at_plan(&mut self, operation: &Operation, planned: &[PathChange]) -> Result<()> {
+        let is_directory = |image: &Option<garret_core::Image>| {
+            image
+                .as_ref()
+                .is_some_and(|image| image.kind == garret_core::EntryKind::Directory)
+        };
+        let mut concerns: Vec<_> = planned
+            .iter()
+            .filter_map(|change| {
+                Some(Concern {
+                    path: change.path.as_path()?.clone(),
+                    is_deep: is_directory(&change.before) && !is_directory(&change.after),
+                })
+            })
+            .collect();
+        if let Operation::Restore(Restore::Point { path, .. } | Restore::Version { path, .. }) = operation {
+            let is_deep = matches!(operation, Operation::Restore(Restore::Point { .. }));
+            concerns.push(Concern {
+                path: path.clone(),
+                is_deep,
+            });
+        }
+        self.look_at(&concerns).await?;
+        self.drain().await
+    }
+
+    async fn carry_out(&mut self, operation: Operation, making: Making, planned: Vec<PathChange>) -> Result<Outcome> {
+        if let Some(review) = &making.review {
+            review(&planned)?;
+        }
+        if let Some(raw) = planned.iter().find(|change| change.path.is_escaped()) {
+            return Err(cannot_carry(raw));
+        }
+        let goals: Vec<_> = planned.iter().filter_map(Goal::forward).collect();
+        let batch = self.bringing(&goals).await?;
+        let id = self.next_id();
+        let by = Authorship::new(String::new(), self.now(), making.origin.clone());
+        self.open_intent(Intent {
+            id,
+            by,
+            work: Work::Operation(operation.clone()),
+        })?;
+        self.lock.begin()?;
+        if !batch.mutations.is_empty()
+            && let Err(error) = self.journaled.files.apply(batch).await
+        {
+            self.abort()?;
+            self.lock.end()?;
+            return Err(error);
+        }
+        let touched: Vec<WsPath> = goals.into_iter().map(|goal| goal.path).collect();
+        let seen = self.seen(touched).await?;
+        let done = run(&self.concluding(id, seen.clone()), operation, making.origin.into()).await;
+        // Every path is where it should be, so readers may see them. Where the depot failed, the next turn finds the intent open and
+        // everything done, and tells the depot.
+        self.lock.end()?;
+        let done = done?;
+        self.state.knowledge.take(&seen);
+        // The transaction has said that the record is done; this saves the next turn from finding that out.
+        self.abort()?;
+        Ok(done)
+    }
+
+    /// The workspace, with an epilogue that says that the record `id` is in the journal.
+    fn concluding(&self, id: u64, seen: Vec<Seen>) -> DepotWorkspace {
+        let number = self.room.number;
+        self.room.clone().with_epilogue(move |session: Session<'_>| {
+            session.set_ingested(number, id as i64)?;
+            note_seen(session, number, &seen)
+        })
+    }
+
+    /// Does for good what a crash left half done.
+    pub(super) async fn conclude(
+        &mut self,
+        id: u64,
+        operation: Operation,
+        by: Authorship,
+        seen: Vec<Seen>,
+    ) -> Result<()> {
+        let making = Making::from(origin_of(by));
+        run(&self.concluding(id, seen), operation, making).await.map(|_| ())
+    }
+
+    /// What the operation would do, as far as the journal knows.
+    pub(super) async fn plan(&self, operation: &Operation) -> Result<Planned> {
+        let seen: Arc<Mutex<Option<Vec<PathChange>>>> = Arc::default();
+        let told = seen.clone();
+        let making = Making {
+            review: Some(Arc::new(move |paths: &[PathChange]| {
+                *told.lock().expect("no holder panics") = Some(paths.to_vec());
+                Err(only_looking())
+            })),
+            ..Making::default()
+        };
+        match run(self.room, operation.clone(), making).await {
+            Err(error) if is_only_looking(&error) => {
+                let paths = seen.lock().expect("no holder panics").take();
+                Ok(Planned::Paths(paths.unwrap_or_default()))
+            }
+            Ok(Outcome::Clashed(clashes)) => Ok(Planned::Clashed(clashes)),
+            Ok(Outcome::Done(_)) => Ok(Planned::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+async fn run(room: &DepotWorkspace, operation: Operation, making: Making) -> Result<Outcome> {
+    let reversed = |reversed| match reversed {
+        Reversed::Done(change) => Outcome::Done(Some(change)),
+        Reversed::Clashed(clashes) => Outcome::Clashed(clashes),
+    };
+    let done = |change: Option<Change>| Outcome::Done(change.map(Box::new));
+    match operation {
+        Operation::Undo(selection) => room.undo(selection, making).await.map(reversed),
+        Operation::Redo => room.redo(making).await.map(reversed),
+        Operation::Restore(Restore::Point { point, path }) => room.restore(point, &path, making).await.map(done),
+        Operation::Restore(Restore::Version { path, version }) => {
+            room.restore_version(&path, &version, making).await.map(done)
+        }
+        Operation::Put(puts) => room.put(puts, making).await.map(done),
+    }
+}
+
+/// An origin from what a record tells; the words that were fixed in the program are found by what they say.
+fn origin_of(by: Authorship) -> Origin {
+    const DOORS: [&str; 6] = ["api", "cli", "mcp", "http", "tool", "garret"];
+    let door = DOORS.into_iter().find(|door| *door == by.actor.door).unwrap_or("api");
+    Origin {
+        operation: "",
+        summary: by.summary,
+        actor: Actor {
+            agent: by.actor.agent,
+            session: by.actor.session,
+            tool_call: by.actor.tool_call,
+            door,
+        },
+        command: by.actor.command,
+    }
+}

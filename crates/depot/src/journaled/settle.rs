@@ -1,0 +1,354 @@
+//! Settling what a crash left: an intent that is open and belongs to nobody.
+//!
+//! Each of its paths is as it was before, or as it should be after, or neither. It is rolled forward: what is still as before becomes
+//! as after. Where content that this needs is lost, it is rolled back. What is neither was changed by others, is left alone, and is
+//! recorded as theirs.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use garret_core::{EntryKind, Follow, Image, Mutation, PathChange, ReadOptions, Result, Stat, WsPath};
+
+use super::bring::{Goal, content_of, is_held};
+use super::ingest::{Ready, foreseen, ingest};
+use super::look::Concern;
+use super::operate::Planned;
+use super::record::{Held, Intent, LoggedStep, Work};
+use super::turn::Turn;
+
+/// The most steps whose every state is worked out.
+const MAX_STAGES: usize = 200;
+
+/// How a path stands to a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Standing {
+    Before,
+    /// In a state that it passes on the way.
+    Between(Option<Image>),
+    After,
+    Neither,
+}
+
+impl Turn<'_> {
+    /// Settles `intent`. The log is in the journal by now, except for it.
+    pub(super) async fn settle(&mut self, intent: Intent) -> Result<()> {
+        let planned = match &intent.work {
+            Work::Batch { follow, steps } => foreseen(self.room, steps.clone(), *follow).await,
+            Work::Operation(operation) => match self.plan(operation).await {
+                Ok(Planned::Paths(paths)) => Ok(paths),
+                Ok(Planned::Nothing | Planned::Clashed(_)) => return self.give_up(&intent).await,
+                Err(error) => Err(error),
+            },
+        };
+        let paths = match planned {
+            Ok(paths) => paths,
+            Err(error) if error.kind() == garret_core::ErrorKind::Unavailable => return Err(error),
+            // The tree refuses it, as the storage did or would have: nothing was touched.
+            Err(_) => return self.give_up(&intent).await,
+        };
+        if let Work::Batch { steps, .. } = &intent.work {
+            self.restock(steps, &paths).await?;
+        }
+        let mut standings = Vec::with_capacity(paths.len());
+        for change in &paths {
+            let standing = match self.standing(change).await? {
+                Standing::Neither => self.stage(&intent.work, change).await?,
+                standing => standing,
+            };
+            standings.push(standing);
+        }
+        match self.can_go_forward(&paths, &standings).await? {
+            true => self.roll_forward(intent, &paths, &standings).await,
+            false => self.roll_back(intent, &paths, &standings).await,
+        }
+    }
+
+    /// Puts the content that the record itself holds into the depot, where the images look for it: what the steps write, and what
+    /// they append with what it is appended to.
+    async fn restock(&self, steps: &[LoggedStep], paths: &[PathChange]) -> Result<()> {
+        let mut contents: HashMap<&WsPath, Bytes> = HashMap::new();
+        for step in steps {
+            match (&step.mutation, &step.content) {
+                (Mutation::Write { path, .. }, Some(Held::Inline(bytes))) => {
+                    contents.insert(path, bytes.clone());
+                }
+                (Mutation::Append { path, content, .. }, _) => {
+                    let is_it = |change: &&PathChange| change.path.as_path() == Some(path);
+                    let before = paths.iter().find(is_it).and_then(|change| change.before.as_ref());
+                    let start = match (contents.remove(path), before) {
+                        (Some(start), _) => start,
+                        (None, Some(image)) if image.kind == EntryKind::File => content_of(self.room, image).await?,
+                        (None, _) => Bytes::new(),
+                    };
+                    contents.insert(path, [start, content.clone()].concat().into());
+                }
+                _ => {}
+            }
+        }
+        for content in contents.into_values() {
+            self.stock(content.into()).await?;
+        }
+        Ok(())
+    }
+
+    async fn give_up(&mut self, intent: &Intent) -> Result<()> {
+        let (number, id) = (self.room.number, intent.id as i64);
+        let shared = self.room.shared();
+        let forget = move |session: crate::metadata::Session<'_>| session.set_ingested(number, id);
+        shared.writer.write(self.journaled.durability, forget).await
+    }
+
+    async fn can_go_forward(&self, paths: &[PathChange], standings: &[Standing]) -> Result<bool> {
+        for (change, standing) in paths.iter().zip(standings) {
+            if matches!(standing, Standing::Before | Standing::Between(_))
+                && !is_held(self.room, change.after.as_ref()).await?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn roll_forward(&mut self, intent: Intent, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
+        let goals = paths
+            .iter()
+            .zip(standings)
+            .filter_map(|(change, standing)| match standing {
+                Standing::Before => Goal::forward(change),
+                Standing::Between(from) => Goal::forward(change).map(|goal| Goal {
+                    from: from.clone(),
+                    ..goal
+                }),
+                Standing::After | Standing::Neither => None,
+            });
+        self.bring(goals.collect()).await?;
+        self.set_modes(&intent.work, paths, standings).await?;
+        let touched = paths.iter().filter_map(|change| change.path.as_path().cloned());
+        let seen = self.seen(touched.collect::<Vec<_>>()).await?;
+        match intent.work {
+            Work::Batch { .. } => {
+                ingest(self.room, vec![Ready::Made(intent, strictly(seen, paths, standings))]).await?
+            }
+            Work::Operation(operation) => self.conclude(intent.id, operation, intent.by, seen).await?,
+        }
+        self.look_at_strangers(paths, standings).await
+    }
+
+    /// Gives what was made its mode, where the crash came between the two and the work asked for that very mode.
+    async fn set_modes(&self, work: &Work, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
+        let made = paths
+            .iter()
+            .zip(standings)
+            .filter(|(_, standing)| **standing == Standing::After);
+        let mut mutations = Vec::new();
+        for (change, _) in made {
+            let (Some(path), Some(image)) = (change.path.as_path(), &change.after) else {
+                continue;
+            };
+            let stat = self.stat(path).await?;
+            let has_other = stat.is_some_and(|stat| stat.mode.is_some_and(|mode| mode != image.mode));
+            if has_other && asks_for_mode(work, path, image.mode) {
+                let (path, mode) = (path.clone(), image.mode);
+                mutations.push(Mutation::SetMode { path, mode });
+            }
+        }
+        if mutations.is_empty() {
+            return Ok(());
+        }
+        let follow = Follow::Never;
+        let batch = garret_core::Batch {
+            mutations,
+            follow,
+            ..garret_core::Batch::default()
+        };
+        self.journaled.files.apply(batch).await.map(|_| ())
+    }
+
+    async fn roll_back(&mut self, intent: Intent, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
+        let goals = paths
+            .iter()
+            .zip(standings)
+            .filter_map(|(change, standing)| match standing {
+                Standing::After => Goal::back(change),
+                Standing::Between(from) => Goal::back(change).map(|goal| Goal {
+                    from: from.clone(),
+                    ..goal
+                }),
+                Standing::Before | Standing::Neither => None,
+            });
+        self.bring(goals.collect()).await?;
+        self.give_up(&intent).await?;
+        self.state.knowledge.clear();
+        let concerns = paths.iter().filter_map(|change| change.path.as_path().cloned());
+        let concerns: Vec<_> = concerns.map(|path| Concern { path, is_deep: false }).collect();
+        self.look_at(&concerns).await
+    }
+
+    /// Has the storage reach the goals.
+    async fn bring(&mut self, goals: Vec<Goal>) -> Result<()> {
+        if goals.is_empty() {
+            return Ok(());
+        }
+        // What is known is the state before; the storage may be anywhere, so nothing is bound to it.
+        self.state.knowledge.clear();
+        let mut batch = self.bringing(&goals).await?;
+        batch.mutations.iter_mut().for_each(unbind);
+        self.journaled.files.apply(batch).await.map(|_| ())
+    }
+
+    /// Records what others made of the paths that were left alone.
+    async fn look_at_strangers(&mut self, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
+        self.state.knowledge.clear();
+        let strangers = paths
+            .iter()
+            .zip(standings)
+            .filter(|(_, standing)| **standing == Standing::Neither);
+        let concerns: Vec<_> = strangers
+            .filter_map(|(change, _)| change.path.as_path().cloned())
+            .map(|path| Concern { path, is_deep: false })
+            .collect();
+        self.look_at(&concerns).await
+    }
+
+    async fn standing(&self, change: &PathChange) -> Result<Standing> {
+        let Some(path) = change.path.as_path() else {
+            return Ok(Standing::Neither);
+        };
+        let stat = self.stat(path).await?;
+        if self
+            .matches(path, stat.as_ref(), change.after.as_ref(), change.before.as_ref())
+            .await?
+        {
+            return Ok(Standing::After);
+        }
+        if self
+            .matches(path, stat.as_ref(), change.before.as_ref(), change.after.as_ref())
+            .await?
+        {
+            return Ok(Standing::Before);
+        }
+        match self.is_cut_append(path, stat.as_ref(), change).await? {
+            true => Ok(Standing::Before),
+            false => Ok(Standing::Neither),
+        }
+    }
+
+    /// The state on the way that a path is in.
+    async fn stage(&self, work: &Work, change: &PathChange) -> Result<Standing> {
+        let Some(path) = change.path.as_path() else {
+            return Ok(Standing::Neither);
+        };
+        let stat = self.stat(path).await?;
+        let Work::Batch { follow, steps } = work else {
+            // What is made anew by an operation of the history is gone for a moment.
+            let kinds = (
+                change.before.as_ref().map(|image| image.kind),
+                change.after.as_ref().map(|image| image.kind),
+            );
+            let is_remade = kinds.0 != kinds.1 || kinds.1 == Some(EntryKind::Symlink);
+            return Ok(match stat.is_none() && is_remade {
+                true => Standing::Between(None),
+                false => Standing::Neither,
+            });
+        };
+        for count in 1..steps.len().min(MAX_STAGES) {
+            let Ok(stage) = foreseen(self.room, steps[..count].to_vec(), *follow).await else {
+                continue;
+            };
+            let Some(reached) = stage.iter().find(|reached| reached.path == change.path) else {
+                continue;
+            };
+            if self.matches(path, stat.as_ref(), reached.after.as_ref(), None).await? {
+                return Ok(Standing::Between(reached.after.clone()));
+            }
+        }
+        Ok(Standing::Neither)
+    }
+
+    /// Whether the storage has `image` at `path`. The mode counts only where it is all that `other` differs in, since the system has
+    /// its say in the modes of what is made.
+    async fn matches(
+        &self,
+        path: &WsPath,
+        stat: Option<&Stat>,
+        image: Option<&Image>,
+        other: Option<&Image>,
+    ) -> Result<bool> {
+        let (Some(stat), Some(image)) = (stat, image) else {
+            return Ok(stat.is_none() && image.is_none());
+        };
+        if stat.kind != image.kind {
+            return Ok(false);
+        }
+        let is_about_mode = other.is_some_and(|other| {
+            (other.kind, other.content, &other.target) == (image.kind, image.content, &image.target)
+        });
+        if is_about_mode && stat.mode.is_some_and(|mode| mode != image.mode) {
+            return Ok(false);
+        }
+        match image.kind {
+            EntryKind::Symlink => Ok(stat.target == image.target),
+            EntryKind::File if stat.size != image.size => Ok(false),
+            EntryKind::File => self.has_content(path, image).await,
+            _ => Ok(true),
+        }
+    }
+
+    async fn has_content(&self, path: &WsPath, image: &Image) -> Result<bool> {
+        let found = self.journaled.files.read(path, never_following()).await;
+        let shared = self.room.shared();
+        let Ok(found) = found else { return Ok(false) };
+        let address = shared.content.address_of(&found.bytes);
+        Ok(image.content.is_some_and(|content| content.0 == address.0))
+    }
+
+    /// Whether the file is what it was and a first part of what was appended.
+    async fn is_cut_append(&self, path: &WsPath, stat: Option<&Stat>, change: &PathChange) -> Result<bool> {
+        let (Some(stat), Some(before), Some(after)) = (stat, &change.before, &change.after) else {
+            return Ok(false);
+        };
+        let is_between = before.size < stat.size && stat.size < after.size;
+        if !is_between || before.kind != EntryKind::File || stat.kind != EntryKind::File {
+            return Ok(false);
+        }
+        let (Ok(whole), Ok(found)) = (
+            content_of(self.room, after).await,
+            self.journaled.files.read(path, never_following()).await,
+        ) else {
+            return Ok(false);
+        };
+        Ok(whole.starts_with(&found.bytes))
+    }
+}
+
+/// An operation of the history brings back modes as they were; a batch sets those that it names.
+fn asks_for_mode(work: &Work, wanted: &WsPath, asked: u32) -> bool {
+    let names_it = |step: &LoggedStep| matches!(&step.mutation, Mutation::SetMode { path, mode } if path == wanted && *mode == asked);
+    match work {
+        Work::Operation(_) => true,
+        Work::Batch { steps, .. } => steps.iter().any(names_it),
+    }
+}
+
+/// What is seen of paths that were left alone says nothing of the change.
+fn strictly(seen: Vec<super::record::Seen>, paths: &[PathChange], standings: &[Standing]) -> Vec<super::record::Seen> {
+    let is_strange = |path: &[u8]| {
+        let mut both = paths.iter().zip(standings);
+        both.any(|(change, standing)| change.path.as_bytes() == path && *standing == Standing::Neither)
+    };
+    seen.into_iter().filter(|seen| !is_strange(&seen.path)).collect()
+}
+
+fn unbind(mutation: &mut garret_core::Mutation) {
+    use garret_core::{Mutation, Precondition};
+    if let Mutation::Write { precondition, .. } | Mutation::Remove { precondition, .. } = mutation {
+        *precondition = Precondition::Any;
+    }
+}
+
+fn never_following() -> ReadOptions {
+    ReadOptions {
+        follow: Follow::Never,
+        ..ReadOptions::default()
+    }
+}

@@ -1,0 +1,232 @@
+//! A writer's turn: the lock, the log and what is known, in one hand.
+
+use futures::lock::MutexGuard;
+use garret_core::{Durability, Result};
+
+use super::Journaled;
+use super::gate::{Exclusive, Files};
+use super::ingest::{self, Ready, Sorted, sorted};
+use super::known::Knowledge;
+use super::log::{self, Log};
+use super::record::{Found, Intent, Known, Record, Seen};
+use crate::metadata::stored_time;
+use crate::workspace::DepotWorkspace;
+
+/// A log of this size enters the journal in the background.
+const FULL_BYTES: u64 = 4 * 1024 * 1024;
+/// A log of this size has its writer wait for that.
+const OVERFULL_BYTES: u64 = 64 * 1024 * 1024;
+/// Paths remembered at most.
+const REMEMBERED: usize = 100_000;
+
+/// What writers of one handle have in common.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    log: Option<Log>,
+    pub(super) knowledge: Knowledge,
+    /// The number of the next record.
+    next: u64,
+    /// Whether the log and the depot were read, and the rest here is right.
+    is_ready: bool,
+    /// An intent whose end is not written down yet. Where there is no log, it is all there is of it.
+    open: Option<Intent>,
+    /// The newest record of the log that was put aside.
+    aside: u64,
+    /// The mode that the system gives a new file.
+    pub(super) file_mode: Option<u32>,
+}
+
+/// The right to change the files, until dropped.
+pub(super) struct Turn<'j> {
+    pub(super) journaled: &'j Journaled,
+    pub(super) room: &'j DepotWorkspace,
+    pub(super) state: MutexGuard<'j, State>,
+    pub(super) lock: Exclusive<'j>,
+}
+
+impl Journaled {
+    /// Waits for its turn. Whatever others did since is known then, and nothing is open.
+    pub(super) async fn turn(&self) -> Result<Turn<'_>> {
+        let state = self.state.lock().await;
+        let lock = self.gate.enter().await?;
+        let room = self.room().await?;
+        let mut turn = Turn {
+            journaled: self,
+            room,
+            state,
+            lock,
+        };
+        let is_mine = turn.lock.claim(self.owner)?;
+        let is_open = turn.state.open.is_some() || turn.lock.is_under_way();
+        if !is_mine || is_open || !turn.state.is_ready {
+            turn.refresh().await?;
+        }
+        Ok(turn)
+    }
+}
+
+impl Turn<'_> {
+    /// Reads the log, brings what it holds into the journal, and settles what is open.
+    async fn refresh(&mut self) -> Result<()> {
+        self.state.is_ready = false;
+        let mut open = self.state.open.take();
+        let mut last = 0;
+        if let Some(files) = self.journaled.gate.files() {
+            let (log, records) = Log::open(files)?;
+            self.state.log = Some(log);
+            let left = self.ingest_all(files, records).await?;
+            (open, last) = (left.open, left.last);
+            self.state.aside = u64::MAX;
+        }
+        let ingested = ingest::ingested(self.room)?;
+        self.state.next = self.state.next.max(last).max(ingested) + 1;
+        self.state.knowledge.clear();
+        self.state.is_ready = true;
+        if let Some(intent) = open.filter(|intent| intent.id > ingested) {
+            // Until it is settled, the next turn must come here again.
+            self.state.open = Some(intent.clone());
+            self.settle(intent).await?;
+            self.state.open = None;
+        }
+        // Settling may have put down what others did.
+        self.drain().await?;
+        self.lock.end()
+    }
+
+    async fn ingest_all(&self, files: &Files, records: Vec<Record>) -> Result<Sorted> {
+        let aside = sorted(log::put_aside(files)?);
+        ingest::ingest(self.room, aside.ready).await?;
+        log::forget(files)?;
+        let mut left = sorted(records);
+        ingest::ingest(self.room, std::mem::take(&mut left.ready)).await?;
+        left.last = left.last.max(aside.last);
+        Ok(left)
+    }
+
+    fn clear_log(&mut self) -> Result<()> {
+        self.state.log.as_mut().map_or(Ok(()), Log::clear)
+    }
+
+    /// Brings everything that is in the log into the journal.
+    pub(super) async fn drain(&mut self) -> Result<()> {
+        let Some(files) = self.journaled.gate.files() else {
+            return Ok(());
+        };
+        if log::is_there(files) {
+            let (_, records) = Log::open(files)?;
+            self.ingest_all(files, records).await?;
+            self.clear_log()?;
+        }
+        if self.state.knowledge.len() > REMEMBERED {
+            self.state.knowledge.clear();
+        }
+        Ok(())
+    }
+
+    /// The number of the next record.
+    pub(super) fn next_id(&mut self) -> u64 {
+        let id = self.state.next;
+        self.state.next += 1;
+        id
+    }
+
+    /// The time, as it is stored.
+    pub(super) fn now(&self) -> i64 {
+        stored_time(self.journaled.clock.now())
+    }
+
+    /// Puts what was found into the journal's hands.
+    pub(super) async fn note_found(&mut self, found: Found) -> Result<()> {
+        for entry in &found.entries {
+            let known = entry.thing.as_ref().map(|thing| thing.known.clone());
+            self.state.knowledge.set(&entry.path, known);
+        }
+        match self.state.log.as_mut() {
+            Some(log) => log.append(&[&Record::Found(found)], self.journaled.durability),
+            None => ingest::ingest(self.room, vec![Ready::Found(found)]).await,
+        }
+    }
+
+    /// Says what is about to be done; from here on a crash is settled.
+    pub(super) fn open_intent(&mut self, intent: Intent) -> Result<()> {
+        let record = Record::Intent(intent);
+        if let Some(log) = self.state.log.as_mut() {
+            log.append(&[&record], self.journaled.durability)?;
+        }
+        let Record::Intent(intent) = record else {
+            unreachable!("it was made above")
+        };
+        self.state.open = Some(intent);
+        Ok(())
+    }
+
+    /// Says that it was done, and what is there now.
+    pub(super) async fn close(&mut self, seen: Vec<Seen>) -> Result<()> {
+        let Some(intent) = self.state.open.take() else {
+            return Ok(());
+        };
+        self.state.knowledge.take(&seen);
+        let Some(log) = self.state.log.as_mut() else {
+            return ingest::ingest(self.room, vec![Ready::Made(intent, seen)]).await;
+        };
+        let record = Record::Closed { id: intent.id, seen };
+        // Never synced: whoever finds the intent open after a loss of power finds the storage as it left it.
+        let written = log.append(&[&record], Durability::Relaxed);
+        if written.is_err() {
+            // The change is made; the next turn settles the intent and finds it done.
+            self.state.open = Some(intent);
+        }
+        self.relieve().await
+    }
+
+    /// Says that nothing was done.
+    pub(super) fn abort(&mut self) -> Result<()> {
+        let Some(intent) = self.state.open.take() else {
+            return Ok(());
+        };
+        let record = Record::Aborted { id: intent.id };
+        match self.state.log.as_mut() {
+            Some(log) => log.append(&[&record], Durability::Relaxed),
+            None => Ok(()),
+        }
+    }
+
+    /// Has a log that has grown enter the journal in the background.
+    async fn relieve(&mut self) -> Result<()> {
+        let Some(files) = self.journaled.gate.files() else {
+            return Ok(());
+        };
+        let size = self.state.log.as_ref().map_or(0, Log::size);
+        if size < FULL_BYTES || self.state.open.is_some() {
+            return Ok(());
+        }
+        // Only whoever has the lock removes it: another could have been put aside since the background began.
+        if log::is_aside(files) && ingest::ingested(self.room)? >= self.state.aside {
+            log::forget(files)?;
+        }
+        let aside = self.state.next - 1;
+        let log = self.state.log.as_mut().expect("it has a size");
+        if log.turn_over(files)? {
+            self.state.aside = aside;
+            ingest_later(self.room.clone(), files.clone());
+            return Ok(());
+        }
+        if size > OVERFULL_BYTES {
+            return self.drain().await;
+        }
+        Ok(())
+    }
+
+    /// What is known at a path.
+    pub(super) fn known(&mut self, path: &[u8]) -> Result<Option<Known>> {
+        self.state.knowledge.at(self.room, path)
+    }
+}
+
+/// Ingests the log that was put aside. Where that fails, whoever has the next turn does it.
+fn ingest_later(room: DepotWorkspace, files: Files) {
+    let work = move || {
+        let _ = log::put_aside(&files).and_then(|records| ingest::ingest_blocking(&room, sorted(records).ready));
+    };
+    let _ = std::thread::Builder::new().name("garret-journal".into()).spawn(work);
+}

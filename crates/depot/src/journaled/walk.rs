@@ -1,0 +1,426 @@
+//! A look at everything: what a snapshot, and a difference to now, begin with.
+//!
+//! Storages with handles are walked on a few threads, one stat for each entry; whatever has the version that the journal knows is not
+//! read. Content is put into the depot as it is met, so that memory holds names and addresses, not files.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::{Arc, Condvar, Mutex};
+
+use bytes::Bytes;
+use futures::channel::oneshot;
+use garret_core::{
+    Directory, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, Result, Stat, StatOptions, Storage, WsPath,
+};
+
+use super::look::{is_nothing, known_of};
+use super::record::{FoundEntry, Held, Known, Thing};
+use super::turn::Turn;
+use crate::metadata::Session;
+
+const PAGE: usize = 1_000;
+const THREADS: usize = 4;
+/// Content kept in memory before it is put into the depot.
+const GATHERED_BYTES: usize = 8 * 1024 * 1024;
+
+type Walked = BTreeMap<Vec<u8>, Stat>;
+
+impl Turn<'_> {
+    /// Looks at `within` and everything below it, and records what differs as one change.
+    pub(super) async fn look_everywhere(&mut self, within: &WsPath) -> Result<()> {
+        self.drain().await?;
+        let walked = self.walked(within).await?;
+        let mut known: BTreeMap<_, _> = self
+            .state
+            .knowledge
+            .below(self.room, within.as_str().as_bytes())?
+            .into_iter()
+            .collect();
+        let mut gathering = Gathering::default();
+        for (path, stat) in &walked {
+            let known = known.remove(path);
+            if known.as_ref().is_some_and(|known| is_plainly_same(known, stat)) {
+                continue;
+            }
+            self.look_closely(path, stat, known, &mut gathering).await?;
+        }
+        let gone = known.into_keys().filter(|path| !walked.contains_key(path));
+        gathering
+            .found
+            .extend(gone.map(|path| FoundEntry { path, thing: None }));
+        self.store(&mut gathering).await?;
+        self.note_tokens(std::mem::take(&mut gathering.renewed)).await?;
+        let is_whole = within.is_root();
+        if gathering.found.is_empty() && (!is_whole || self.is_whole()?) {
+            return Ok(());
+        }
+        self.record(gathering.found, is_whole).await?;
+        self.drain().await
+    }
+
+    fn is_whole(&self) -> Result<bool> {
+        let read = |session: Session<'_>| session.journal(self.room.number);
+        Ok(self
+            .room
+            .shared()
+            .database
+            .read(read)?
+            .is_some_and(|row| row.whole.is_some()))
+    }
+
+    async fn look_closely(
+        &mut self,
+        path: &[u8],
+        stat: &Stat,
+        known: Option<Known>,
+        gathering: &mut Gathering,
+    ) -> Result<()> {
+        let entry_path = EntryPath::from_bytes(path.to_vec());
+        let thing = match entry_path.as_path() {
+            Some(valid) => {
+                if let Some(token) = known.as_ref().and_then(|known| unsure(known, stat))
+                    && self.holds(valid, &token).await?
+                {
+                    gathering.renew(path, stat);
+                    return Ok(());
+                }
+                self.capture(valid, Some(stat.clone())).await?
+            }
+            None => self.capture_raw(&entry_path, stat)?,
+        };
+        if thing.is_none() && known.is_none() {
+            return Ok(());
+        }
+        gathering.add(path, thing);
+        match gathering.bytes > GATHERED_BYTES {
+            true => self.store(gathering).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Puts the content gathered so far into the depot.
+    async fn store(&self, gathering: &mut Gathering) -> Result<()> {
+        let shared = self.room.shared().clone();
+        let durability = self.journaled.durability;
+        let mut prepared = Vec::new();
+        for entry in &mut gathering.found[gathering.stored..] {
+            let Some(content) = entry.thing.as_mut().and_then(|thing| thing.content.as_mut()) else {
+                continue;
+            };
+            if let Held::Inline(bytes) = content {
+                let one = shared
+                    .content
+                    .prepare(&shared.database, &bytes.clone().into(), durability)
+                    .await?;
+                *content = Held::Stored {
+                    address: one.address,
+                    size: one.size,
+                };
+                prepared.push(one);
+            }
+        }
+        gathering.stored = gathering.found.len();
+        gathering.bytes = 0;
+        if prepared.is_empty() {
+            return Ok(());
+        }
+        let writer = shared.clone();
+        let record =
+            move |session: Session<'_>| prepared.iter().try_for_each(|one| shared.content.record(session, one));
+        writer.writer.write(durability, record).await
+    }
+
+    /// Remembers newer versions of content that has not changed.
+    async fn note_tokens(&mut self, renewed: Vec<(Vec<u8>, String)>) -> Result<()> {
+        if renewed.is_empty() {
+            return Ok(());
+        }
+        for (path, token) in &renewed {
+            if let Some(known) = self.known(path)? {
+                let token = Some(token.clone());
+                self.state.knowledge.set(path, Some(Known { token, ..known }));
+            }
+        }
+        let number = self.room.number;
+        let note = move |session: Session<'_>| {
+            renewed
+                .iter()
+                .try_for_each(|(path, token)| session.set_seen(number, path, Some(token)))
+        };
+        self.room.shared().writer.write(self.journaled.durability, note).await
+    }
+
+    /// Everything at `within` and below it, with what its stat tells.
+    async fn walked(&self, within: &WsPath) -> Result<Walked> {
+        let files = self.journaled.files.clone();
+        if files.open_directory(&WsPath::root())?.is_some() {
+            let within = within.clone();
+            return elsewhere(move || walk_by_handle(&*files, &within)).await;
+        }
+        let mut walked = Walked::new();
+        if let Some(stat) = self.stat(within).await?.filter(|_| !within.is_root()) {
+            walked.insert(within.as_str().as_bytes().to_vec(), stat);
+        }
+        let mut after = None;
+        loop {
+            let options = ListOptions {
+                is_deep: true,
+                after,
+                limit: PAGE,
+                follow: Follow::Never,
+            };
+            let page = match files.list(within, options).await {
+                Err(error) if is_nothing(error.kind()) => return Ok(walked),
+                page => page?,
+            };
+            for path in page.entries.iter().filter_map(|entry| entry.path.as_path()) {
+                if let Some(stat) = self.stat(path).await? {
+                    walked.insert(path.as_str().as_bytes().to_vec(), stat);
+                }
+            }
+            match page.entries.last() {
+                Some(last) if page.has_more => after = Some(last.path.clone()),
+                _ => return Ok(walked),
+            }
+        }
+    }
+
+    /// What is at a path whose name is not UTF-8, read by handle.
+    fn capture_raw(&self, path: &EntryPath, stat: &Stat) -> Result<Option<Thing>> {
+        let known = known_of(stat);
+        if known.kind != EntryKind::File {
+            return Ok(Some(Thing { known, content: None }));
+        }
+        let Some(mut directory) = self.journaled.files.open_directory(&WsPath::root())? else {
+            return Ok(None);
+        };
+        let mut names: Vec<_> = path.as_bytes().split(|byte| *byte == b'/').collect();
+        let name = names.pop().unwrap_or_default();
+        let read = || {
+            for name in names {
+                directory = directory.open_directory(name)?;
+            }
+            let mut bytes = Vec::new();
+            let mut opened = directory.open_file(name)?;
+            let read = opened.content.read_to_end(&mut bytes);
+            read.map_err(|_| Error::new(ErrorKind::Unavailable, "a file cannot be read"))?;
+            Ok(Bytes::from(bytes))
+        };
+        match read() {
+            Ok(bytes) => Ok(Some(Thing {
+                known: Known {
+                    size: bytes.len() as u64,
+                    ..known
+                },
+                content: Some(Held::Inline(bytes)),
+            })),
+            Err(error) if is_nothing(Error::kind(&error)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What a look has gathered.
+#[derive(Debug, Default)]
+struct Gathering {
+    found: Vec<FoundEntry>,
+    /// How many of them have their content in the depot.
+    stored: usize,
+    /// Content of the others.
+    bytes: usize,
+    renewed: Vec<(Vec<u8>, String)>,
+}
+
+impl Gathering {
+    fn add(&mut self, path: &[u8], thing: Option<Thing>) {
+        if let Some(Held::Inline(bytes)) = thing.as_ref().and_then(|thing| thing.content.as_ref()) {
+            self.bytes += bytes.len();
+        }
+        let path = path.to_vec();
+        self.found.push(FoundEntry { path, thing });
+    }
+
+    fn renew(&mut self, path: &[u8], stat: &Stat) {
+        if let Some(version) = &stat.version {
+            self.renewed.push((path.to_vec(), version.as_str().to_owned()));
+        }
+    }
+}
+
+/// Whether the stat alone shows that nothing changed.
+fn is_plainly_same(known: &Known, stat: &Stat) -> bool {
+    let is_same = known.kind == stat.kind && stat.mode.is_none_or(|mode| mode == known.mode);
+    is_same
+        && match stat.kind {
+            EntryKind::File => {
+                known.token.is_some() && known.token.as_deref() == stat.version.as_ref().map(|v| v.as_str())
+            }
+            EntryKind::Symlink => known.target == stat.target,
+            _ => true,
+        }
+}
+
+/// The version to ask the storage about, where it differs in nothing but its text.
+fn unsure(known: &Known, stat: &Stat) -> Option<String> {
+    let is_like = known.kind == EntryKind::File
+        && stat.kind == EntryKind::File
+        && known.size == stat.size
+        && stat.mode.is_none_or(|mode| mode == known.mode);
+    known.token.clone().filter(|_| is_like)
+}
+
+/// A directory still to be walked.
+struct Ahead {
+    path: Vec<u8>,
+    above: Arc<dyn Directory>,
+    name: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Queue {
+    ahead: Vec<Ahead>,
+    at_work: usize,
+    failed: Option<Error>,
+}
+
+fn walk_by_handle(files: &dyn Storage, within: &WsPath) -> Result<Walked> {
+    let mut walked = Walked::new();
+    let root = match files.open_directory(within) {
+        Ok(Some(root)) => root,
+        Ok(None) => return Ok(walked),
+        // It is no directory: what it is, is all there is.
+        Err(error) if is_nothing(error.kind()) => return walk_one(files, within),
+        Err(error) => return Err(error),
+    };
+    if !within.is_root() {
+        walked = walk_one(files, within)?;
+        if walked.values().any(|stat| stat.kind != EntryKind::Directory) {
+            return Ok(walked);
+        }
+    }
+    let root: Arc<dyn Directory> = Arc::from(root);
+    let queue = (Mutex::new(Queue::default()), Condvar::new());
+    let first = visit(&*root, &root, within.as_str().as_bytes(), &queue)?;
+    walked.extend(first);
+    let parts: Vec<Result<Vec<(Vec<u8>, Stat)>>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| walk_queue(&queue))).collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a walk failed")))
+            })
+            .collect()
+    });
+    for part in parts {
+        walked.extend(part?);
+    }
+    match queue.0.into_inner().expect("no holder panics").failed {
+        Some(error) => Err(error),
+        None => Ok(walked),
+    }
+}
+
+fn walk_one(files: &dyn Storage, path: &WsPath) -> Result<Walked> {
+    let options = StatOptions {
+        follow: Follow::Never,
+        with_version: true,
+    };
+    match futures::executor::block_on(files.stat(path, options)) {
+        Ok(stat) => Ok(Walked::from([(path.as_str().as_bytes().to_vec(), stat)])),
+        Err(error) if is_nothing(error.kind()) => Ok(Walked::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn walk_queue(queue: &(Mutex<Queue>, Condvar)) -> Result<Vec<(Vec<u8>, Stat)>> {
+    let mut walked = Vec::new();
+    while let Some(next) = take(queue) {
+        let visited = match next.above.open_directory(&next.name) {
+            Ok(opened) => {
+                let opened: Arc<dyn Directory> = Arc::from(opened);
+                visit(&*opened, &opened, &next.path, queue)
+            }
+            // Gone meanwhile, or not to be entered: its content stays unknown.
+            Err(error) if is_nothing(error.kind()) || error.kind() == ErrorKind::Denied => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        let mut state = queue.0.lock().expect("no holder panics");
+        state.at_work -= 1;
+        match visited {
+            Ok(entries) => walked.extend(entries),
+            Err(error) => {
+                state.ahead.clear();
+                state.failed = Some(error);
+            }
+        }
+        queue.1.notify_all();
+    }
+    Ok(walked)
+}
+
+fn take(queue: &(Mutex<Queue>, Condvar)) -> Option<Ahead> {
+    let mut state = queue.0.lock().expect("no holder panics");
+    loop {
+        if let Some(next) = state.ahead.pop() {
+            state.at_work += 1;
+            return Some(next);
+        }
+        if state.at_work == 0 {
+            return None;
+        }
+        state = queue.1.wait(state).expect("no holder panics");
+    }
+}
+
+/// Describes the entries of a directory and puts those that are directories into the queue.
+fn visit(
+    directory: &dyn Directory,
+    handle: &Arc<dyn Directory>,
+    path: &[u8],
+    queue: &(Mutex<Queue>, Condvar),
+) -> Result<Vec<(Vec<u8>, Stat)>> {
+    let mut walked = Vec::new();
+    let mut ahead = Vec::new();
+    for entry in directory
+        .entries()?
+        .into_iter()
+        .filter(|entry| entry.kind != EntryKind::Other)
+    {
+        let below = match path {
+            b"" => entry.name.clone(),
+            path => [path, b"/", &entry.name].concat(),
+        };
+        let stat = match directory.stat(&entry.name) {
+            Ok(stat) if stat.kind == EntryKind::Other => continue,
+            Ok(stat) => stat,
+            Err(error) if is_nothing(error.kind()) || error.kind() == ErrorKind::Denied => continue,
+            Err(error) => return Err(error),
+        };
+        if stat.kind == EntryKind::Directory {
+            ahead.push(Ahead {
+                path: below.clone(),
+                above: handle.clone(),
+                name: entry.name,
+            });
+        }
+        walked.push((below, stat));
+    }
+    if !ahead.is_empty() {
+        queue.0.lock().expect("no holder panics").ahead.extend(ahead);
+        queue.1.notify_all();
+    }
+    Ok(walked)
+}
+
+/// Works on a thread of its own, so that the caller's drives other futures.
+async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let (sender, done) = oneshot::channel();
+    let failed = || Error::new(ErrorKind::Unavailable, "no thread can be started");
+    let started = std::thread::Builder::new()
+        .name("garret-journal-walk".into())
+        .spawn(move || sender.send(work()).map_err(|_| ()));
+    started.map_err(|_| failed())?;
+    done.await.map_err(|_| failed())?
+}

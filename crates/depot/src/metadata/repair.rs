@@ -1,0 +1,104 @@
+//! Rows that do not fit the others, and putting right what the others tell.
+
+use garret_core::Result;
+use rusqlite::params;
+
+use super::Session;
+use crate::content::Address;
+
+/// The tables whose rows belong to a workspace.
+const OF_WORKSPACES: [&str; 10] = [
+    "entry",
+    "change",
+    "reversal",
+    "move",
+    "merge",
+    "snapshot",
+    "retention",
+    "unseen",
+    "journal",
+    "seen",
+];
+
+/// A point that a snapshot names although it is nowhere: in a workspace that is not there, or past its newest change.
+const IS_NOWHERE: &str = "NOT EXISTS (SELECT 1 FROM workspace WHERE id = point_workspace AND head >= point_seq)";
+
+impl Session<'_> {
+    /// How many rows belong to workspaces that are not there.
+    pub(crate) fn stray_rows(self) -> Result<i64> {
+        let mut count = 0;
+        for table in OF_WORKSPACES {
+            let sql = format!("SELECT count(*) FROM {table} WHERE workspace NOT IN (SELECT id FROM workspace)");
+            count += self.first(&sql, [], |row| row.get::<_, i64>(0))?.unwrap_or(0);
+        }
+        Ok(count)
+    }
+
+    /// Removes the rows that belong to workspaces that are not there.
+    pub(crate) fn remove_stray_rows(self) -> Result<()> {
+        OF_WORKSPACES.iter().try_for_each(|table| {
+            let sql = format!("DELETE FROM {table} WHERE workspace NOT IN (SELECT id FROM workspace)");
+            self.execute(&sql, []).map(|_| ())
+        })
+    }
+
+    /// The blobs that are listed as unsynced although the depot does not know them.
+    pub(crate) fn dangling_unsynced(self) -> Result<Vec<Address>> {
+        let sql = "SELECT hash FROM unsynced WHERE hash NOT IN (SELECT hash FROM content)";
+        self.all(sql, [], |row| row.get(0))
+    }
+
+    /// The snapshots of a workspace that name a point that is nowhere.
+    pub(crate) fn nowhere_snapshots(self, workspace: i64) -> Result<Vec<String>> {
+        let sql = format!("SELECT label FROM snapshot WHERE workspace = ?1 AND {IS_NOWHERE} ORDER BY label");
+        self.all(&sql, [workspace], |row| row.get(0))
+    }
+
+    /// The changes of a workspace that are said to be held undone by one that is not there.
+    pub(crate) fn wrongly_undone(self, workspace: i64) -> Result<Vec<i64>> {
+        let sql = "SELECT seq FROM change AS target WHERE workspace = ?1 AND undone_by IS NOT NULL AND NOT EXISTS
+                   (SELECT 1 FROM change WHERE workspace = ?1 AND seq = target.undone_by) ORDER BY seq";
+        self.all(sql, [workspace], |row| row.get(0))
+    }
+
+    /// The addresses that entries name and the depot does not know.
+    pub(crate) fn unknown_contents(self) -> Result<Vec<Address>> {
+        let sql = "SELECT DISTINCT hash FROM entry WHERE hash IS NOT NULL
+                   AND NOT EXISTS (SELECT 1 FROM content WHERE content.hash = entry.hash)";
+        self.all(sql, [], |row| row.get(0))
+    }
+
+    /// Corrects what the row of a piece says of it; `is_blob` where its bytes are to be looked for in the blob store.
+    pub(crate) fn correct_content(
+        self,
+        address: Address,
+        is_list: bool,
+        sizes: (u64, u64),
+        is_blob: bool,
+    ) -> Result<()> {
+        self.execute(
+            "UPDATE content SET list = ?2, size = ?3, stored = ?4, data = iif(?5, NULL, data) WHERE hash = ?1",
+            params![address, is_list, sizes.0 as i64, sizes.1 as i64, is_blob],
+        )
+        .map(|_| ())
+    }
+
+    /// Corrects the size of the files that name `address`; gives how many were wrong.
+    pub(crate) fn correct_sizes(self, address: Address, size: u64) -> Result<usize> {
+        let sql = "UPDATE entry SET size = ?2 WHERE hash = ?1 AND size != ?2";
+        self.execute(sql, params![address, size as i64])
+    }
+
+    /// The contents that entries name with another size than they have, each with the size it has.
+    pub(crate) fn missized(self) -> Result<Vec<(Address, u64)>> {
+        let sql = "SELECT DISTINCT content.hash, content.size FROM entry JOIN content USING (hash)
+                   WHERE entry.size != content.size";
+        self.all(sql, [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))
+    }
+
+    /// Says that a workspace was branched off nothing.
+    pub(crate) fn clear_fork(self, workspace: i64) -> Result<()> {
+        let sql = "UPDATE workspace SET parent = NULL, fork = NULL WHERE id = ?1";
+        self.execute(sql, [workspace]).map(|_| ())
+    }
+}

@@ -1,0 +1,117 @@
+//! What the depot knows of files that live elsewhere: where, how far their log is in the journal, and what was last seen of each.
+
+use garret_core::Result;
+use rusqlite::params;
+
+use super::entries::held;
+use super::{HEAD, Held, Session};
+
+/// The journal of files that live elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct JournalRow {
+    /// The newest record of the log that is in the journal.
+    pub(crate) ingested: i64,
+    /// The first change from which on every file was known.
+    pub(crate) whole: Option<i64>,
+}
+
+/// A path that a level knows, with the storage's own version of it.
+pub(crate) type SeenEntry = (Vec<u8>, Held, Option<String>);
+
+impl Session<'_> {
+    /// Says that the files of `workspace` live at `place` of `kind`.
+    pub(crate) fn add_journal(self, workspace: i64, kind: &str, place: Option<&str>) -> Result<()> {
+        let sql = "INSERT INTO journal (workspace, kind, place) VALUES (?1, ?2, ?3)";
+        self.execute(sql, params![workspace, kind, place]).map(|_| ())
+    }
+
+    /// The workspace whose files live at `place` of `kind`.
+    pub(crate) fn workspace_at(self, kind: &str, place: &str) -> Result<Option<i64>> {
+        let sql = "SELECT workspace FROM journal WHERE kind = ?1 AND place = ?2";
+        self.first(sql, params![kind, place], |row| row.get(0))
+    }
+
+    /// Every workspace whose files live elsewhere, with the kind and the place.
+    pub(crate) fn journals(self) -> Result<Vec<(i64, String, String)>> {
+        let sql = "SELECT workspace, kind, place FROM journal WHERE place IS NOT NULL";
+        self.all(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+    }
+
+    /// Forgets where the files of `workspace` live, so that another may take the place.
+    pub(crate) fn leave_place(self, workspace: i64) -> Result<()> {
+        let sql = "UPDATE journal SET place = NULL WHERE workspace = ?1";
+        self.execute(sql, [workspace]).map(|_| ())
+    }
+
+    /// How far the journal of `workspace` is; `None` where its files live in the depot.
+    pub(crate) fn journal(self, workspace: i64) -> Result<Option<JournalRow>> {
+        let sql = "SELECT ingested, whole FROM journal WHERE workspace = ?1";
+        self.first(sql, [workspace], |row| {
+            Ok(JournalRow {
+                ingested: row.get(0)?,
+                whole: row.get(1)?,
+            })
+        })
+    }
+
+    /// Says that the records up to `record` are in the journal.
+    pub(crate) fn set_ingested(self, workspace: i64, record: i64) -> Result<()> {
+        let sql = "UPDATE journal SET ingested = max(ingested, ?2) WHERE workspace = ?1";
+        self.execute(sql, [workspace, record]).map(|_| ())
+    }
+
+    /// Says that from the change `seq` on every file was known.
+    pub(crate) fn set_whole(self, workspace: i64, seq: i64) -> Result<()> {
+        let sql = "UPDATE journal SET whole = coalesce(whole, ?2) WHERE workspace = ?1";
+        self.execute(sql, [workspace, seq]).map(|_| ())
+    }
+
+    /// Notes the storage's own version of the file at `path`; `None` forgets it.
+    pub(crate) fn set_seen(self, workspace: i64, path: &[u8], token: Option<&str>) -> Result<()> {
+        match token {
+            Some(token) => self.execute(
+                "INSERT INTO seen (workspace, path, token) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (workspace, path) DO UPDATE SET token = excluded.token",
+                params![workspace, path, token],
+            ),
+            None => self.execute(
+                "DELETE FROM seen WHERE workspace = ?1 AND path = ?2",
+                params![workspace, path],
+            ),
+        }
+        .map(|_| ())
+    }
+
+    /// The storage's own version of the file at `path` when it was last met.
+    pub(crate) fn seen(self, workspace: i64, path: &[u8]) -> Result<Option<String>> {
+        let sql = "SELECT token FROM seen WHERE workspace = ?1 AND path = ?2";
+        self.first(sql, params![workspace, path], |row| row.get(0))
+    }
+
+    /// The first `limit` paths from `from` up to `end` (left out) that the level itself knows now, in order, each with the version last met.
+    pub(crate) fn seen_entries(
+        self,
+        workspace: i64,
+        from: &[u8],
+        end: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<SeenEntry>> {
+        let below = if end.is_some() { "entry.path < ?3" } else { "?3 IS NULL" };
+        self.all(
+            &format!(
+                "SELECT entry.path, kind, mode, size, hash, target, created, modified, token
+                 FROM entry INDEXED BY entry_live LEFT JOIN seen USING (workspace, path)
+                 WHERE workspace = ?1 AND entry.path >= ?2 AND {below} AND until = {}
+                 ORDER BY entry.path LIMIT ?4",
+                HEAD + 1
+            ),
+            params![workspace, from, end, limit as i64],
+            |row| Ok((row.get(0)?, held(row, 1)?, row.get(8)?)),
+        )
+    }
+
+    /// Whether an entry was ever at `path` on this level.
+    pub(crate) fn was_met(self, workspace: i64, path: &[u8]) -> Result<bool> {
+        Ok(self.first_since(workspace, path)?.is_some())
+    }
+}

@@ -1,0 +1,135 @@
+//! Workspaces whose files live elsewhere, found by the place where that is.
+
+use garret_core::path::quote;
+use garret_core::{Error, ErrorKind, Result};
+
+use crate::depot::{Depot, NewWorkspace, check_free, check_name};
+use crate::error::damaged;
+use crate::metadata::{Session, WorkspaceRow, stored_time};
+use crate::workspace::DepotWorkspace;
+
+/// Where the files of a workspace live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Site {
+    /// The kind of storage.
+    pub(crate) kind: String,
+    /// What tells it from every other place of its kind; `None` where the files do not outlive their handle.
+    pub(crate) place: Option<String>,
+}
+
+impl Depot {
+    /// The workspace whose files live at `place` of a storage of `kind`.
+    pub async fn workspace_at(&self, kind: &str, place: &str) -> Result<Option<DepotWorkspace>> {
+        let row = self.shared.database.read(|session| found_at(session, kind, place))?;
+        Ok(row.map(|row| self.handle(&row)))
+    }
+
+    /// The workspace whose files live at `site`; made, with the id `uid`, where there is none.
+    pub(crate) async fn journal_of(&self, site: Site, uid: String) -> Result<DepotWorkspace> {
+        let created = stored_time(self.shared.clock.now());
+        let add = move |session: Session<'_>| {
+            if let Some(place) = &site.place
+                && let Some(row) = found_at(session, &site.kind, place)?
+            {
+                return Ok(row);
+            }
+            let row = WorkspaceRow {
+                id: 0,
+                uid,
+                name: None,
+                kind: site.kind.clone(),
+                config: "{}".to_owned(),
+                fork: None,
+                is_flat: false,
+                head: 0,
+                created,
+                deleted: None,
+            };
+            let id = session.add_workspace(&row)?;
+            make_room(session, &site)?;
+            session.add_journal(id, &site.kind, site.place.as_deref())?;
+            Ok(WorkspaceRow { id, ..row })
+        };
+        let row = self.shared.writer.write(self.shared.options.durability, add).await?;
+        Ok(self.handle(&row))
+    }
+
+    /// Gives the workspace whose files live at `place` the name and configuration of `new`, and makes it where there is none. One that
+    /// has a name already is `already_exists`.
+    pub async fn claim(&self, kind: &str, place: &str, new: NewWorkspace) -> Result<DepotWorkspace> {
+        let site = Site {
+            kind: kind.to_owned(),
+            place: Some(place.to_owned()),
+        };
+        let row = self.journal_of(site, self.shared.ids.next()).await?.number;
+        if let Some(name) = &new.name {
+            check_name(name)?;
+        }
+        let claim = move |session: Session<'_>| {
+            let row = session.workspace(row)?.ok_or_else(|| damaged("a workspace is lost"))?;
+            if let Some(name) = &row.name {
+                let message = format!("these files are the workspace {} already", quote(name));
+                return Err(Error::new(ErrorKind::AlreadyExists, message).hint("open it by that name, or rename it"));
+            }
+            check_free(session, new.name.as_deref())?;
+            session.set_name(row.id, new.name.as_deref())?;
+            session.set_config(row.id, &new.config.to_string())?;
+            Ok(row)
+        };
+        let row = self.shared.writer.write(self.shared.options.durability, claim).await?;
+        Ok(self.handle(&row))
+    }
+
+    /// Says that the files of `workspace` live in a storage of `kind`, which `config` opens.
+    pub(crate) async fn set_storage(
+        &self,
+        workspace: &DepotWorkspace,
+        kind: &str,
+        config: &serde_json::Value,
+    ) -> Result<()> {
+        let (number, kind, config) = (workspace.number, kind.to_owned(), config.to_string());
+        let set = move |session: Session<'_>| {
+            session.set_kind(number, &kind)?;
+            session.set_config(number, &config)
+        };
+        self.shared.writer.write(self.shared.options.durability, set).await
+    }
+
+    /// Says that the files of `workspace` live at `place` of a storage of `kind`. A place that another workspace has is
+    /// `already_exists`.
+    pub async fn set_place(&self, workspace: &DepotWorkspace, kind: &str, place: &str) -> Result<()> {
+        let (number, kind, place) = (workspace.number, kind.to_owned(), place.to_owned());
+        let set = move |session: Session<'_>| match found_at(session, &kind, &place)? {
+            None => {
+                let site = Site {
+                    kind,
+                    place: Some(place),
+                };
+                make_room(session, &site)?;
+                session.add_journal(number, &site.kind, site.place.as_deref())
+            }
+            Some(_) => Err(
+                Error::new(ErrorKind::AlreadyExists, "another workspace has its files there")
+                    .hint("choose an empty directory"),
+            ),
+        };
+        self.shared.writer.write(self.shared.options.durability, set).await
+    }
+}
+
+/// The workspace at a place, unless it was deleted: then the place is free again.
+fn found_at(session: Session<'_>, kind: &str, place: &str) -> Result<Option<WorkspaceRow>> {
+    let Some(number) = session.workspace_at(kind, place)? else {
+        return Ok(None);
+    };
+    Ok(session.workspace(number)?.filter(|row| row.deleted.is_none()))
+}
+
+/// Takes a place from a workspace that was deleted.
+fn make_room(session: Session<'_>, site: &Site) -> Result<()> {
+    let Some(place) = &site.place else { return Ok(()) };
+    match session.workspace_at(&site.kind, place)? {
+        Some(deleted) => session.leave_place(deleted),
+        None => Ok(()),
+    }
+}

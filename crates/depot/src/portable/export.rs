@@ -1,0 +1,334 @@
+//! Writing a workspace into a portable file.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use garret_core::{EntryPath, Error, ErrorKind, Point, Result};
+use serde::Serialize;
+
+use super::file::{End, FORMAT, FileWriter, Manifest, VERSION};
+use super::records::{ChangeRecord, EntryRecord, Record};
+use super::{Progress, Watch};
+use crate::content::Address;
+use crate::error::damaged;
+use crate::history::check_kept;
+use crate::metadata::{Held, Level, Node, Session, SnapshotRow, WorkspaceRow};
+use crate::retention::is_shown;
+use crate::tree::Tree;
+use crate::workspace::DepotWorkspace;
+
+/// Rows read in one transaction, and lines in one entry of the file.
+const PAGE: usize = 1_000;
+
+/// What of a workspace to export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Extent {
+    /// Everything that its journal keeps, with its snapshots.
+    History,
+    /// Only the files as they are at a point.
+    Files(Point),
+}
+
+/// What was exported.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Exported {
+    /// Changes.
+    pub changes: u64,
+    /// Entries, at every point.
+    pub entries: u64,
+    /// Pieces of content.
+    pub pieces: u64,
+    /// Bytes of that content.
+    pub bytes: u64,
+    /// Snapshots that were left out, since they name points of the workspace that this one was branched off.
+    pub left_out: Vec<String>,
+}
+
+/// An export under way.
+struct Exporting<'e, W: Write> {
+    workspace: &'e DepotWorkspace,
+    file: FileWriter<W>,
+    exported: Exported,
+    chunk: Vec<u8>,
+    chunks: u64,
+    records: u64,
+    contents: HashSet<Address>,
+}
+
+impl DepotWorkspace {
+    /// Writes this workspace into `sink` as one portable file, which [`crate::Depot::import`] reads. Others may work meanwhile: what is
+    /// exported is the state at the beginning. Blocks while it writes; the caller sees to it that what it wrote is whole and kept.
+    pub async fn export(&self, extent: &Extent, sink: impl Write + Send, watch: Watch<'_>) -> Result<Exported> {
+        let mut exporting = Exporting {
+            workspace: self,
+            file: FileWriter::over(sink)?,
+            exported: Exported::default(),
+            chunk: Vec::new(),
+            chunks: 0,
+            records: 0,
+            contents: HashSet::new(),
+        };
+        match extent {
+            Extent::History => exporting.history()?,
+            Extent::Files(point) => exporting.files(point)?,
+        }
+        exporting.flush()?;
+        exporting.content(watch).await?;
+        let Exporting {
+            file,
+            exported,
+            records,
+            ..
+        } = exporting;
+        let end = End {
+            records,
+            pieces: exported.pieces,
+            bytes: exported.bytes,
+            blake3: String::new(),
+        };
+        let mut sink = file.finish(end)?;
+        sink.flush().map_err(|error| super::file::unwritten(&error))?;
+        Ok(exported)
+    }
+}
+
+impl<W: Write> Exporting<'_, W> {
+    fn read<T>(&self, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<T> {
+        self.workspace.shared().database.read(look)
+    }
+
+    fn row(&self) -> Result<WorkspaceRow> {
+        let row = self.read(|session| session.workspace(self.workspace.number))?;
+        row.ok_or_else(|| damaged("a workspace is lost"))
+    }
+
+    fn manifest(&mut self, manifest: &Manifest) -> Result<()> {
+        let bytes = serde_json::to_vec(manifest).expect("it is plain data");
+        self.file.add("manifest.json", &bytes)
+    }
+
+    fn files(&mut self, point: &Point) -> Result<()> {
+        let row = self.row()?;
+        let level = self.read(|session| self.workspace.level_of(session, point))?;
+        self.manifest(&Manifest {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            name: row.name,
+            head: 0,
+            oldest: 0,
+            oldest_at: 0,
+            has_history: false,
+        })?;
+        self.tree(level, |_, _| Ok(Some(None)))
+    }
+
+    /// The entries at `level`, as what the workspace begins with; `until` says until when each lives, or that it is left out.
+    fn tree(&mut self, level: Level, until: impl Fn(Session<'_>, &[u8]) -> Result<Option<Option<i64>>>) -> Result<()> {
+        let mut from = Some(Vec::new());
+        while let Some(start) = from {
+            let (page, next) = self.read(|session| {
+                check_kept(session, level)?;
+                let tree = Tree::at(session, level)?;
+                let mut scan = tree.below(b"");
+                scan.seek(&start);
+                let mut page = Vec::with_capacity(PAGE);
+                while page.len() < PAGE {
+                    let Some((path, node)) = scan.next()? else {
+                        return Ok((page, None));
+                    };
+                    if let Some(until) = until(session, &path)? {
+                        page.push((path, until, node));
+                    }
+                }
+                Ok((page, scan.next()?.map(|(path, _)| path)))
+            })?;
+            for (path, until, node) in page {
+                self.entry(path, 0, until, node)?;
+            }
+            from = next;
+        }
+        Ok(())
+    }
+
+    fn history(&mut self) -> Result<()> {
+        let row = self.row()?;
+        let (oldest, snapshots) = self.read(|session| Ok((session.oldest(row.id)?, session.snapshots(row.id)?)))?;
+        self.manifest(&Manifest {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            name: row.name.clone(),
+            head: row.head,
+            oldest: oldest.seq,
+            oldest_at: oldest.at,
+            has_history: true,
+        })?;
+        let held = self.snapshots(&row, snapshots)?;
+        self.changes(&row, oldest.seq)?;
+        if let Some(fork) = row.fork.filter(|_| !row.is_flat) {
+            let head = row.head;
+            self.tree(fork, move |session, path| {
+                let first = session.first_since(row.id, path)?.filter(|since| *since <= head);
+                Ok((first != Some(0)).then_some(first))
+            })?;
+        }
+        self.rows(&row, oldest.seq, &held)?;
+        match self.read(|session| session.oldest(row.id))? == oldest {
+            true => Ok(()),
+            false => Err(
+                Error::new(ErrorKind::Unavailable, "history was dropped while it was exported").hint("export again"),
+            ),
+        }
+    }
+
+    /// The snapshots that name its own points; gives those points in order.
+    fn snapshots(&mut self, row: &WorkspaceRow, snapshots: Vec<SnapshotRow>) -> Result<Vec<i64>> {
+        let mut held = Vec::new();
+        for snapshot in snapshots {
+            if snapshot.point.workspace != row.id || snapshot.point.at > row.head {
+                self.exported.left_out.push(snapshot.label);
+                continue;
+            }
+            held.push(snapshot.point.at);
+            self.record(&Record::Snapshot {
+                label: snapshot.label,
+                change: snapshot.point.at,
+                at: snapshot.at,
+                lazy: snapshot.is_lazy,
+            })?;
+        }
+        held.sort_unstable();
+        Ok(held)
+    }
+
+    fn changes(&mut self, row: &WorkspaceRow, oldest: i64) -> Result<()> {
+        let mut before = row.head + 1;
+        loop {
+            let changes = self.read(|session| session.changes_before(row.id, before, PAGE))?;
+            for change in changes.iter().filter(|change| change.seq > oldest) {
+                let (moves, reversals) = self.read(|session| {
+                    Ok((
+                        session.moves(row.id, change.seq)?,
+                        session.reversals(row.id, change.seq)?,
+                    ))
+                })?;
+                let mut record = ChangeRecord::of(change.clone());
+                // What came after the beginning of the export is not part of it.
+                record.undone_by = record.undone_by.filter(|by| *by <= row.head);
+                self.record(&Record::Change(record))?;
+                self.exported.changes += 1;
+                for (step, (from, to)) in moves.into_iter().enumerate() {
+                    self.record(&Record::Move {
+                        change: change.seq,
+                        step: step as i64 + 1,
+                        from: EntryPath::from_bytes(from).to_token(),
+                        to: EntryPath::from_bytes(to).to_token(),
+                    })?;
+                }
+                for target in reversals {
+                    self.record(&Record::Reversal {
+                        change: change.seq,
+                        target,
+                    })?;
+                }
+            }
+            match changes.last() {
+                Some(last) if last.seq > oldest => before = last.seq,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Its own rows, as they were when its newest change was the one that the export began with.
+    fn rows(&mut self, row: &WorkspaceRow, oldest: i64, held: &[i64]) -> Result<()> {
+        let mut after = (Vec::new(), -1);
+        loop {
+            let page = self.read(|session| session.rows_after(row.id, (&after.0, after.1), PAGE))?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = (last.path.clone(), last.since);
+            for entry in page {
+                // A row that hides what is inherited has no use where nothing is.
+                let Held::Node(node) = entry.held else { continue };
+                let is_kept = entry.until > oldest || is_shown(held, entry.since, entry.until) || entry.since == 0;
+                if entry.since <= row.head && is_kept {
+                    let until = Some(entry.until).filter(|until| *until <= row.head);
+                    self.entry(entry.path, entry.since, until, node)?;
+                }
+            }
+        }
+    }
+
+    fn entry(&mut self, path: Vec<u8>, since: i64, until: Option<i64>, node: Node) -> Result<()> {
+        self.contents.extend(node.content);
+        self.exported.entries += 1;
+        self.record(&Record::Entry(EntryRecord::of(path, since, until, node)))
+    }
+
+    fn record(&mut self, record: &Record) -> Result<()> {
+        serde_json::to_writer(&mut self.chunk, record).expect("memory takes it");
+        self.chunk.push(b'\n');
+        self.records += 1;
+        match self.records % PAGE as u64 {
+            0 => self.flush(),
+            _ => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        self.chunks += 1;
+        let chunk = std::mem::take(&mut self.chunk);
+        self.file.add(&format!("journal/{:06}.jsonl", self.chunks), &chunk)
+    }
+
+    /// Every content that an entry names, its parts first, in the order of addresses.
+    async fn content(&mut self, watch: Watch<'_>) -> Result<()> {
+        let mut contents: Vec<_> = std::mem::take(&mut self.contents).into_iter().collect();
+        contents.sort_unstable();
+        let mut done = HashSet::new();
+        for address in contents {
+            let shared = self.workspace.shared();
+            let found = shared.content.plain_piece(&shared.database, address).await;
+            let piece = found.map_err(|error| self.named(error, address))?;
+            for part in piece.parts() {
+                if done.insert(part) {
+                    let found = shared.content.plain_piece(&shared.database, part).await;
+                    let part = found.map_err(|error| self.named(error, address))?;
+                    self.piece("content", part.address, &part.bytes, watch)?;
+                }
+            }
+            if done.insert(address) {
+                let folder = if piece.is_list { "lists" } else { "content" };
+                self.piece(folder, address, &piece.bytes, watch)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn piece(
+        &mut self,
+        folder: &str,
+        address: Address,
+        bytes: &[u8],
+        watch: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<()> {
+        self.file.add(&format!("{folder}/{}", address.to_hex()), bytes)?;
+        self.exported.pieces += 1;
+        self.exported.bytes += bytes.len() as u64;
+        watch(Progress {
+            files: self.exported.pieces,
+            bytes: self.exported.bytes,
+            total: None,
+        });
+        Ok(())
+    }
+
+    /// The error with a path that has the content.
+    fn named(&self, error: Error, address: Address) -> Error {
+        match self.read(|session| session.path_of(self.workspace.number, address)) {
+            Ok(Some(path)) => error.at_text(EntryPath::from_bytes(path).shown()),
+            _ => error,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Reading and writing the entries of a portable file, and the sums that tell whether it is whole.
+
+use std::io::{Read, Write};
+
+use garret_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+pub(super) const FORMAT: &str = "garret-workspace";
+pub(super) const VERSION: u64 = 1;
+/// No entry is larger: a piece of content is at most a part of a file, and a list of this size is that of a file of 100 GiB.
+const LARGEST: u64 = 64 << 20;
+const LEVEL: i32 = 3;
+/// The most that a writer of archives puts after the end.
+const PADDING: u64 = 1 << 20;
+
+/// What a portable file says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    pub(super) format: String,
+    pub(super) version: u64,
+    /// What the workspace was called.
+    pub name: Option<String>,
+    /// The number of its newest change.
+    pub head: i64,
+    /// The number of the first state that is kept.
+    pub oldest: i64,
+    /// When that state came to be, in microseconds since 1970.
+    pub oldest_at: i64,
+    /// Whether its journal is there, or only its files at one point.
+    pub has_history: bool,
+}
+
+/// What there must have been, at the end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct End {
+    pub(super) records: u64,
+    pub(super) pieces: u64,
+    pub(super) bytes: u64,
+    pub(super) blake3: String,
+}
+
+/// A portable file being written.
+pub(super) struct FileWriter<W: Write> {
+    archive: tar::Builder<zstd::stream::write::Encoder<'static, W>>,
+    hasher: blake3::Hasher,
+}
+
+impl<W: Write> FileWriter<W> {
+    pub(super) fn over(sink: W) -> Result<Self> {
+        let encoder = zstd::stream::write::Encoder::new(sink, LEVEL).and_then(|mut encoder| {
+            encoder.include_checksum(true)?;
+            Ok(encoder)
+        });
+        Ok(Self {
+            archive: tar::Builder::new(encoder.map_err(|error| unwritten(&error))?),
+            hasher: blake3::Hasher::new(),
+        })
+    }
+
+    /// Writes one entry.
+    pub(super) fn add(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        digest(&mut self.hasher, name, bytes);
+        self.append(name, bytes)
+    }
+
+    /// Writes the end, and gives the sink back.
+    pub(super) fn finish(mut self, end: End) -> Result<W> {
+        let end = End {
+            blake3: self.hasher.finalize().to_hex().to_string(),
+            ..end
+        };
+        self.append("end.json", &serde_json::to_vec(&end).expect("it is plain data"))?;
+        let sink = self.archive.into_inner().and_then(|encoder| encoder.finish());
+        sink.map_err(|error| unwritten(&error))
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_cksum();
+        self.archive
+            .append_data(&mut header, name, bytes)
+            .map_err(|error| unwritten(&error))
+    }
+}
+
+/// One entry of a portable file.
+pub(super) struct FileEntry {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Reads a portable file: `each` gets its entries in order, but for the manifest and the end. Anything that is not as it was written is
+/// `corrupt`, a newer version `unsupported`.
+pub(super) fn read(
+    source: impl Read,
+    mut begin: impl FnMut(&Manifest) -> Result<()>,
+    mut each: impl FnMut(FileEntry) -> Result<()>,
+) -> Result<(Manifest, End)> {
+    let decoder = zstd::stream::read::Decoder::new(source).map_err(|_| not_portable())?;
+    let mut archive = tar::Archive::new(decoder);
+    let mut hasher = blake3::Hasher::new();
+    let (mut manifest, mut end) = (None, None);
+    for entry in archive.entries().map_err(|_| not_portable())? {
+        let is_first = manifest.is_none();
+        let entry = entry.and_then(read_entry);
+        let entry = entry.map_err(|_| if is_first { not_portable() } else { cut_short() })?;
+        if end.is_some() {
+            return Err(damaged("something follows its end"));
+        }
+        match (entry.name.as_str(), &manifest) {
+            ("manifest.json", None) => {
+                let read = manifest_of(&entry.bytes)?;
+                digest(&mut hasher, &entry.name, &entry.bytes);
+                begin(&read)?;
+                manifest = Some(read);
+            }
+            (_, None) => return Err(not_portable()),
+            ("end.json", Some(_)) => end = Some(end_of(&entry.bytes, &hasher)?),
+            _ => {
+                digest(&mut hasher, &entry.name, &entry.bytes);
+                each(entry)?;
+            }
+        }
+    }
+    let manifest = manifest.ok_or_else(not_portable)?;
+    check_rest(archive.into_inner())?;
+    Ok((manifest, end.ok_or_else(cut_short)?))
+}
+
+/// The archive is followed by nothing but its padding, and the compressed stream ends as it should.
+fn check_rest(mut rest: impl Read) -> Result<()> {
+    let mut padding = Vec::new();
+    let read = (&mut rest).take(PADDING + 1).read_to_end(&mut padding);
+    let is_padding = padding.len() as u64 <= PADDING && padding.iter().all(|byte| *byte == 0);
+    match read.is_ok() && is_padding {
+        true => Ok(()),
+        false => Err(cut_short()),
+    }
+}
+
+/// Only the manifest.
+pub(super) fn read_manifest(source: impl Read) -> Result<Manifest> {
+    let decoder = zstd::stream::read::Decoder::new(source).map_err(|_| not_portable())?;
+    let mut archive = tar::Archive::new(decoder);
+    let mut entries = archive.entries().map_err(|_| not_portable())?;
+    let first = entries.next().ok_or_else(not_portable)?;
+    let entry = first.and_then(read_entry).map_err(|_| not_portable())?;
+    match entry.name.as_str() {
+        "manifest.json" => manifest_of(&entry.bytes),
+        _ => Err(not_portable()),
+    }
+}
+
+fn read_entry<R: Read>(mut entry: tar::Entry<'_, R>) -> std::io::Result<FileEntry> {
+    let wrong = || std::io::Error::from(std::io::ErrorKind::InvalidData);
+    let name = std::str::from_utf8(&entry.path_bytes())
+        .map_err(|_| wrong())?
+        .to_owned();
+    let size = entry.size();
+    if size > LARGEST || !entry.header().entry_type().is_file() {
+        return Err(wrong());
+    }
+    let mut bytes = Vec::with_capacity(size as usize);
+    entry.read_to_end(&mut bytes)?;
+    match bytes.len() as u64 == size {
+        true => Ok(FileEntry { name, bytes }),
+        false => Err(wrong()),
+    }
+}
+
+fn manifest_of(bytes: &[u8]) -> Result<Manifest> {
+    let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| not_portable())?;
+    let version = value.get("version").and_then(serde_json::Value::as_u64);
+    match (value.get("format").and_then(serde_json::Value::as_str), version) {
+        (Some(FORMAT), Some(VERSION)) => serde_json::from_value(value).map_err(|_| damaged("its manifest")),
+        (Some(FORMAT), Some(version)) if version > VERSION => {
+            let message = format!(
+                "this file was written by a newer Garret: its version is {version}, this program knows {VERSION}"
+            );
+            Err(Error::new(ErrorKind::Unsupported, message).hint("use the newer Garret to import it"))
+        }
+        _ => Err(not_portable()),
+    }
+}
+
+fn end_of(bytes: &[u8], hasher: &blake3::Hasher) -> Result<End> {
+    let end: End = serde_json::from_slice(bytes).map_err(|_| damaged("its end"))?;
+    match end.blake3 == hasher.finalize().to_hex().as_str() {
+        true => Ok(end),
+        false => Err(damaged("its sum does not fit")),
+    }
+}
+
+fn digest(hasher: &mut blake3::Hasher, name: &str, bytes: &[u8]) {
+    hasher.update(name.as_bytes()).update(b"\0").update(bytes);
+}
+
+/// A file that is not what was written.
+pub(super) fn damaged(how: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the file to import is damaged: {how}"))
+        .hint("nothing was imported; export it again, or take another copy")
+}
+
+fn cut_short() -> Error {
+    damaged("it is cut short, or its bytes were changed")
+}
+
+fn not_portable() -> Error {
+    Error::invalid("this is no workspace that Garret exported")
+        .hint("import a directory or a tar archive as files instead")
+}
+
+pub(super) fn unwritten(error: &std::io::Error) -> Error {
+    let message = match error.kind() {
+        std::io::ErrorKind::StorageFull => "the disk of the export is full",
+        _ => "the export cannot be written",
+    };
+    Error::new(ErrorKind::Unavailable, message).hint("make room, or choose another place, then retry")
+}

@@ -1,0 +1,351 @@
+//! Taking in a workspace from a portable file: verified first, then put down out of everybody's sight, then shown.
+
+use std::collections::HashSet;
+use std::io::{Read, Seek, SeekFrom};
+
+use bytes::Bytes;
+use futures::executor::block_on;
+use garret_core::{Durability, Error, ErrorKind, Result};
+use serde::Serialize;
+
+use super::file::{End, FileEntry, Manifest, damaged, read, read_manifest};
+use super::records::{Record, path_of};
+use super::{Progress, Watch};
+use crate::content::{Address, PlainPiece, Prepared};
+use crate::depot::{Depot, NewWorkspace, check_free, check_name};
+use crate::metadata::{Held, Level, Oldest, Session, SnapshotRow, WorkspaceRow, stored_time};
+use crate::workspace::DepotWorkspace;
+
+/// Bytes of content that wait for one transaction.
+const GROUP_BYTES: usize = 4 << 20;
+/// Pieces that wait for one transaction.
+const GROUP: usize = 500;
+
+/// What was imported.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// The id of the new workspace.
+    pub id: String,
+    /// Changes.
+    pub changes: u64,
+    /// Entries, at every point.
+    pub entries: u64,
+    /// Bytes of content.
+    pub bytes: u64,
+}
+
+impl Depot {
+    /// What a portable file says of itself, without verifying the rest. `source` is read from where it stands.
+    pub fn manifest(source: impl Read) -> Result<Manifest> {
+        read_manifest(source)
+    }
+
+    /// Takes in the workspace that [`DepotWorkspace::export`] wrote, as a new one with an id of its own. The whole file is verified before
+    /// anything is put down; one that is cut short or damaged is `corrupt`, one of a newer Garret `unsupported`, and nothing is left
+    /// behind. Changes keep their ids where those are free.
+    pub async fn import(
+        &self,
+        new: NewWorkspace,
+        mut source: impl Read + Seek + Send,
+        watch: Watch<'_>,
+    ) -> Result<(DepotWorkspace, Imported)> {
+        if let Some(name) = &new.name {
+            check_name(name)?;
+            self.shared.database.read(|session| check_free(session, Some(name)))?;
+        }
+        let start = source.stream_position().map_err(|_| unread())?;
+        let (manifest, end) = verify(&mut source)?;
+        source.seek(SeekFrom::Start(start)).map_err(|_| unread())?;
+        let row = self.begin_import(&new).await?;
+        let importing = Importing {
+            depot: self,
+            workspace: row.id,
+            imported: Imported {
+                id: row.uid.clone(),
+                changes: 0,
+                entries: 0,
+                bytes: 0,
+            },
+            total: end.bytes,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            watch,
+        };
+        // On a thread of its own, which may wait for the writer whatever runs this.
+        let taken = std::thread::scope(|scope| {
+            let taking = scope.spawn(|| importing.take_in(&mut source));
+            taking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        let done = match taken {
+            Ok(imported) => self.finish_import(&row, new.name, &manifest).await.map(|()| imported),
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(imported) => Ok((self.handle(&row), imported)),
+            Err(error) => {
+                self.remove_hidden(row.id).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn begin_import(&self, new: &NewWorkspace) -> Result<WorkspaceRow> {
+        let now = stored_time(self.shared.clock.now());
+        let row = WorkspaceRow {
+            id: 0,
+            uid: self.shared.ids.next(),
+            name: None,
+            kind: new.kind.clone(),
+            config: new.config.to_string(),
+            fork: None,
+            is_flat: false,
+            head: 0,
+            created: now,
+            deleted: None,
+        };
+        let add = move |session: Session<'_>| {
+            let id = session.add_workspace(&row)?;
+            session.hide(id, false, now)?;
+            Ok(WorkspaceRow { id, ..row })
+        };
+        self.shared.writer.write(self.shared.options.durability, add).await
+    }
+
+    /// Looks over what was put down, and shows it.
+    async fn finish_import(&self, row: &WorkspaceRow, name: Option<String>, manifest: &Manifest) -> Result<()> {
+        let (id, head) = (row.id, manifest.head);
+        let oldest = Oldest {
+            seq: manifest.oldest,
+            at: manifest.oldest_at,
+        };
+        let settle = move |session: Session<'_>| {
+            session.set_head(id, head)?;
+            session.set_oldest(id, oldest)
+        };
+        self.shared.writer.write(self.shared.options.durability, settle).await?;
+        if !self.is_whole(row.id)? {
+            return Err(damaged("its entries do not fit together"));
+        }
+        let show = move |session: Session<'_>| {
+            check_free(session, name.as_deref())?;
+            if !session.unhide(id)? {
+                return Err(
+                    Error::new(ErrorKind::Unavailable, "the import was collected as garbage meanwhile")
+                        .hint("import again, and collect with a longer grace"),
+                );
+            }
+            session.set_name(id, name.as_deref())
+        };
+        // Durable: a workspace that is there is there whole.
+        self.shared.writer.write(Durability::Full, show).await
+    }
+}
+
+/// Reads all of a file and checks that everything in it fits together.
+fn verify(source: &mut (impl Read + Seek)) -> Result<(Manifest, End)> {
+    let mut found = Found::default();
+    let (manifest, end) = read(source, |_| Ok(()), |entry| found.add(&entry))?;
+    let counts = (found.records, found.pieces, found.bytes);
+    if counts != (end.records, end.pieces, end.bytes) {
+        return Err(damaged("it does not hold what it says"));
+    }
+    if !found.wanted.is_subset(&found.there) {
+        return Err(damaged("content is missing"));
+    }
+    let fits = manifest.oldest >= 0 && manifest.oldest <= manifest.head;
+    match fits && found.changes == manifest.head - manifest.oldest && found.newest <= manifest.head {
+        true => Ok((manifest, end)),
+        false => Err(damaged("its journal has gaps")),
+    }
+}
+
+/// What a look through a file found.
+#[derive(Default)]
+struct Found {
+    records: u64,
+    pieces: u64,
+    bytes: u64,
+    changes: i64,
+    newest: i64,
+    wanted: HashSet<Address>,
+    there: HashSet<Address>,
+}
+
+impl Found {
+    fn add(&mut self, entry: &FileEntry) -> Result<()> {
+        if entry.name.starts_with("journal/") {
+            return records(entry)?
+                .into_iter()
+                .try_for_each(|record| self.add_record(record));
+        }
+        let piece = piece(entry)?.verified().map_err(|_| damaged("a piece of content"))?;
+        self.pieces += 1;
+        self.bytes += piece.bytes.len() as u64;
+        self.wanted.extend(piece.parts());
+        self.there.insert(piece.address);
+        Ok(())
+    }
+
+    fn add_record(&mut self, record: Record) -> Result<()> {
+        self.records += 1;
+        match record {
+            Record::Change(change) => {
+                self.changes += 1;
+                self.newest = self.newest.max(change.number);
+                change.row(0).map(|_| ())
+            }
+            Record::Entry(entry) => {
+                self.newest = self.newest.max(entry.since).max(entry.until.unwrap_or(0));
+                let (_, node) = entry.entry()?;
+                self.wanted.extend(node.content);
+                Ok(())
+            }
+            Record::Move { from, to, .. } => path_of(&from).and_then(|_| path_of(&to)).map(|_| ()),
+            Record::Snapshot { change, .. } => {
+                self.newest = self.newest.max(change);
+                Ok(())
+            }
+            Record::Reversal { .. } => Ok(()),
+        }
+    }
+}
+
+/// An import under way.
+struct Importing<'i> {
+    depot: &'i Depot,
+    workspace: i64,
+    imported: Imported,
+    total: u64,
+    waiting: Vec<Prepared>,
+    waiting_bytes: usize,
+    watch: Watch<'i>,
+}
+
+impl Importing<'_> {
+    fn take_in(mut self, source: &mut (impl Read + Seek)) -> Result<Imported> {
+        read(source, |_| Ok(()), |entry| self.take(entry))?;
+        self.flush()?;
+        Ok(self.imported)
+    }
+
+    fn take(&mut self, entry: FileEntry) -> Result<()> {
+        match entry.name.starts_with("journal/") {
+            true => self.put_records(records(&entry)?),
+            false => self.put_piece(piece(&entry)?),
+        }
+    }
+
+    fn put_records(&mut self, records: Vec<Record>) -> Result<()> {
+        let (workspace, ids) = (self.workspace, self.depot.shared.ids.clone());
+        for record in &records {
+            match record {
+                Record::Change(_) => self.imported.changes += 1,
+                Record::Entry(_) => self.imported.entries += 1,
+                _ => {}
+            }
+        }
+        self.write(move |session| {
+            records
+                .into_iter()
+                .try_for_each(|record| put_record(session, workspace, record, &*ids))
+        })
+    }
+
+    /// Brings the blob of a piece into place; its row waits for others.
+    fn put_piece(&mut self, piece: PlainPiece) -> Result<()> {
+        let shared = &self.depot.shared;
+        let length = piece.bytes.len();
+        let prepared = block_on(
+            shared
+                .content
+                .prepare_piece(&shared.database, piece, shared.options.durability),
+        )?;
+        self.waiting.push(prepared);
+        self.waiting_bytes += length;
+        self.imported.bytes += length as u64;
+        (self.watch)(Progress {
+            files: self.imported.entries,
+            bytes: self.imported.bytes,
+            total: Some(self.total),
+        });
+        match self.waiting_bytes >= GROUP_BYTES || self.waiting.len() >= GROUP {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.waiting_bytes = 0;
+        let (waiting, shared) = (std::mem::take(&mut self.waiting), self.depot.shared.clone());
+        self.write(move |session| {
+            waiting
+                .iter()
+                .try_for_each(|prepared| shared.content.record(session, prepared))
+        })
+    }
+
+    fn write(&self, work: impl FnOnce(Session<'_>) -> Result<()> + Send + 'static) -> Result<()> {
+        let shared = &self.depot.shared;
+        block_on(shared.writer.write(shared.options.durability, work))
+    }
+}
+
+fn put_record(session: Session<'_>, workspace: i64, record: Record, ids: &dyn garret_core::Ids) -> Result<()> {
+    match record {
+        Record::Change(change) => {
+            let mut row = change.row(workspace)?;
+            if session.change_by_id(&row.id)?.is_some() {
+                row.id = ids.next();
+            }
+            session.add_change(&row)?;
+            session.set_undone_by(workspace, row.seq, row.undone_by)
+        }
+        Record::Entry(entry) => {
+            let valid = (entry.since, entry.until.unwrap_or(i64::MAX));
+            let (path, node) = entry.entry()?;
+            session.insert_entry(workspace, &path, valid, &Held::Node(node))
+        }
+        Record::Move { change, step, from, to } => {
+            session.add_move((workspace, change), step, &path_of(&from)?, &path_of(&to)?)
+        }
+        Record::Reversal { change, target } => session.add_reversal(workspace, change, target),
+        Record::Snapshot {
+            label,
+            change,
+            at,
+            lazy,
+        } => {
+            let point = Level { workspace, at: change };
+            let row = SnapshotRow {
+                label,
+                point,
+                at,
+                is_lazy: lazy,
+            };
+            session.add_snapshot(workspace, &row)
+        }
+    }
+}
+
+fn records(entry: &FileEntry) -> Result<Vec<Record>> {
+    let lines = entry.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let record = |line| serde_json::from_slice(line).map_err(|_| damaged("a record of its journal"));
+    lines.map(record).collect()
+}
+
+fn piece(entry: &FileEntry) -> Result<PlainPiece> {
+    let (folder, digits) = entry.name.split_once('/').unwrap_or_default();
+    let address = Address::from_hex(digits);
+    match (folder, address) {
+        ("content" | "lists", Some(address)) => Ok(PlainPiece {
+            address,
+            is_list: folder == "lists",
+            bytes: Bytes::copy_from_slice(&entry.bytes),
+        }),
+        _ => Err(damaged("it holds something else")),
+    }
+}
+
+fn unread() -> Error {
+    Error::new(ErrorKind::Unavailable, "the file to import cannot be read").hint("check that it is a plain file")
+}

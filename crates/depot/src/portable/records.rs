@@ -1,0 +1,169 @@
+//! The lines of the journal in a portable file.
+
+use garret_core::{ChangeKind, EntryKind, EntryPath, Result};
+use serde::{Deserialize, Serialize};
+
+use super::file::damaged;
+use crate::content::Address;
+use crate::metadata::{ChangeRow, Node};
+
+/// One line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Record {
+    Change(ChangeRecord),
+    Entry(EntryRecord),
+    Move {
+        change: i64,
+        step: i64,
+        from: String,
+        to: String,
+    },
+    Reversal {
+        change: i64,
+        target: i64,
+    },
+    Snapshot {
+        label: String,
+        change: i64,
+        at: i64,
+        lazy: bool,
+    },
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct ChangeRecord {
+    pub(super) number: i64,
+    pub(super) id: String,
+    pub(super) at: i64,
+    kind: String,
+    operation: String,
+    summary: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call: Option<String>,
+    door: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) undone_by: Option<i64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct EntryRecord {
+    path: String,
+    pub(super) since: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<i64>,
+    kind: EntryKind,
+    mode: u32,
+    #[serde(default)]
+    size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    created: i64,
+    modified: i64,
+}
+
+impl ChangeRecord {
+    pub(super) fn of(row: ChangeRow) -> Self {
+        Self {
+            number: row.seq,
+            id: row.id,
+            at: row.at,
+            kind: row.kind,
+            operation: row.operation,
+            summary: row.summary,
+            agent: row.agent,
+            session: row.session,
+            tool_call: row.tool_call,
+            door: row.door,
+            command: row.command,
+            undone_by: row.undone_by,
+        }
+    }
+
+    /// The change as the workspace with the number `workspace` has it.
+    pub(super) fn row(self, workspace: i64) -> Result<ChangeRow> {
+        ChangeKind::parse(&self.kind).ok_or_else(|| damaged("a change is of an unknown kind"))?;
+        Ok(ChangeRow {
+            workspace,
+            seq: self.number,
+            id: self.id,
+            at: self.at,
+            kind: self.kind,
+            operation: self.operation,
+            summary: self.summary,
+            agent: self.agent,
+            session: self.session,
+            tool_call: self.tool_call,
+            door: self.door,
+            command: self.command,
+            undone_by: self.undone_by,
+        })
+    }
+}
+
+impl EntryRecord {
+    pub(super) fn of(path: Vec<u8>, since: i64, until: Option<i64>, node: Node) -> Self {
+        Self {
+            path: EntryPath::from_bytes(path).to_token(),
+            since,
+            until,
+            kind: node.kind,
+            mode: node.mode,
+            size: node.size,
+            content: node.content.map(Address::to_hex),
+            target: node.target,
+            created: node.created,
+            modified: node.modified,
+        }
+    }
+
+    /// The content that the entry names.
+    pub(super) fn address(&self) -> Result<Option<Address>> {
+        let address = |digits: &String| Address::from_hex(digits).ok_or_else(|| damaged("an address is no address"));
+        self.content.as_ref().map(address).transpose()
+    }
+
+    /// The path and what is there. What could not be in a workspace is refused.
+    pub(super) fn entry(self) -> Result<(Vec<u8>, Node)> {
+        let content = self.address()?;
+        let fits = match self.kind {
+            EntryKind::File => content.is_some() && self.target.is_none(),
+            EntryKind::Directory => content.is_none() && self.target.is_none(),
+            EntryKind::Symlink => content.is_none() && self.target.is_some(),
+            EntryKind::Other => false,
+        };
+        let path = path_of(&self.path)?;
+        if !fits {
+            return Err(damaged("an entry is nothing that a workspace holds"));
+        }
+        let node = Node {
+            kind: self.kind,
+            mode: self.mode & 0o7777,
+            size: self.size,
+            content,
+            target: self.target,
+            created: self.created,
+            modified: self.modified,
+        };
+        Ok((path, node))
+    }
+}
+
+/// The path that a record writes; the root and anything that is not in its normal form are refused.
+pub(super) fn path_of(token: &str) -> Result<Vec<u8>> {
+    let path = EntryPath::from_token(token).map_err(|_| damaged("a path is no path"))?;
+    let bytes = path.as_bytes();
+    let is_long = bytes.len() > 4096 || bytes.split(|byte| *byte == b'/').any(|name| name.len() > 255);
+    if bytes.is_empty() || is_long || bytes.contains(&0) {
+        return Err(damaged("a path is no path"));
+    }
+    Ok(bytes.to_vec())
+}

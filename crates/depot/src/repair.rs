@@ -1,0 +1,294 @@
+//! Repairing a depot: what the rest of it tells is put right, what nothing tells is left as it is and reported.
+//!
+//! A counter follows from the journal, a directory from what lies in it, the row of a blob from the blob. Bytes follow from nothing:
+//! content that is damaged or lost stays `corrupt`, by name, until the file is written again or an older version restored.
+
+use garret_core::{Durability, EntryKind, Result};
+use serde::Serialize;
+
+use crate::check::Problem;
+use crate::content::{Address, ContentStore};
+use crate::depot::Depot;
+use crate::metadata::{HEAD, Held, Level, Node, Session, StoredPiece, WorkspaceRow};
+use crate::tree::Tree;
+
+/// Unfinished files among the blobs that are older than this are nobody's any more.
+const UNFINISHED_MS: i64 = 3_600_000;
+const PAGE: usize = 1_000;
+
+/// What a repair came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Repaired {
+    /// What was put right.
+    pub repaired: Vec<Problem>,
+    /// What is still wrong: nothing tells how it was.
+    pub remaining: Vec<Problem>,
+}
+
+impl Depot {
+    /// Puts right what can be derived, and looks everything over again. Safe while others work.
+    pub async fn repair(&self) -> Result<Repaired> {
+        let mut repaired = self.shared.writer.write(Durability::Full, repair_rows).await?;
+        repaired.extend(self.repair_contents().await?);
+        for row in self.shared.database.read(|session| session.workspaces())? {
+            repaired.extend(self.repair_tree(row).await?);
+        }
+        repaired.extend(self.repair_unsynced().await?);
+        let before = self.shared.clock.now().as_millisecond() - UNFINISHED_MS;
+        match self.remove_leftovers(before)? {
+            0 => {}
+            count => repaired.push(Problem::general(format!(
+                "removed {count} unfinished files among the blobs"
+            ))),
+        }
+        Ok(Repaired {
+            repaired,
+            remaining: self.check().await?,
+        })
+    }
+
+    /// Makes the rows of pieces say what the pieces are, and gives rows to blobs that entries name and that have none.
+    async fn repair_contents(&self) -> Result<Vec<Problem>> {
+        let (database, content) = (&self.shared.database, &self.shared.content);
+        let mut repaired = Vec::new();
+        for address in database.read(|session| session.unknown_contents())? {
+            repaired.extend(self.recover_row(address).await?);
+        }
+        for list in database.read(|session| session.lists())? {
+            for part in content.parts(database, list).await.unwrap_or_default() {
+                repaired.extend(self.recover_row(part).await?);
+            }
+        }
+        let mut after = None;
+        loop {
+            let addresses = database.read(|session| session.addresses(after, PAGE))?;
+            let Some(last) = addresses.last() else { break };
+            after = Some(*last);
+            for address in addresses {
+                repaired.extend(self.correct_row(address).await?);
+            }
+        }
+        for (address, size) in database.read(|session| session.missized())? {
+            repaired.extend(self.correct_sizes(address, size).await?);
+        }
+        Ok(repaired)
+    }
+
+    /// Gives a row to a blob, and where it is a list to its parts.
+    async fn recover_row(&self, address: Address) -> Result<Vec<Problem>> {
+        let mut repaired = Vec::new();
+        let mut wanted = vec![address];
+        while let Some(address) = wanted.pop() {
+            let known = self.shared.database.read(|session| session.content_touched(address))?;
+            let (None, Some(found)) = (known, self.shared.content.found_blob(address).await?) else {
+                continue;
+            };
+            let now = self.shared.clock.now().as_millisecond();
+            let put = move |session: Session<'_>| {
+                let piece = StoredPiece {
+                    is_list: found.is_list,
+                    size: found.size,
+                    stored: found.stored,
+                    data: None,
+                };
+                session.put_content(address, &piece, now)
+            };
+            self.shared.writer.write(Durability::Full, put).await?;
+            repaired.push(Problem::general(format!(
+                "the blob {} was found again",
+                address.to_hex()
+            )));
+            if found.is_list {
+                wanted.extend(self.shared.content.parts(&self.shared.database, address).await?);
+            }
+        }
+        Ok(repaired)
+    }
+
+    /// Corrects the row of a piece where the bytes, in either place, tell otherwise.
+    async fn correct_row(&self, address: Address) -> Result<Option<Problem>> {
+        let (row, piece) = self
+            .shared
+            .database
+            .read(|session| Ok((session.content(address)?, session.content_piece(address)?)))?;
+        let (Some(row), Some(piece)) = (row, piece) else {
+            return Ok(None);
+        };
+        let inline = row.data.and_then(|data| ContentStore::found_inline(data, address));
+        let (found, is_blob) = match inline {
+            Some(found) => (Some(found), false),
+            None => (self.shared.content.found_blob(address).await?, true),
+        };
+        let said = (piece.is_list, row.size, piece.stored, piece.is_blob);
+        let Some(found) = found.filter(|found| (found.is_list, found.size, found.stored, is_blob) != said) else {
+            return Ok(None);
+        };
+        let correct = move |session: Session<'_>| {
+            session.correct_content(address, found.is_list, (found.size, found.stored), is_blob)
+        };
+        self.shared.writer.write(Durability::Full, correct).await?;
+        let what = format!("what is known of the content {} was corrected", address.to_hex());
+        Ok(Some(Problem::general(what)))
+    }
+
+    /// Corrects the size of files whose content has another.
+    async fn correct_sizes(&self, address: Address, size: u64) -> Result<Option<Problem>> {
+        if self
+            .shared
+            .content
+            .verify(&self.shared.database, address)
+            .await?
+            .is_some()
+        {
+            return Ok(None);
+        }
+        let correct = move |session: Session<'_>| session.correct_sizes(address, size);
+        let count = self.shared.writer.write(Durability::Full, correct).await?;
+        let what = format!(
+            "the size of {count} entries with the content {} was corrected",
+            address.to_hex()
+        );
+        Ok(Some(Problem::general(what)))
+    }
+
+    /// Makes the directories that live entries lie in.
+    async fn repair_tree(&self, row: WorkspaceRow) -> Result<Vec<Problem>> {
+        let mut repaired = Vec::new();
+        let mut after = Some((Vec::new(), -1));
+        while let Some(start) = after {
+            let row = row.clone();
+            let missing = self
+                .shared
+                .database
+                .read(|session| missing_directories(session, &row, &start))?;
+            after = missing.1;
+            for (path, since) in missing.0 {
+                let (id, place) = (row.id, path.clone());
+                let make = move |session: Session<'_>| make_directory(session, id, &place, since);
+                if self.shared.writer.write(Durability::Full, make).await? {
+                    repaired.push(Problem::of(&row, "the directory was made again").at(&path).by(since));
+                }
+            }
+        }
+        Ok(repaired)
+    }
+
+    /// Forgets blobs that are listed as unsynced and that the depot does not know.
+    async fn repair_unsynced(&self) -> Result<Vec<Problem>> {
+        let dangling = self.shared.database.read(|session| session.dangling_unsynced())?;
+        let mut repaired = Vec::new();
+        for address in dangling {
+            let forget = move |session: Session<'_>| session.remove_unsynced(address);
+            self.shared.writer.write(Durability::Full, forget).await?;
+            repaired.push(Problem::general(format!(
+                "{} is no longer listed as unsynced",
+                address.to_hex()
+            )));
+        }
+        self.settle().await?;
+        Ok(repaired)
+    }
+}
+
+/// What rows tell of other rows, in one transaction.
+fn repair_rows(session: Session<'_>) -> Result<Vec<Problem>> {
+    let mut repaired = Vec::new();
+    let strays = session.stray_rows()?;
+    if strays > 0 {
+        session.remove_stray_rows()?;
+        repaired.push(Problem::general(format!(
+            "removed {strays} rows of workspaces that are not there"
+        )));
+    }
+    for row in session.workspaces()? {
+        repaired.extend(repair_workspace(session, &row)?);
+    }
+    Ok(repaired)
+}
+
+fn repair_workspace(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem>> {
+    let mut repaired = Vec::new();
+    let (count, newest) = session.change_count(row.id)?;
+    let oldest = session.oldest(row.id)?.seq;
+    let head = newest.max(oldest);
+    // A journal with a gap does not tell where it ends.
+    if head != row.head && count == head - oldest {
+        session.set_head(row.id, head)?;
+        repaired.push(Problem::of(
+            row,
+            format!("its newest change is {head}, not {}", row.head),
+        ));
+    }
+    if let Some(fork) = row.fork
+        && row.is_flat
+        && session.workspace(fork.workspace)?.is_none()
+    {
+        session.clear_fork(row.id)?;
+        repaired.push(Problem::of(
+            row,
+            "it no longer says that it was branched off a workspace that is gone",
+        ));
+    }
+    for label in session.nowhere_snapshots(row.id)? {
+        session.remove_snapshot(row.id, &label)?;
+        repaired.push(Problem::of(
+            row,
+            format!("its snapshot `{label}` named nothing and was removed"),
+        ));
+    }
+    for seq in session.wrongly_undone(row.id)? {
+        let standing = session.standing_reversal(row.id, seq)?;
+        session.set_undone_by(row.id, seq, standing)?;
+        repaired.push(Problem::of(row, "it is no longer said to be undone").by(seq));
+    }
+    Ok(repaired)
+}
+
+type Key = (Vec<u8>, i64);
+
+/// The directories that a page of live entries lie in and that are not there, each with the change since when; and where to go on.
+fn missing_directories(session: Session<'_>, row: &WorkspaceRow, after: &Key) -> Result<(Vec<Key>, Option<Key>)> {
+    let head = Level {
+        workspace: row.id,
+        at: HEAD,
+    };
+    let tree = Tree::at(session, head)?;
+    let entries = session.rows_after(row.id, (&after.0, after.1), PAGE)?;
+    let mut missing = Vec::new();
+    for entry in &entries {
+        let is_live = entry.until == i64::MAX && matches!(entry.held, Held::Node(_));
+        let slashes = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        for (slash, _) in slashes.filter(|_| is_live) {
+            if tree.node(&entry.path[..slash])?.is_none() {
+                missing.push((entry.path[..slash].to_vec(), entry.since));
+            }
+        }
+    }
+    let next = entries.last().map(|last| (last.path.clone(), last.since));
+    Ok((missing, next))
+}
+
+/// Makes a directory as of the change `since`, unless something is there; tells whether it did.
+fn make_directory(session: Session<'_>, workspace: i64, path: &[u8], since: i64) -> Result<bool> {
+    let head = Level { workspace, at: HEAD };
+    if Tree::at(session, head)?.node(path)?.is_some()
+        || session
+            .entry_history(workspace, path, HEAD)?
+            .iter()
+            .any(|(_, until, _)| *until > since)
+    {
+        return Ok(false);
+    }
+    let time = session.change(workspace, since)?.map_or(0, |change| change.at);
+    let directory = Node {
+        kind: EntryKind::Directory,
+        mode: 0o755,
+        size: 0,
+        content: None,
+        target: None,
+        created: time,
+        modified: time,
+    };
+    session.insert_entry(workspace, path, (since, i64::MAX), &Held::Node(directory))?;
+    Ok(true)
+}

@@ -1,0 +1,247 @@
+//! Putting the files of a workspace out as plain files.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use garret_core::{
+    EntryKind, Error, ErrorKind, Follow, ListOptions, Point, Precondition, ReadOptions, Result, StatOptions, Storage,
+    WsPath,
+};
+
+use super::{Form, Item, Message, Moved, TreeTarget, WAITING, gone, host, pack, skipped};
+use crate::error::damaged;
+use crate::history::check_kept;
+use crate::metadata::{Level, Node};
+use crate::portable::{Progress, Watch};
+use crate::tree::{Tree, bytes};
+use crate::workspace::DepotWorkspace;
+
+/// Entries looked up at once.
+const PAGE: usize = 1_000;
+/// Bytes of a file read at once.
+const PIECE: u64 = 4 << 20;
+
+/// The side that writes, on its thread.
+struct Writing {
+    sender: SyncSender<Message>,
+    thread: JoinHandle<Result<()>>,
+    moved: Moved,
+}
+
+impl Writing {
+    fn start(target: TreeTarget) -> Result<Self> {
+        let (sender, receiver) = sync_channel(WAITING);
+        let thread = std::thread::Builder::new().name("garret-export".into());
+        let thread = thread.spawn(move || match target {
+            TreeTarget::Directory(root) => host::write(&root, &receiver),
+            TreeTarget::Archive(sink, compression) => pack::write(sink, compression, &receiver),
+        });
+        Ok(Self {
+            sender,
+            thread: thread.map_err(|_| Error::new(ErrorKind::Unavailable, "a thread cannot be started"))?,
+            moved: Moved::default(),
+        })
+    }
+
+    fn item(&mut self, item: Item) -> Result<()> {
+        self.moved.count(&item.form);
+        self.sender.send(Message::Item(item)).map_err(|_| gone())
+    }
+
+    fn data(&mut self, bytes: Bytes, watch: &mut (dyn FnMut(Progress) + Send)) -> Result<()> {
+        self.moved.bytes += bytes.len() as u64;
+        watch(Progress {
+            files: self.moved.files,
+            bytes: self.moved.bytes,
+            total: None,
+        });
+        self.sender.send(Message::Data(bytes)).map_err(|_| gone())
+    }
+
+    /// Waits for the other side, whose error tells more than that it went away.
+    fn finish(self, sent: Result<()>) -> Result<Moved> {
+        drop(self.sender);
+        let written = self.thread.join();
+        let written = written.map_err(|_| Error::new(ErrorKind::Internal, "the writer of the files has failed"))?;
+        match (sent, written) {
+            (Ok(()), Ok(())) => Ok(self.moved),
+            (Err(sent), Err(_)) if sent.kind() != gone().kind() => Err(sent),
+            (_, Err(written)) => Err(written),
+            (Err(sent), Ok(())) => Err(sent),
+        }
+    }
+}
+
+impl DepotWorkspace {
+    /// Puts the files at `point`, at `path` and below, out as a directory or an archive. Names that are not UTF-8 are carried. Blocks
+    /// while it writes; where it fails, what was written is left for the caller to remove.
+    pub async fn export_tree(
+        &self,
+        point: &Point,
+        path: &WsPath,
+        target: TreeTarget,
+        watch: Watch<'_>,
+    ) -> Result<Moved> {
+        let level = self.shared().database.read(|session| {
+            let level = self.level_of(session, point)?;
+            let tree = Tree::at(session, level)?;
+            match path.is_root()
+                || tree
+                    .node(bytes(path))?
+                    .is_some_and(|node| node.kind == EntryKind::Directory)
+            {
+                true => Ok(level),
+                false => Err(Error::not_a_directory(path)),
+            }
+        })?;
+        let mut writing = Writing::start(target)?;
+        let sent = self.send_tree(level, path, &mut writing, watch).await;
+        writing.finish(sent)
+    }
+
+    async fn send_tree(&self, level: Level, path: &WsPath, writing: &mut Writing, watch: Watch<'_>) -> Result<()> {
+        let skip = if path.is_root() { 0 } else { bytes(path).len() + 1 };
+        let mut from = Some(Vec::new());
+        while let Some(start) = from {
+            let (page, next) = self.shared().database.read(|session| {
+                check_kept(session, level)?;
+                let tree = Tree::at(session, level)?;
+                let mut scan = tree.below(bytes(path));
+                scan.seek(&start);
+                let mut page = Vec::with_capacity(PAGE);
+                while page.len() < PAGE {
+                    match scan.next()? {
+                        Some(entry) => page.push(entry),
+                        None => return Ok((page, None)),
+                    }
+                }
+                Ok((page, scan.next()?.map(|(path, _)| path)))
+            })?;
+            for (place, node) in page {
+                let shown = garret_core::EntryPath::from_bytes(place.clone()).shown();
+                let sent = self.send_node(&place[skip..], &node, writing, watch).await;
+                sent.map_err(|error| error.at_text(shown))?;
+            }
+            from = next;
+        }
+        Ok(())
+    }
+
+    async fn send_node(
+        &self,
+        path: &[u8],
+        node: &Node,
+        writing: &mut Writing,
+        watch: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<()> {
+        let form = match (node.kind, &node.target) {
+            (EntryKind::Directory, _) => Form::Directory,
+            (EntryKind::Symlink, Some(target)) => Form::Link(target.clone().into_bytes()),
+            _ => Form::File(node.size),
+        };
+        writing.item(Item {
+            path: path.to_vec(),
+            form,
+            mode: node.mode,
+            modified: node.modified / 1_000_000,
+        })?;
+        let Some(address) = node.content else { return Ok(()) };
+        let shared = self.shared();
+        let mut start = 0;
+        while start < node.size {
+            let end = node.size.min(start + PIECE);
+            let row = shared.database.read(|session| session.content(address))?;
+            let row = row.ok_or_else(|| damaged("the depot has lost it"))?;
+            let piece = shared.content.read(&shared.database, address, row, start..end).await?;
+            writing.data(piece, watch)?;
+            start = end;
+        }
+        Ok(())
+    }
+}
+
+/// Puts the files of any storage, at `path` and below, out as a directory or an archive. What cannot be opened by a path (a name that is
+/// not UTF-8, a device) is left out and reported. Files that others change meanwhile are a `conflict`.
+pub async fn export_storage(
+    storage: &dyn Storage,
+    path: &WsPath,
+    target: TreeTarget,
+    watch: Watch<'_>,
+) -> Result<Moved> {
+    let mut writing = Writing::start(target)?;
+    let sent = send_storage(storage, path, &mut writing, watch).await;
+    writing.finish(sent)
+}
+
+async fn send_storage(storage: &dyn Storage, path: &WsPath, writing: &mut Writing, watch: Watch<'_>) -> Result<()> {
+    let mut options = ListOptions {
+        is_deep: true,
+        limit: PAGE,
+        ..ListOptions::default()
+    };
+    loop {
+        let page = storage.list(path, options.clone()).await?;
+        for entry in &page.entries {
+            match (entry.path.as_path(), entry.kind) {
+                (None, _) => writing
+                    .moved
+                    .skipped
+                    .push(skipped(entry.path.as_bytes(), "its name is not UTF-8")),
+                (_, EntryKind::Other) => {
+                    let why = "it is neither a file, a directory nor a link";
+                    writing.moved.skipped.push(skipped(entry.path.as_bytes(), why));
+                }
+                (Some(place), _) => send_entry(storage, place, path, writing, watch).await?,
+            }
+        }
+        match page.entries.last() {
+            Some(last) if page.has_more => options.after = Some(last.path.clone()),
+            _ => return Ok(()),
+        }
+    }
+}
+
+async fn send_entry(
+    storage: &dyn Storage,
+    place: &WsPath,
+    base: &WsPath,
+    writing: &mut Writing,
+    watch: &mut (dyn FnMut(Progress) + Send),
+) -> Result<()> {
+    let options = StatOptions {
+        follow: Follow::Never,
+        with_version: true,
+    };
+    let stat = storage.stat(place, options).await?;
+    let relative = place.relative_to(base).unwrap_or_else(|| place.clone());
+    let form = match (stat.kind, stat.target) {
+        (EntryKind::Directory, _) => Form::Directory,
+        (EntryKind::Symlink, Some(target)) => Form::Link(target.into_bytes()),
+        _ => Form::File(stat.size),
+    };
+    let is_file = matches!(form, Form::File(_));
+    let default = if is_file { 0o644 } else { 0o755 };
+    writing.item(Item {
+        path: bytes(&relative).to_vec(),
+        form,
+        mode: stat.mode.unwrap_or(default),
+        modified: stat.modified.map_or(0, |time| time.as_second()),
+    })?;
+    let mut start = 0;
+    while is_file && start < stat.size {
+        let options = ReadOptions {
+            range: Some(start..stat.size.min(start + PIECE)),
+            follow: Follow::Never,
+            precondition: stat.version.clone().map_or(Precondition::Any, Precondition::Version),
+            ..ReadOptions::default()
+        };
+        let read = storage.read(place, options).await?;
+        if read.size != stat.size || read.bytes.is_empty() {
+            return Err(Error::conflict(place, Some(read.version)));
+        }
+        start += read.bytes.len() as u64;
+        writing.data(read.bytes, watch)?;
+    }
+    Ok(())
+}

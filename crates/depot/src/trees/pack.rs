@@ -1,0 +1,99 @@
+//! Writing a tar archive, compressed or not.
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+
+use bytes::Bytes;
+use garret_core::{Error, ErrorKind, Result};
+
+use super::{Compression, Form, Item, Message, checked_path};
+
+const LEVEL: i32 = 3;
+
+/// Puts what comes into an archive.
+pub(super) fn write(sink: Box<dyn Write + Send>, compression: Compression, receiver: &Receiver<Message>) -> Result<()> {
+    let packed = match compression {
+        Compression::None => pack(sink, receiver)?.flush(),
+        Compression::Gzip => {
+            let encoder = flate2::write::GzEncoder::new(sink, flate2::Compression::default());
+            pack(encoder, receiver)?.finish().and_then(|mut sink| sink.flush())
+        }
+        Compression::Zstd => {
+            let encoder = zstd::stream::write::Encoder::new(sink, LEVEL).map_err(|error| unwritten(&error))?;
+            pack(encoder, receiver)?.finish().and_then(|mut sink| sink.flush())
+        }
+    };
+    packed.map_err(|error| unwritten(&error))
+}
+
+fn pack<W: Write>(sink: W, receiver: &Receiver<Message>) -> Result<W> {
+    let mut archive = tar::Builder::new(sink);
+    for message in receiver {
+        if let Message::Item(item) = message {
+            checked_path(&item.path)?;
+            append(&mut archive, &item, receiver).map_err(|error| unwritten(&error))?;
+        }
+    }
+    archive.into_inner().map_err(|error| unwritten(&error))
+}
+
+fn append<W: Write>(archive: &mut tar::Builder<W>, item: &Item, receiver: &Receiver<Message>) -> std::io::Result<()> {
+    let path = Path::new(OsStr::from_bytes(&item.path));
+    let mut header = tar::Header::new_gnu();
+    header.set_mode(item.mode);
+    header.set_mtime(u64::try_from(item.modified).unwrap_or(0));
+    header.set_size(0);
+    match &item.form {
+        Form::Directory => {
+            header.set_entry_type(tar::EntryType::Directory);
+            archive.append_data(&mut header, path, std::io::empty())
+        }
+        Form::Link(target) => {
+            header.set_entry_type(tar::EntryType::Symlink);
+            archive.append_link(&mut header, path, Path::new(OsStr::from_bytes(target)))
+        }
+        Form::File(size) => {
+            header.set_size(*size);
+            let content = Incoming {
+                receiver,
+                chunk: Bytes::new(),
+                left: *size,
+            };
+            archive.append_data(&mut header, path, content)
+        }
+        Form::Same(_) => Ok(()),
+    }
+}
+
+/// The data of one file as it comes over the channel.
+struct Incoming<'r> {
+    receiver: &'r Receiver<Message>,
+    chunk: Bytes,
+    left: u64,
+}
+
+impl Read for Incoming<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.chunk.is_empty() && self.left > 0 {
+            match self.receiver.recv() {
+                Ok(Message::Data(bytes)) => self.chunk = bytes,
+                _ => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        let count = buffer.len().min(self.chunk.len());
+        buffer[..count].copy_from_slice(&self.chunk.split_to(count));
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
+fn unwritten(error: &std::io::Error) -> Error {
+    let message = match error.kind() {
+        std::io::ErrorKind::StorageFull => "the disk of the export is full",
+        _ => "the export cannot be written",
+    };
+    Error::new(ErrorKind::Unavailable, message).hint("make room, or choose another place, then retry")
+}

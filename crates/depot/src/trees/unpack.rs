@@ -1,0 +1,123 @@
+//! Reading a tar archive, compressed or not.
+
+use std::io::Read;
+use std::sync::mpsc::SyncSender;
+
+use garret_core::{EntryPath, Error, ErrorKind, Result};
+use tar::EntryType;
+
+use super::{CHUNK, Compression, Form, Item, Message, checked_path, gone, skipped};
+
+/// Sends what the archive holds, in its order.
+pub(super) fn read(
+    archive: Box<dyn Read + Send>,
+    compression: Compression,
+    sender: &SyncSender<Result<Message>>,
+) -> Result<()> {
+    let plain: Box<dyn Read> = match compression {
+        Compression::None => archive,
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(archive)),
+        Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(archive).map_err(|_| damaged())?),
+    };
+    let mut archive = tar::Archive::new(plain);
+    for entry in archive.entries().map_err(|_| damaged())? {
+        let mut entry = entry.map_err(|_| damaged())?;
+        let Some(path) = path_of(&entry.path_bytes())? else {
+            continue;
+        };
+        let target = entry
+            .link_name_bytes()
+            .map(|name| name.into_owned())
+            .unwrap_or_default();
+        let form = match entry.header().entry_type() {
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Form::File(entry.size()),
+            EntryType::Directory => Form::Directory,
+            EntryType::Symlink => Form::Link(target),
+            EntryType::Link => Form::Same(path_of(&target)?.ok_or_else(damaged)?),
+            EntryType::XGlobalHeader | EntryType::XHeader => continue,
+            _ => {
+                let why = "it is neither a file, a directory nor a link";
+                send(sender, Message::Skipped(skipped(&path, why)))?;
+                continue;
+            }
+        };
+        let item = Item {
+            path,
+            form,
+            mode: entry.header().mode().map_err(|_| damaged())? & 0o7777,
+            modified: entry.header().mtime().unwrap_or(0) as i64,
+        };
+        let size = match item.form {
+            Form::File(size) => size,
+            _ => 0,
+        };
+        send(sender, Message::Item(item))?;
+        send_data(&mut entry, size, sender)?;
+    }
+    Ok(())
+}
+
+fn send_data(content: &mut impl Read, size: u64, sender: &SyncSender<Result<Message>>) -> Result<()> {
+    let mut left = size;
+    while left > 0 {
+        let mut chunk = vec![0; CHUNK.min(usize::try_from(left).unwrap_or(CHUNK))];
+        let count = content.read(&mut chunk).map_err(|_| damaged())?;
+        if count == 0 {
+            return Err(damaged());
+        }
+        chunk.truncate(count);
+        left -= count as u64;
+        send(sender, Message::Data(chunk.into()))?;
+    }
+    Ok(())
+}
+
+/// The path of an entry below the place it is put in; `None` for the place itself. One that leads elsewhere is `path_escape`.
+fn path_of(name: &[u8]) -> Result<Option<Vec<u8>>> {
+    let shown = || EntryPath::from_bytes(name.to_vec()).shown();
+    let is_parent = |part: &[u8]| part == b"..";
+    if name.starts_with(b"/") || name.split(|byte| *byte == b'/').any(is_parent) {
+        return Err(Error::new(
+            ErrorKind::PathEscape,
+            "the archive names a path outside the place it is put in",
+        )
+        .at_text(shown())
+        .hint("nothing was imported; make the archive again with relative paths"));
+    }
+    let names = name.split(|byte| *byte == b'/');
+    let parts: Vec<_> = names.filter(|part| !matches!(*part, b"" | b".")).collect();
+    let path = parts.join(&b'/');
+    if path.is_empty() {
+        return Ok(None);
+    }
+    checked_path(&path)?;
+    Ok(Some(path))
+}
+
+fn send(sender: &SyncSender<Result<Message>>, message: Message) -> Result<()> {
+    sender.send(Ok(message)).map_err(|_| gone())
+}
+
+fn damaged() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the archive is damaged, cut short, or no tar archive",
+    )
+    .hint("nothing was imported; check the archive, and that its name ends as it is compressed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_an_archive_stays_where_it_is_put() {
+        let path = |name: &str| path_of(name.as_bytes());
+        assert_eq!(path("./a//b/").unwrap().unwrap(), b"a/b");
+        assert_eq!(path("./").unwrap(), None);
+        for name in ["/etc/passwd", "../a", "a/../../b", "a/.."] {
+            assert_eq!(path(name).unwrap_err().kind(), ErrorKind::PathEscape, "{name}");
+        }
+        assert_eq!(path(&"x".repeat(300)).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}

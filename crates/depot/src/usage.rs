@@ -1,0 +1,327 @@
+//! What a home holds: for each workspace its files, its history, and what would be freed if it went.
+//!
+//! Bytes of files are as a user counts them. Bytes that are held are as they are stored: compressed, and each piece once, whoever shares
+//! it. To find what a workspace or a snapshot holds alone, every row of the tree is looked at once, with all that show it.
+
+use std::collections::HashMap;
+
+use garret_core::{Result, Timestamp};
+use serde::Serialize;
+
+use crate::content::Address;
+use crate::depot::Depot;
+use crate::metadata::{HEAD, Held, Level, Session, SnapshotRow, WorkspaceRow, time_of};
+use crate::pieces::Pieces;
+use crate::tree::Tree;
+
+/// Rows looked at in one transaction.
+const PAGE: usize = 2_000;
+
+/// What a home holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Each workspace, deleted ones included, by name.
+    pub workspaces: Vec<WorkspaceUsage>,
+    /// Bytes of the database on the disk; 0 in memory.
+    pub database_bytes: u64,
+    /// How many blobs there are.
+    pub blobs: u64,
+    /// Bytes of the blobs.
+    pub blob_bytes: u64,
+}
+
+/// What a workspace holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorkspaceUsage {
+    /// Its id.
+    pub id: String,
+    /// Its name, where it has one.
+    pub name: Option<String>,
+    /// Where its files live.
+    pub kind: String,
+    /// The id of the workspace that it was branched off.
+    pub parent: Option<String>,
+    /// Whether it is deleted, and goes with a collection.
+    pub is_deleted: bool,
+    /// Files of the newest state.
+    pub files: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Stored bytes of content that only older states of its own journal show.
+    pub history_bytes: u64,
+    /// Stored bytes that no other workspace shares: what would be freed if it went.
+    pub alone_bytes: u64,
+    /// Changes in its journal.
+    pub changes: u64,
+    /// The number of the first state that is kept.
+    pub oldest: u64,
+    /// Its snapshots, oldest first.
+    pub snapshots: Vec<SnapshotUsage>,
+}
+
+/// What a snapshot holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SnapshotUsage {
+    /// Its label.
+    pub label: String,
+    /// When it was taken.
+    pub at: Timestamp,
+    /// Files that it shows.
+    pub files: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Stored bytes that nothing else holds: what would be freed if it went. 0 while the history that it lies in is kept.
+    pub alone_bytes: u64,
+}
+
+/// Who holds a piece of content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// One snapshot, by the number of its workspace and its place in the list of all.
+    Snapshot(i64, usize),
+    /// One workspace.
+    Workspace(i64),
+    /// Several workspaces.
+    Several,
+}
+
+impl Owner {
+    fn workspace(self) -> Option<i64> {
+        match self {
+            Self::Snapshot(workspace, _) | Self::Workspace(workspace) => Some(workspace),
+            Self::Several => None,
+        }
+    }
+
+    /// Who holds what both hold.
+    fn and(self, other: Self) -> Self {
+        match (self.workspace(), other.workspace()) {
+            _ if self == other => self,
+            (Some(one), Some(two)) if one == two => Self::Workspace(one),
+            _ => Self::Several,
+        }
+    }
+}
+
+/// A point of a workspace that something holds.
+type Holding = (i64, Owner);
+
+impl Depot {
+    /// What the home holds. Reads the whole tree of every workspace, a page at a time.
+    pub async fn usage(&self) -> Result<Usage> {
+        let (rows, snapshots) = self.shared.database.read(|session| {
+            let rows = session.workspaces()?;
+            let mut snapshots = Vec::new();
+            for row in &rows {
+                snapshots.extend(
+                    session
+                        .snapshots(row.id)?
+                        .into_iter()
+                        .map(|snapshot| (row.id, snapshot)),
+                );
+            }
+            Ok((rows, snapshots))
+        })?;
+        let alone = self.alone(&rows, &snapshots).await?;
+        let mut workspaces = Vec::with_capacity(rows.len());
+        for row in &rows {
+            workspaces.push(self.workspace_usage(row, &snapshots, &alone).await?);
+        }
+        let blobs = self.shared.content.old_blobs(i64::MAX).await?;
+        Ok(Usage {
+            workspaces,
+            database_bytes: self.database_bytes(),
+            blobs: blobs.len() as u64,
+            blob_bytes: blobs.iter().map(|(_, size)| size).sum(),
+        })
+    }
+
+    async fn workspace_usage(
+        &self,
+        row: &WorkspaceRow,
+        snapshots: &[(i64, SnapshotRow)],
+        alone: &HashMap<Address, Owner>,
+    ) -> Result<WorkspaceUsage> {
+        let database = &self.shared.database;
+        let (parent, oldest, count, newest) = database.read(|session| {
+            let parent = row.fork.map_or(Ok(None), |fork| session.workspace(fork.workspace))?;
+            let head = Level {
+                workspace: row.id,
+                at: HEAD,
+            };
+            let counted = session.change_count(row.id)?;
+            Ok((parent, session.oldest(row.id)?, counted.0, totals(session, head)?))
+        })?;
+        let mut sized = Vec::new();
+        let own = snapshots
+            .iter()
+            .enumerate()
+            .filter(|(_, (workspace, _))| *workspace == row.id);
+        for (index, (workspace, snapshot)) in own {
+            let totals = database.read(|session| totals(session, snapshot.point))?;
+            sized.push(SnapshotUsage {
+                label: snapshot.label.clone(),
+                at: time_of(snapshot.at),
+                files: totals.0,
+                bytes: totals.1,
+                alone_bytes: self.stored_by(alone, |owner| owner == Owner::Snapshot(*workspace, index))?,
+            });
+        }
+        Ok(WorkspaceUsage {
+            id: row.uid.clone(),
+            name: row.name.clone(),
+            kind: row.kind.clone(),
+            parent: parent.map(|parent| parent.uid),
+            is_deleted: row.deleted.is_some(),
+            files: newest.0,
+            bytes: newest.1,
+            history_bytes: self.history_bytes(row.id).await?,
+            alone_bytes: self.stored_by(alone, |owner| owner.workspace() == Some(row.id))?,
+            changes: count.unsigned_abs(),
+            oldest: oldest.seq.unsigned_abs(),
+            snapshots: sized,
+        })
+    }
+
+    /// The stored bytes of what its older states alone name.
+    async fn history_bytes(&self, workspace: i64) -> Result<u64> {
+        let database = &self.shared.database;
+        let mut pieces = Pieces::of(self);
+        for address in database.read(|session| session.live_contents(workspace))? {
+            pieces.add(address).await?;
+        }
+        let mut bytes = 0;
+        for address in database.read(|session| session.contents_of(workspace))? {
+            bytes += pieces.add(address).await?;
+        }
+        Ok(bytes)
+    }
+
+    fn stored_by(&self, alone: &HashMap<Address, Owner>, is_wanted: impl Fn(Owner) -> bool) -> Result<u64> {
+        let wanted = alone.iter().filter(|(_, owner)| is_wanted(**owner));
+        let bytes = wanted.map(|(address, _)| self.stored_bytes(*address));
+        bytes.sum()
+    }
+
+    /// Who holds each piece that is not held by several workspaces.
+    async fn alone(&self, rows: &[WorkspaceRow], snapshots: &[(i64, SnapshotRow)]) -> Result<HashMap<Address, Owner>> {
+        let mut contents = HashMap::new();
+        for row in rows {
+            let holdings = holdings(row, rows, snapshots);
+            let mut after = (Vec::new(), -1);
+            loop {
+                let page = self.shared.database.read(|session| {
+                    let oldest = session.oldest(row.id)?.seq;
+                    Ok((oldest, session.rows_after(row.id, (&after.0, after.1), PAGE)?))
+                })?;
+                let (oldest, page) = page;
+                for entry in &page {
+                    let Held::Node(node) = &entry.held else { continue };
+                    let (Some(address), Some(owner)) =
+                        (node.content, owner(&holdings, row.id, oldest, entry.since, entry.until))
+                    else {
+                        continue;
+                    };
+                    merge(&mut contents, address, owner);
+                }
+                match page.last() {
+                    Some(last) => after = (last.path.clone(), last.since),
+                    None => break,
+                }
+            }
+        }
+        self.pieces_of(contents).await
+    }
+
+    async fn pieces_of(&self, contents: HashMap<Address, Owner>) -> Result<HashMap<Address, Owner>> {
+        let mut pieces = HashMap::with_capacity(contents.len());
+        for (address, owner) in contents {
+            merge(&mut pieces, address, owner);
+            for part in self.stored_pieces(address).await?.1 {
+                merge(&mut pieces, part, owner);
+            }
+        }
+        pieces.retain(|_, owner| *owner != Owner::Several);
+        Ok(pieces)
+    }
+}
+
+fn merge(owners: &mut HashMap<Address, Owner>, address: Address, owner: Owner) {
+    owners
+        .entry(address)
+        .and_modify(|held| *held = held.and(owner))
+        .or_insert(owner);
+}
+
+/// The points of `row` that something holds whatever retention drops, in order.
+fn holdings(row: &WorkspaceRow, rows: &[WorkspaceRow], snapshots: &[(i64, SnapshotRow)]) -> Vec<Holding> {
+    let forks = rows.iter().filter_map(|other| {
+        let fork = other.fork.filter(|fork| fork.workspace == row.id)?;
+        Some((fork.at, Owner::Workspace(other.id)))
+    });
+    let named = snapshots
+        .iter()
+        .enumerate()
+        .filter_map(|(index, (workspace, snapshot))| {
+            let point = (snapshot.point.workspace == row.id).then_some(snapshot.point.at)?;
+            Some((point, Owner::Snapshot(*workspace, index)))
+        });
+    let beginning = row.fork.map(|_| (0, Owner::Workspace(row.id)));
+    let mut holdings: Vec<_> = forks.chain(named).chain(beginning).collect();
+    holdings.sort_by_key(|(point, _)| *point);
+    holdings
+}
+
+/// Who holds a row that is valid from `since` until `until`; `None` for one that retention dropped and that nobody holds.
+fn owner(holdings: &[Holding], workspace: i64, oldest: i64, since: i64, until: i64) -> Option<Owner> {
+    let mut owner = (until > oldest).then_some(Owner::Workspace(workspace));
+    let first = holdings.partition_point(|(point, _)| *point < since);
+    for (point, other) in &holdings[first..] {
+        if *point >= until || owner == Some(Owner::Several) {
+            break;
+        }
+        owner = Some(owner.map_or(*other, |owner| owner.and(*other)));
+    }
+    owner
+}
+
+/// How many files there are at `level`, and their bytes.
+fn totals(session: Session<'_>, level: Level) -> Result<(u64, u64)> {
+    let levels = session.levels(level)?;
+    if let [only] = levels.as_slice() {
+        return session.totals(only.workspace, only.at);
+    }
+    let tree = Tree::at(session, level)?;
+    let mut scan = tree.below(b"");
+    let mut totals = (0, 0);
+    while let Some((_, node)) = scan.next()? {
+        if node.content.is_some() {
+            totals = (totals.0 + 1, totals.1 + node.size);
+        }
+    }
+    Ok(totals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_twice_belongs_to_the_nearest_that_both_are_of() {
+        let (one, two) = (Owner::Snapshot(1, 0), Owner::Snapshot(1, 1));
+        assert_eq!(one.and(one), one);
+        assert_eq!(one.and(two), Owner::Workspace(1));
+        assert_eq!(one.and(Owner::Workspace(2)), Owner::Several);
+        assert_eq!(Owner::Several.and(one), Owner::Several);
+    }
+
+    #[test]
+    fn a_dropped_row_belongs_to_whoever_still_shows_it() {
+        let holdings = [(2, Owner::Snapshot(1, 0)), (5, Owner::Workspace(9))];
+        assert_eq!(owner(&holdings, 1, 10, 1, 3), Some(Owner::Snapshot(1, 0)));
+        assert_eq!(owner(&holdings, 1, 10, 3, 5), None);
+        assert_eq!(owner(&holdings, 1, 10, 3, 6), Some(Owner::Workspace(9)));
+        assert_eq!(owner(&holdings, 1, 2, 1, 3), Some(Owner::Workspace(1)));
+        assert_eq!(owner(&holdings, 1, 2, 1, i64::MAX), Some(Owner::Several));
+    }
+}

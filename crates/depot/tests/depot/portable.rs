@@ -1,0 +1,349 @@
+//! A workspace as one portable file.
+
+use std::io::{Cursor, Read, Write};
+
+use bytes::Bytes;
+use garret_core::{ErrorKind, Origin, WsPath};
+use garret_depot::{Depot, DepotWorkspace, Extent, NewWorkspace, Point, Selection};
+use garret_testkit::fixture::block_on;
+use garret_testkit::mutations::{link, make_dirs, path, remove_tree, rename_into, set_mode, write};
+
+use crate::support::{Desk, in_memory, on_disk, workspace};
+
+fn noise(seed: u8, length: usize) -> Bytes {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().update(&[seed]).finalize_xof().fill(&mut bytes);
+    bytes.into()
+}
+
+async fn exported(room: &DepotWorkspace, extent: &Extent) -> Vec<u8> {
+    let mut file = Vec::new();
+    room.export(extent, &mut file, &mut |_| ())
+        .await
+        .expect("it can be exported");
+    file
+}
+
+async fn imported(depot: &Depot, name: &str, file: &[u8]) -> Desk {
+    let done = depot
+        .import(NewWorkspace::named(name), Cursor::new(file), &mut |_| ())
+        .await;
+    Desk::over(done.expect("it can be imported").0)
+}
+
+/// A workspace with some of everything.
+async fn lived_in(depot: &Depot) -> Desk {
+    let desk = Desk::over(workspace(depot, "box").await);
+    desk.probe
+        .batch(vec![
+            write("a", "one"),
+            write("d/b", noise(1, 3_000_000)),
+            link("l", "d/b"),
+            make_dirs("empty"),
+        ])
+        .await;
+    desk.probe.batch(vec![write("a", "two"), set_mode("d/b", 0o755)]).await;
+    desk.room
+        .snapshot("second", Point::Now)
+        .await
+        .expect("the test has set it up");
+    desk.probe.apply(rename_into("d", "e")).await;
+    desk.probe.apply(remove_tree("a")).await;
+    desk.undone(Selection::Last(1)).await;
+    desk
+}
+
+async fn assert_same_history(one: &Desk, other: &Desk) {
+    assert!(one.probe.tree().await == other.probe.tree().await);
+    let (first, second) = (
+        one.room.describe().await.expect("the test has set it up"),
+        other.room.describe().await.expect("the test has set it up"),
+    );
+    assert_eq!(first.head, second.head);
+    for number in 0..=first.head {
+        let point = Point::Number(number);
+        match (one.room.at(&point).await, other.room.at(&point).await) {
+            (Ok(_), Ok(_)) => assert!(one.tree_at(&point).await == other.tree_at(&point).await, "at {number}"),
+            (Err(one), Err(other)) => assert_eq!(one.kind(), other.kind()),
+            (one, other) => panic!("{one:?} and {other:?}"),
+        }
+    }
+    let summaries = |changes: Vec<garret_depot::Change>| {
+        let shown = changes
+            .into_iter()
+            .map(|one| (one.number, one.summary, one.at, one.reverses, one.undone_by));
+        shown.collect::<Vec<_>>()
+    };
+    let changes = (
+        one.room.changes(None, 100).await.expect("the test has set it up"),
+        other.room.changes(None, 100).await.expect("the test has set it up"),
+    );
+    assert_eq!(summaries(changes.0), summaries(changes.1));
+}
+
+#[test]
+fn a_workspace_comes_back_with_all_its_history() {
+    block_on(async {
+        let (here, home) = (in_memory(), tempfile::tempdir().unwrap());
+        let there = on_disk(home.path()).await;
+        let desk = lived_in(&here).await;
+        let file = exported(&desk.room, &Extent::History).await;
+        let copy = imported(&there, "copy", &file).await;
+        assert_same_history(&desk, &copy).await;
+        assert_ne!(copy.room.id(), desk.room.id());
+        let ids = |changes: Vec<garret_depot::Change>| changes.into_iter().map(|one| one.id).collect::<Vec<_>>();
+        assert_eq!(
+            ids(copy.room.changes(None, 100).await.unwrap()),
+            ids(desk.room.changes(None, 100).await.unwrap()),
+            "in another home the ids are free"
+        );
+        let versions = copy.room.versions(&path("e/b"), 10).await.unwrap();
+        assert_eq!(
+            versions.len(),
+            desk.room.versions(&path("e/b"), 10).await.unwrap().len()
+        );
+        assert_eq!(copy.room.snapshots().await.unwrap()[0].label, "second");
+        copy.redone().await;
+        assert!(copy.probe.try_read("a").await.is_err(), "redo goes on where it was");
+        assert_eq!(there.check().await.unwrap(), []);
+        // A second time, into the home it came from.
+        let again = imported(&here, "again", &file).await;
+        assert_same_history(&desk, &again).await;
+        assert_eq!(here.check().await.unwrap(), []);
+        assert!(there.collect(std::time::Duration::ZERO).await.unwrap().workspaces == 0);
+        assert_eq!(there.check().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn the_files_of_a_point_travel_without_history() {
+    block_on(async {
+        let depot = in_memory();
+        let desk = lived_in(&depot).await;
+        let file = exported(&desk.room, &Extent::Files(Point::Snapshot("second".into()))).await;
+        assert_eq!(
+            Depot::manifest(Cursor::new(&file)).unwrap().name.as_deref(),
+            Some("box")
+        );
+        let copy = imported(&depot, "copy", &file).await;
+        assert!(copy.probe.tree().await == desk.tree_at(&Point::Snapshot("second".into())).await);
+        assert_eq!(copy.room.changes(None, 10).await.unwrap(), []);
+        copy.probe.write("a", "new").await;
+        copy.undone(Selection::Last(1)).await;
+        assert_eq!(copy.probe.text("a").await, "two");
+        assert_eq!(depot.check().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn a_branch_travels_as_a_workspace_of_its_own() {
+    block_on(async {
+        for is_flat in [false, true] {
+            let depot = in_memory();
+            let desk = lived_in(&depot).await;
+            let branch = desk
+                .room
+                .branch(NewWorkspace::named("branch"), &Point::Number(2))
+                .await
+                .unwrap();
+            let branch = Desk::over(branch);
+            if is_flat {
+                branch.room.flatten().await.unwrap();
+            }
+            branch.probe.batch(vec![remove_tree("d"), write("new", "x")]).await;
+            branch
+                .probe
+                .batch(vec![write("d/again", "y"), write("a", "mine")])
+                .await;
+            branch
+                .room
+                .snapshot("old", Point::Snapshot("second".into()))
+                .await
+                .unwrap_err();
+            let there = in_memory();
+            let copy = imported(&there, "copy", &exported(&branch.room, &Extent::History).await).await;
+            assert_same_history(&branch, &copy).await;
+            assert_eq!(copy.room.describe().await.unwrap().fork, None);
+            assert_eq!(there.check().await.unwrap(), []);
+        }
+    });
+}
+
+#[test]
+fn what_retention_left_is_what_travels() {
+    block_on(async {
+        let (depot, there) = (in_memory(), in_memory());
+        let desk = lived_in(&depot).await;
+        desk.room.forget_history(&Point::Number(4)).await.unwrap();
+        let copy = imported(&there, "copy", &exported(&desk.room, &Extent::History).await).await;
+        assert_same_history(&desk, &copy).await;
+        assert!(
+            copy.tree_at(&Point::Snapshot("second".into())).await
+                == desk.tree_at(&Point::Snapshot("second".into())).await
+        );
+        assert_eq!(there.check().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn a_file_that_is_damaged_cut_short_or_newer_leaves_nothing_behind() {
+    block_on(async {
+        let depot = in_memory();
+        let desk = lived_in(&depot).await;
+        let file = exported(&desk.room, &Extent::History).await;
+        let home = tempfile::tempdir().unwrap();
+        let there = on_disk(home.path()).await;
+        let mut bad: Vec<Vec<u8>> = (0..20).map(|part| file[..file.len() * part / 20].to_vec()).collect();
+        bad.push(file[..file.len() - 1].to_vec());
+        for position in (0..file.len()).step_by(file.len() / 40) {
+            let mut flipped = file.clone();
+            flipped[position] ^= 0x20;
+            bad.push(flipped);
+        }
+        bad.push(b"not a workspace at all".to_vec());
+        bad.push(repacked(&file, |name, bytes| (name != "end.json").then_some(bytes)));
+        bad.push(repacked(&file, |name, bytes| {
+            (!name.starts_with("lists/")).then_some(bytes)
+        }));
+        for file in bad {
+            let outcome = there
+                .import(NewWorkspace::named("copy"), Cursor::new(file), &mut |_| ())
+                .await;
+            let error = outcome.expect_err("it is refused");
+            assert!(
+                matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Invalid),
+                "{error}"
+            );
+            assert!(!error.hint_text().is_empty());
+        }
+        let newer = repacked(&file, |name, bytes| {
+            let text = String::from_utf8_lossy(&bytes).replace("\"version\":1", "\"version\":2");
+            Some(if name == "manifest.json" {
+                text.into_bytes()
+            } else {
+                bytes
+            })
+        });
+        let outcome = there
+            .import(NewWorkspace::named("copy"), Cursor::new(newer), &mut |_| ())
+            .await;
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(there.workspaces().await.unwrap(), []);
+        let usage = there.usage().await.unwrap();
+        assert_eq!((usage.blobs, usage.workspaces.len()), (0, 0));
+        assert_eq!(there.inspect().await.unwrap().pieces, 0);
+        imported(&there, "copy", &file).await;
+    });
+}
+
+/// The same archive with other entries: what `each` gives for a name and its bytes.
+fn repacked(file: &[u8], mut each: impl FnMut(&str, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
+    let plain = zstd::stream::decode_all(file).expect("the test has set it up");
+    let mut archive = tar::Archive::new(plain.as_slice());
+    let mut builder = tar::Builder::new(Vec::new());
+    for entry in archive.entries().expect("the test has set it up") {
+        let mut entry = entry.expect("the test has set it up");
+        let name = entry
+            .path()
+            .expect("the test has set it up")
+            .to_str()
+            .expect("the test has set it up")
+            .to_owned();
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).expect("the test has set it up");
+        if let Some(bytes) = each(&name, bytes) {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            header.set_cksum();
+            builder
+                .append_data(&mut header, &name, bytes.as_slice())
+                .expect("the test has set it up");
+        }
+    }
+    zstd::stream::encode_all(builder.into_inner().expect("the test has set it up").as_slice(), 3)
+        .expect("the test has set it up")
+}
+
+#[test]
+fn a_name_that_is_taken_is_found_out_first_and_damaged_content_is_not_exported() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let depot = on_disk(home.path()).await;
+        let desk = lived_in(&depot).await;
+        let file = exported(&desk.room, &Extent::History).await;
+        let outcome = depot
+            .import(NewWorkspace::named("box"), Cursor::new(&file), &mut |_| ())
+            .await;
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::AlreadyExists);
+        let folders = std::fs::read_dir(home.path().join("blobs")).unwrap();
+        let mut blobs = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        let blob = blobs.next().expect("there are blobs").unwrap();
+        std::fs::remove_file(blob.path()).unwrap();
+        let error = desk
+            .room
+            .export(&Extent::History, &mut Vec::new(), &mut |_| ())
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.path().is_some_and(|path| path.ends_with("/b")), "{error}");
+    });
+}
+
+#[test]
+fn an_export_while_others_write_is_the_state_at_its_beginning() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let depot = on_disk(home.path()).await;
+        let desk = lived_in(&depot).await;
+        let writing = {
+            let desk = desk.clone();
+            tokio::spawn(async move {
+                for turn in 0..60 {
+                    desk.probe.apply(write("busy", format!("{turn}"))).await;
+                }
+            })
+        };
+        let there = in_memory();
+        let mut turn = 0;
+        while !writing.is_finished() {
+            let file = exported(&desk.room, &Extent::History).await;
+            let copy = imported(&there, &format!("copy{turn}"), &file).await;
+            let head = copy.room.describe().await.unwrap().head;
+            assert!(copy.probe.tree().await == desk.tree_at(&Point::Number(head)).await);
+            turn += 1;
+        }
+        writing.await.unwrap();
+        assert_eq!(there.check().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn a_sink_that_fails_is_an_error_and_not_an_end() {
+    struct Full(usize);
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    block_on(async {
+        let desk = lived_in(&in_memory()).await;
+        for room in [0, 100, 100_000, 1_000_000] {
+            let error = desk
+                .room
+                .export(&Extent::History, Full(room), &mut |_| ())
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        }
+        let restored = desk
+            .room
+            .restore(Point::Number(1), &WsPath::root(), Origin::default())
+            .await;
+        assert!(restored.is_ok());
+    });
+}

@@ -1,0 +1,213 @@
+//! Looking a depot over and repairing it.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use garret_core::ErrorKind;
+use garret_depot::{Depot, NewWorkspace, Point};
+use garret_testkit::fixture::block_on;
+use garret_testkit::mutations::write;
+
+use crate::support::{Desk, on_disk, workspace};
+
+fn noise(seed: u8, length: usize) -> Bytes {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().update(&[seed]).finalize_xof().fill(&mut bytes);
+    bytes.into()
+}
+
+fn blobs(home: &Path) -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(home.join("blobs")).expect("there are blobs");
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.expect("it is there").path()).expect("a folder"));
+    files.map(|file| file.expect("it is there").path()).collect()
+}
+
+fn harm(home: &Path, sql: &str) {
+    let database = rusqlite::Connection::open(home.join("depot.db")).expect("the test has set it up");
+    database.execute_batch(sql).expect("the test has set it up");
+}
+
+async fn harmed(home: &Path) -> (Depot, Desk) {
+    let depot = on_disk(home).await;
+    let desk = Desk::over(workspace(&depot, "box").await);
+    desk.probe
+        .batch(vec![write("d/e/f", "x"), write("large", noise(1, 500_000))])
+        .await;
+    desk.probe.apply(write("d/e/f", "y")).await;
+    desk.room
+        .snapshot("then", Point::Number(1))
+        .await
+        .expect("the test has set it up");
+    (depot, desk)
+}
+
+#[test]
+fn what_can_be_derived_is_repaired() {
+    block_on(async {
+        for (sql, named) in [
+            ("UPDATE workspace SET head = 7", "its newest change is 2, not 7"),
+            ("UPDATE workspace SET head = 0", "its newest change is 2, not 0"),
+            (
+                "DELETE FROM entry WHERE path = CAST('d/e' AS BLOB)",
+                "the directory was made again",
+            ),
+            (
+                "DELETE FROM entry WHERE path IN (CAST('d' AS BLOB), CAST('d/e' AS BLOB))",
+                "the directory was made again",
+            ),
+            (
+                "INSERT INTO unsynced VALUES (zeroblob(32))",
+                "no longer listed as unsynced",
+            ),
+            ("DELETE FROM content WHERE data IS NULL", "was found again"),
+            ("UPDATE content SET size = 99, stored = 1", "was corrected"),
+            ("UPDATE content SET data = x'00' WHERE data IS NULL", "was corrected"),
+            ("UPDATE entry SET size = 77 WHERE kind = 1", "the size of"),
+            (
+                "INSERT INTO snapshot VALUES (1, 'lost', 1, 99, 0, 0)",
+                "its snapshot `lost` named nothing",
+            ),
+            (
+                "INSERT INTO snapshot VALUES (1, 'lost', 77, 1, 0, 0)",
+                "its snapshot `lost` named nothing",
+            ),
+            (
+                "UPDATE change SET undone_by = 50 WHERE seq = 1",
+                "no longer said to be undone",
+            ),
+            (
+                "INSERT INTO move VALUES (55, 1, 1, x'61', x'62')",
+                "removed 1 rows of workspaces",
+            ),
+            (
+                "UPDATE workspace SET parent = 99, fork = 1, flat = 1",
+                "no longer says that it was branched off",
+            ),
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let (depot, desk) = harmed(home.path()).await;
+            let before = desk.probe.tree().await;
+            assert_eq!(depot.check().await.unwrap(), []);
+            harm(home.path(), sql);
+            assert_ne!(depot.check().await.unwrap(), [], "{sql}");
+            let repaired = depot.repair().await.unwrap();
+            assert!(
+                repaired.repaired.iter().any(|one| one.what.contains(named)),
+                "{sql}: {repaired:?}"
+            );
+            assert_eq!(repaired.remaining, [], "{sql}");
+            assert!(desk.probe.tree().await == before, "{sql}");
+            desk.probe.write("d/new", "x").await;
+            assert_eq!(depot.repair().await.unwrap(), Default::default(), "{sql}");
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_derived_is_reported_by_name_and_left_alone() {
+    block_on(async {
+        for (sql, named) in [
+            ("DELETE FROM content WHERE data IS NOT NULL", "its content is lost"),
+            ("DELETE FROM change WHERE seq = 1", "its journal has 1 changes up to 2"),
+            (
+                "UPDATE workspace SET parent = 99, fork = 1",
+                "branched off a point that does not exist",
+            ),
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let (depot, desk) = harmed(home.path()).await;
+            harm(home.path(), sql);
+            let repaired = depot.repair().await.unwrap();
+            let problem = repaired.remaining.iter().find(|one| one.what.contains(named));
+            let problem = problem.unwrap_or_else(|| panic!("{sql}: {repaired:?}"));
+            assert_eq!(problem.workspace.as_deref(), Some(desk.room.id()));
+        }
+    });
+}
+
+#[test]
+fn a_flipped_bit_and_a_missing_blob_are_found_with_the_file_that_has_them() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let (depot, desk) = harmed(home.path()).await;
+        for blob in blobs(home.path()) {
+            let whole = std::fs::read(&blob).unwrap();
+            let mut flipped = whole.clone();
+            flipped[whole.len() / 2] ^= 4;
+            for damage in [Some(flipped), None] {
+                match damage {
+                    Some(bytes) => std::fs::write(&blob, bytes).unwrap(),
+                    None => std::fs::remove_file(&blob).unwrap(),
+                }
+                let problems = depot.repair().await.unwrap().remaining;
+                let named = problems
+                    .iter()
+                    .find(|one| one.path.is_some())
+                    .expect("the file is named");
+                assert_eq!(named.path.as_ref().unwrap().shown(), "large");
+                assert_eq!(named.change, Some(1));
+                assert_eq!(named.workspace.as_deref(), Some(desk.room.id()));
+                assert_eq!(
+                    desk.probe.try_read("large").await.unwrap_err().kind(),
+                    ErrorKind::Corrupt
+                );
+            }
+            std::fs::write(&blob, whole).unwrap();
+        }
+        assert_eq!(depot.check().await.unwrap(), []);
+        // Writing the content again heals it.
+        std::fs::remove_file(&blobs(home.path())[0]).unwrap();
+        harm(home.path(), "UPDATE content SET touched = 0");
+        desk.probe.write("again", noise(1, 500_000)).await;
+        assert_eq!(depot.check().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn blobs_that_a_loss_of_power_took_are_found_and_the_rest_works_on() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let (depot, desk) = harmed(home.path()).await;
+        desk.probe.write("later", noise(8, 200_000)).await;
+        let written: Vec<_> = blobs(home.path());
+        let newest = written
+            .iter()
+            .max_by_key(|blob| std::fs::metadata(blob).unwrap().modified().unwrap());
+        // A file that was made but never written out, as it is found after a loss of power.
+        std::fs::write(newest.unwrap(), b"").unwrap();
+        let problems = depot.check().await.unwrap();
+        let named = problems
+            .iter()
+            .find(|one| one.path.is_some())
+            .expect("the file is named");
+        assert!(named.what.contains("loss of power"), "{named:?}");
+        assert_eq!(
+            desk.probe.try_read("later").await.unwrap_err().kind(),
+            ErrorKind::Corrupt
+        );
+        drop((desk, depot));
+        let depot = on_disk(home.path()).await;
+        assert_eq!(depot.check().await.unwrap(), []);
+        let desk = Desk::over(depot.workspace("box").await.unwrap());
+        assert_eq!(desk.probe.text("d/e/f").await, "y");
+        desk.probe.write("later", noise(8, 200_000)).await;
+        drop((desk, depot));
+        let depot = on_disk(home.path()).await;
+        let desk = Desk::over(depot.workspace("box").await.unwrap());
+        assert_eq!(desk.probe.read("later").await.bytes, noise(8, 200_000));
+        let found = depot.inspect().await.unwrap();
+        assert_eq!((found.problems.len(), found.unsynced), (0, 0), "{found:?}");
+    });
+}
+
+#[test]
+fn an_inspection_counts_what_it_looked_at() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let (depot, _) = harmed(home.path()).await;
+        depot.create(NewWorkspace::named("other")).await.unwrap();
+        let found = depot.inspect().await.unwrap();
+        assert_eq!((found.workspaces, found.entries, found.orphans), (2, 5, 0));
+        assert!(found.pieces > 4);
+    });
+}

@@ -1,0 +1,367 @@
+//! Plain files in and out.
+
+use std::io::{Cursor, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use garret_core::{ErrorKind, Origin, WsPath};
+use garret_depot::{Compression, Point, Progress, Selection, TreeSource, TreeTarget, export_storage};
+use garret_testkit::fixture::block_on;
+use garret_testkit::mutations::{link, path, set_mode, write};
+
+use crate::support::Desk;
+
+const COMPRESSIONS: [Compression; 3] = [Compression::None, Compression::Gzip, Compression::Zstd];
+
+fn noise(length: usize) -> Bytes {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().update(b"tree").finalize_xof().fill(&mut bytes);
+    bytes.into()
+}
+
+/// A sink that can be looked at afterwards.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("the test has set it up").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn archive(bytes: Vec<u8>, compression: Compression) -> TreeSource {
+    TreeSource::Archive(Box::new(Cursor::new(bytes)), compression)
+}
+
+async fn take_in(desk: &Desk, source: TreeSource, into: &str) -> garret_core::Result<garret_depot::Moved> {
+    let into = WsPath::parse(into).expect("it is a path");
+    desk.room
+        .import_tree(source, &into, Origin::default(), &mut |_| ())
+        .await
+}
+
+fn raw_name() -> &'static std::ffi::OsStr {
+    std::ffi::OsStr::from_bytes(b"not-\xff-utf8")
+}
+
+fn on_host() -> tempfile::TempDir {
+    let root = tempfile::tempdir().expect("the test has set it up");
+    let at = |name: &str| root.path().join(name);
+    std::fs::create_dir_all(at("d/e")).expect("the test has set it up");
+    std::fs::write(at("d/e/large"), noise(3_000_000)).expect("the test has set it up");
+    std::fs::write(at("run.sh"), "#!/bin/sh\n").expect("the test has set it up");
+    std::fs::set_permissions(at("run.sh"), std::fs::Permissions::from_mode(0o755)).expect("the test has set it up");
+    std::fs::write(at("empty"), "").expect("the test has set it up");
+    std::os::unix::fs::symlink("/etc/passwd", at("out")).expect("the test has set it up");
+    std::os::unix::fs::symlink("d/e", at("in")).expect("the test has set it up");
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("the test has set it up");
+    std::fs::set_permissions(at("d/e"), std::fs::Permissions::from_mode(0o555)).expect("the test has set it up");
+    root
+}
+
+/// Every entry of a directory: its path, mode, and content or target.
+fn listed(root: &Path) -> Vec<(Vec<u8>, u32, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in std::fs::read_dir(directory).expect("the test has set it up") {
+            let place = entry.expect("the test has set it up").path();
+            let metadata = std::fs::symlink_metadata(&place).expect("the test has set it up");
+            let content = match () {
+                () if metadata.is_dir() => {
+                    waiting.push(place.clone());
+                    b"directory".to_vec()
+                }
+                () if metadata.is_symlink() => std::fs::read_link(&place)
+                    .expect("the test has set it up")
+                    .as_os_str()
+                    .as_bytes()
+                    .to_vec(),
+                () if metadata.is_file() => std::fs::read(&place).expect("the test has set it up"),
+                () => continue,
+            };
+            let mode = if metadata.is_symlink() {
+                0
+            } else {
+                metadata.permissions().mode() & 0o7777
+            };
+            let path = place
+                .strip_prefix(root)
+                .expect("the test has set it up")
+                .as_os_str()
+                .as_bytes()
+                .to_vec();
+            found.push((path, mode, content));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_directory_comes_in_as_one_change_and_goes_out_as_it_was() {
+    block_on(async {
+        let host = on_host();
+        let desk = Desk::in_memory().await;
+        let mut seen = Vec::new();
+        let source = TreeSource::Directory(host.path().to_owned());
+        let (root, mut watch) = (WsPath::root(), |at: Progress| seen.push(at));
+        let taken = desk
+            .room
+            .import_tree(source, &root, Origin::default(), &mut watch)
+            .await
+            .unwrap();
+        assert_eq!(
+            (taken.files, taken.directories, taken.links, taken.bytes),
+            (3, 2, 2, 3_000_010)
+        );
+        assert_eq!(taken.skipped.len(), 1);
+        assert_eq!(taken.skipped[0].path.shown(), "socket");
+        assert_eq!(taken.change.unwrap().path_count, 7);
+        assert_eq!(seen.last().unwrap().bytes, 3_000_010);
+        assert_eq!(desk.room.changes(None, 10).await.unwrap().len(), 1);
+        assert_eq!(desk.probe.read("d/e/large").await.bytes, noise(3_000_000));
+        assert_eq!(
+            desk.probe.try_read("out").await.unwrap_err().kind(),
+            ErrorKind::PathEscape
+        );
+
+        let out = tempfile::tempdir().unwrap();
+        let target = TreeTarget::Directory(out.path().join("made"));
+        let moved = desk
+            .room
+            .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+            .await
+            .unwrap();
+        assert_eq!((moved.files, moved.directories, moved.links), (3, 2, 2));
+        assert!(listed(&out.path().join("made")) == listed(host.path()));
+
+        for compression in COMPRESSIONS {
+            let sink = Sink::default();
+            let target = TreeTarget::Archive(Box::new(sink.clone()), compression);
+            desk.room
+                .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+                .await
+                .unwrap();
+            let other = Desk::in_memory().await;
+            let bytes = sink.0.lock().unwrap().clone();
+            take_in(&other, archive(bytes, compression), "").await.unwrap();
+            assert!(desk.probe.tree().await == other.probe.tree().await, "{compression:?}");
+        }
+        desk.undone(Selection::Last(1)).await;
+        assert!(desk.probe.tree().await.is_empty());
+    });
+}
+
+#[test]
+fn names_that_are_not_utf8_are_carried_all_the_way() {
+    block_on(async {
+        let host = tempfile::tempdir().unwrap();
+        std::fs::create_dir(host.path().join(raw_name())).unwrap();
+        std::fs::write(host.path().join(raw_name()).join(raw_name()), "raw").unwrap();
+        let first = Desk::in_memory().await;
+        take_in(&first, TreeSource::Directory(host.path().to_owned()), "")
+            .await
+            .unwrap();
+        let sink = Sink::default();
+        let target = TreeTarget::Archive(Box::new(sink.clone()), Compression::Gzip);
+        first
+            .room
+            .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+            .await
+            .unwrap();
+        let second = Desk::in_memory().await;
+        let bytes = sink.0.lock().unwrap().clone();
+        take_in(&second, archive(bytes, Compression::Gzip), "").await.unwrap();
+        let mut file = Vec::new();
+        second
+            .room
+            .export(&garret_depot::Extent::History, &mut file, &mut |_| ())
+            .await
+            .unwrap();
+        let new = garret_depot::NewWorkspace::named("third");
+        let third = second
+            .room
+            .depot()
+            .import(new, Cursor::new(file), &mut |_| ())
+            .await
+            .unwrap()
+            .0;
+        let out = tempfile::tempdir().unwrap();
+        let target = TreeTarget::Directory(out.path().to_owned());
+        third
+            .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+            .await
+            .unwrap();
+        assert_eq!(listed(out.path()), listed(host.path()));
+        assert_eq!(third.depot().check().await.unwrap(), []);
+        let target = TreeTarget::Archive(Box::new(Sink::default()), Compression::None);
+        let moved = export_storage(&third, &WsPath::root(), target, &mut |_| ())
+            .await
+            .unwrap();
+        assert_eq!(moved.skipped.len(), 2, "a storage cannot open them by a path");
+    });
+}
+
+#[test]
+fn what_is_there_is_replaced_kept_or_refused() {
+    block_on(async {
+        let host = on_host();
+        let desk = Desk::in_memory().await;
+        desk.probe
+            .batch(vec![write("in/run.sh", "old"), write("in/kept", "x")])
+            .await;
+        let source = || TreeSource::Directory(host.path().to_owned());
+        take_in(&desk, source(), "in").await.unwrap();
+        assert_eq!(desk.probe.text("in/kept").await, "x");
+        assert_eq!(desk.probe.text("in/run.sh").await, "#!/bin/sh\n");
+        assert_eq!(
+            take_in(&desk, source(), "in").await.unwrap().change,
+            None,
+            "nothing differs"
+        );
+        desk.probe.write("other/d", "a file").await;
+        let before = desk.probe.tree().await;
+        let error = take_in(&desk, source(), "other").await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.path()),
+            (ErrorKind::AlreadyExists, Some("other/d"))
+        );
+        let error = take_in(&desk, source(), "in/kept").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotADirectory);
+        assert!(desk.probe.tree().await == before);
+        let missing = TreeSource::Directory(host.path().join("missing"));
+        let error = take_in(&desk, missing, "").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(!error.to_string().contains(host.path().to_str().unwrap()), "{error}");
+    });
+}
+
+#[test]
+fn an_export_does_not_mix_with_what_is_there_and_shows_the_past() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.probe
+            .batch(vec![write("d/a", "old"), link("d/l", "a"), set_mode("d/a", 0o600)])
+            .await;
+        desk.probe.write("d/a", "new").await;
+        let out = tempfile::tempdir().unwrap();
+        let export = |point: Point, name: &str| {
+            let (room, target) = (desk.room.clone(), TreeTarget::Directory(out.path().join(name)));
+            async move { room.export_tree(&point, &path("d"), target, &mut |_| ()).await }
+        };
+        export(Point::Number(1), "old").await.unwrap();
+        assert_eq!(std::fs::read_to_string(out.path().join("old/a")).unwrap(), "old");
+        assert_eq!(std::fs::read_link(out.path().join("old/l")).unwrap(), Path::new("a"));
+        let error = export(Point::Now, "old").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert!(!error.to_string().contains(out.path().to_str().unwrap()), "{error}");
+        assert_eq!(std::fs::read_to_string(out.path().join("old/a")).unwrap(), "old");
+        let sink = Sink::default();
+        let target = TreeTarget::Archive(Box::new(sink.clone()), Compression::None);
+        let moved = export_storage(&desk.room, &path("d"), target, &mut |_| ())
+            .await
+            .unwrap();
+        assert_eq!((moved.files, moved.links, moved.bytes), (1, 1, 3));
+        let other = Desk::in_memory().await;
+        let bytes = sink.0.lock().unwrap().clone();
+        take_in(&other, archive(bytes, Compression::None), "").await.unwrap();
+        assert_eq!(other.probe.text("a").await, "new");
+    });
+}
+
+type Entry<'e> = (&'e str, tar::EntryType, &'e str);
+
+/// An archive of names that a builder would refuse.
+fn hostile(entries: &[Entry<'_>]) -> Vec<u8> {
+    let mut archive = Vec::new();
+    for (name, kind, content) in entries {
+        let mut header = tar::Header::new_gnu();
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(*kind);
+        header.set_mode(0o644);
+        let is_link = matches!(kind, tar::EntryType::Symlink | tar::EntryType::Link);
+        let data = if is_link { "" } else { content };
+        if is_link {
+            header.as_old_mut().linkname[..content.len()].copy_from_slice(content.as_bytes());
+        }
+        header.set_size(data.len() as u64);
+        header.set_cksum();
+        archive.extend_from_slice(header.as_bytes());
+        archive.extend_from_slice(data.as_bytes());
+        archive.resize(archive.len().next_multiple_of(512), 0);
+    }
+    archive.resize(archive.len() + 1024, 0);
+    archive
+}
+
+#[test]
+fn an_archive_cannot_reach_outside_nor_write_through_a_link() {
+    block_on(async {
+        use tar::EntryType::{Fifo, Link, Regular, Symlink};
+        let cases: [(&[Entry<'_>], ErrorKind); 6] = [
+            (&[("../x", Regular, "x")], ErrorKind::PathEscape),
+            (&[("/etc/x", Regular, "x")], ErrorKind::PathEscape),
+            (&[("a/../../x", Regular, "x")], ErrorKind::PathEscape),
+            (
+                &[("a", Symlink, "/etc"), ("a/x", Regular, "x")],
+                ErrorKind::NotADirectory,
+            ),
+            (&[("a", Link, "/etc/passwd")], ErrorKind::PathEscape),
+            (&[("a", Link, "missing")], ErrorKind::Invalid),
+        ];
+        for (entries, kind) in cases {
+            let desk = Desk::in_memory().await;
+            let error = take_in(&desk, archive(hostile(entries), Compression::None), "")
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind(), kind, "{entries:?}");
+            assert!(desk.probe.tree().await.is_empty(), "{entries:?}");
+            assert_eq!(desk.room.changes(None, 10).await.unwrap(), []);
+        }
+        let desk = Desk::in_memory().await;
+        let entries = hostile(&[("./d/a", Regular, "x"), ("same", Link, "./d/a"), ("pipe", Fifo, "")]);
+        let moved = take_in(&desk, archive(entries, Compression::None), "").await.unwrap();
+        assert_eq!((moved.files, moved.skipped.len()), (2, 1));
+        assert_eq!(desk.probe.text("same").await, "x");
+        assert_eq!(desk.probe.text("d/a").await, "x");
+    });
+}
+
+#[test]
+fn an_archive_that_is_cut_short_leaves_nothing() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.probe
+            .batch(vec![write("a", noise(2_000_000)), write("b", "x")])
+            .await;
+        for compression in COMPRESSIONS {
+            let sink = Sink::default();
+            let target = TreeTarget::Archive(Box::new(sink.clone()), compression);
+            desk.room
+                .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+                .await
+                .unwrap();
+            let whole = sink.0.lock().unwrap().clone();
+            for length in [100, 5_000, whole.len() / 2] {
+                let other = Desk::in_memory().await;
+                let cut = archive(whole[..length].to_vec(), compression);
+                let error = take_in(&other, cut, "").await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{compression:?} {length}: {error}");
+                assert!(other.probe.tree().await.is_empty());
+            }
+        }
+        assert_eq!(Compression::of_name("X.TAR.GZ"), Some(Compression::Gzip));
+        assert_eq!(Compression::of_name("x.tgz"), Some(Compression::Gzip));
+        assert_eq!(Compression::of_name("x.tar.zst"), Some(Compression::Zstd));
+        assert_eq!(Compression::of_name("x.tar"), Some(Compression::None));
+        assert_eq!(Compression::of_name("x.zip"), None);
+    });
+}

@@ -1,0 +1,272 @@
+//! Work on a disk that may fail: what every error must be, and what must be there after it.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use garret_core::{
+    Batch, EntryKind, Error, ErrorKind, HistoryMode, ListOptions, Making, MemoryStorage, Mutation, OpenContext,
+    RandomIds, ReadOptions, Result, Selection, StatOptions, Storage, SystemClock, WsPath,
+};
+use garret_depot::{Depot, DepotOptions, DepotWorkspace, NewWorkspace, Point};
+use garret_testkit::mutations::{append_or_create, make_dirs, remove_tree, rename_into, write};
+use garret_testkit::{Node, Probe, Tree};
+
+/// A depot at work, and what is known to be there.
+pub(crate) struct Work {
+    pub(crate) depot: Depot,
+    pub(crate) room: DepotWorkspace,
+    hidden: String,
+    now: Tree,
+    index: usize,
+    errors: Cell<usize>,
+}
+
+/// What an error may leave behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Nothing: the change did not happen.
+    Unchanged,
+    /// The change did not happen, or did and could not be acknowledged. Never a part of it.
+    ChangedOrNot,
+}
+
+pub(crate) async fn open(home: &Path) -> Result<Depot> {
+    let context = OpenContext {
+        clock: Arc::new(SystemClock::default()),
+        ids: Arc::new(RandomIds),
+        history: HistoryMode::Durable,
+    };
+    Depot::open(home, DepotOptions::default(), context).await
+}
+
+/// A runtime whose every thread soon meets the faults, and soon has them behind it.
+pub(crate) fn block_on<F: Future>(work: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(1)
+        .enable_all()
+        .build();
+    runtime.expect("a runtime can be built").block_on(work)
+}
+
+impl Work {
+    /// Makes a home with a workspace and something in it, on a disk that is well.
+    pub(crate) async fn begin(home: &Path) -> Self {
+        let depot = open(home).await.expect("the disk is still well");
+        let room = depot
+            .create(NewWorkspace::named("box"))
+            .await
+            .expect("the disk is still well");
+        let probe = Probe::new(Arc::new(room), None);
+        for index in 0..7 {
+            probe.batch(batch(index).mutations).await;
+        }
+        drop((probe, depot));
+        Self::resume(home).await
+    }
+
+    /// Opens a home that [`Work::begin`] made, trying again while the disk fails.
+    pub(crate) async fn resume(home: &Path) -> Self {
+        let hidden = home.to_str().expect("its path is UTF-8").to_owned();
+        for _ in 0..200 {
+            match Self::try_resume(home, &hidden).await {
+                Ok(work) => return work,
+                Err(error) => check_error(&error, &hidden),
+            }
+        }
+        panic!("the disk cannot be opened any more");
+    }
+
+    async fn try_resume(home: &Path, hidden: &str) -> Result<Self> {
+        let depot = open(home).await?;
+        let room = depot.workspace("box").await?;
+        let (hidden, now) = (hidden.to_owned(), Tree::new());
+        let mut work = Self {
+            depot,
+            room,
+            hidden,
+            now,
+            index: 6,
+            errors: Cell::new(0),
+        };
+        work.now = work.tree().await;
+        Ok(work)
+    }
+
+    /// One more change. An error is looked at, and so is what it left; gives the error.
+    pub(crate) async fn change(&mut self, after: After) -> Option<Error> {
+        self.index += 1;
+        let index = self.index;
+        let outcome = match index % 7 {
+            3 => self.reversed(index).await,
+            _ => self.room.apply(batch(index)).await.map(|_| ()),
+        };
+        let found = self.tree().await;
+        match outcome {
+            Ok(()) => {
+                self.now = found;
+                None
+            }
+            Err(error) => {
+                self.check_error(&error);
+                assert!(
+                    index % 7 == 3 || error.path().is_some(),
+                    "a refused change names a path: {error:?}"
+                );
+                if found != self.now {
+                    assert_eq!(
+                        after,
+                        After::ChangedOrNot,
+                        "{index} fails with {error} and changes something"
+                    );
+                    self.check_whole(index, &found).await;
+                    self.now = found;
+                }
+                Some(error)
+            }
+        }
+    }
+
+    async fn reversed(&self, index: usize) -> Result<()> {
+        let selection = Selection::Last(1 + index % 2);
+        self.room.undo(selection, Making::default()).await?;
+        self.room.snapshot(&format!("at-{index}"), Point::Now).await?;
+        self.room.redo(Making::default()).await.map(|_| ())
+    }
+
+    /// A change that happened without being acknowledged is there as a whole.
+    async fn check_whole(&self, index: usize, found: &Tree) {
+        if index % 7 == 3 {
+            // An undo, a snapshot and a redo: three changes, each of which is a state of its own.
+            return;
+        }
+        let copy = Probe::new(Arc::new(MemoryStorage::new(Arc::new(SystemClock::default()))), None);
+        for (path, node) in &self.now {
+            match node {
+                Node::File { content, .. } => copy.apply(write(path, content.clone())).await,
+                _ => copy.apply(make_dirs(path)).await,
+            };
+        }
+        assert_eq!(copy.tree().await, self.now);
+        copy.batch(batch(index).mutations).await;
+        assert!(copy.tree().await == *found, "half of change {index} is visible");
+    }
+
+    /// The files, read until the disk lets itself be read. Never other bytes than were written.
+    async fn tree(&self) -> Tree {
+        for _ in 0..200 {
+            match self.try_tree().await {
+                Ok(tree) => return tree,
+                Err(error) => self.check_error(&error),
+            }
+        }
+        panic!("the disk cannot be read any more");
+    }
+
+    /// How many errors were met so far, by changes and by looks.
+    pub(crate) fn errors(&self) -> usize {
+        self.errors.get()
+    }
+
+    pub(crate) fn check_error(&self, error: &Error) {
+        self.errors.set(self.errors.get() + 1);
+        check_error(error, &self.hidden);
+    }
+
+    async fn try_tree(&self) -> Result<Tree> {
+        let everything = ListOptions {
+            is_deep: true,
+            limit: usize::MAX,
+            ..ListOptions::default()
+        };
+        let mut tree = Tree::new();
+        for entry in self.room.list(&WsPath::root(), everything).await?.entries {
+            let path = entry.path.as_path().expect("its paths are UTF-8");
+            let mode = self.room.stat(path, StatOptions::default()).await?.mode;
+            let node = match entry.kind {
+                EntryKind::File => Node::File {
+                    content: self.room.read(path, ReadOptions::default()).await?.bytes,
+                    mode,
+                },
+                _ => Node::Directory { mode },
+            };
+            tree.insert(path.to_string(), node);
+        }
+        Ok(tree)
+    }
+
+    /// After the disk is well again: everything acknowledged is there, the depot is clean, and work goes on, here and after reopening.
+    pub(crate) async fn recovers(mut self, home: &Path) {
+        for _ in 0..20 {
+            let failed = self.change(After::Unchanged).await;
+            assert!(failed.is_none(), "the disk is well again: {failed:?}");
+        }
+        assert_eq!(self.depot.check().await.expect("it can be looked over"), []);
+        let changes = self
+            .room
+            .changes(None, usize::MAX >> 1)
+            .await
+            .expect("the journal can be read");
+        assert!(changes.windows(2).all(|pair| pair[0].number == pair[1].number + 1));
+        let now = std::mem::take(&mut self.now);
+        drop(self);
+        // A thread that opens a home may have faults before it that the others have behind them.
+        let again = Self::resume(home).await;
+        assert_eq!(again.depot.check().await.expect("it can be looked over"), []);
+        assert!(again.now == now, "reopened, it is not what it was");
+    }
+}
+
+/// What errors are allowed while the disk fails, and what they say.
+fn check_error(error: &Error, hidden: &str) {
+    // SQLite calls a page that the disk does not give corrupt; the message then says both.
+    let is_unread = error.kind() == ErrorKind::Corrupt && error.message().ends_with("or its disk cannot be read");
+    assert!(error.kind() == ErrorKind::Unavailable || is_unread, "{error:?}");
+    let shown = format!("{error:?} {}", error.to_json());
+    assert!(!shown.contains(hidden), "the error shows the host: {shown}");
+    assert!(
+        error.hint_text().contains("disk"),
+        "the hint tells what to do about it: {error:?}"
+    );
+}
+
+/// Small and large files, appended, moved and removed; each change touches several paths, and none needs another to have happened.
+fn batch(index: usize) -> Batch {
+    let mutations: Vec<Mutation> = match index % 7 {
+        0 => vec![write("left", small(index)), write("right", small(index))],
+        1 => vec![write("d/large", noise(index, 90_000)), write("d/small", small(index))],
+        2 => vec![
+            append_or_create("log", small(index)),
+            append_or_create("long", noise(index, 30_000)),
+        ],
+        4 => vec![
+            write("here/f", small(index)),
+            rename_into("here", &format!("moved/{index}")),
+        ],
+        5 => vec![
+            write("moved/f", small(index)),
+            remove_tree("moved"),
+            write("after", small(index)),
+        ],
+        _ => vec![write("huge", noise(index, 400_000)), write("long", small(index))],
+    };
+    Batch {
+        mutations,
+        ..Batch::default()
+    }
+}
+
+fn small(index: usize) -> Bytes {
+    format!("{index}\n").repeat(50).into()
+}
+
+/// Content that cannot be packed.
+pub(crate) fn noise(seed: usize, length: usize) -> Bytes {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new()
+        .update(&seed.to_le_bytes())
+        .finalize_xof()
+        .fill(&mut bytes);
+    bytes.into()
+}

@@ -1,0 +1,167 @@
+//! A directory with a journal and the comforts of a test.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::FutureExt;
+use garret_core::{Actor, Batch, Mutation, Opened, Origin, Storage, WsPath};
+use garret_depot::{
+    Change, ChangeKind, ChangesOptions, Clash, History, Journaled, Making, PathChange, Point, Reversed, Selection,
+};
+use garret_testkit::{Tree, mutations};
+use tempfile::TempDir;
+
+use crate::stopping::Stopping;
+use crate::support::{depot_at, folder, journaled, local};
+
+pub(crate) struct Desk {
+    directory: TempDir,
+    pub(crate) home: TempDir,
+    pub(crate) room: Arc<Journaled>,
+}
+
+impl Desk {
+    pub(crate) async fn new() -> Self {
+        Self::over(&[]).await
+    }
+
+    /// A directory with files that were there before the journal.
+    pub(crate) async fn over(files: &[(&str, &str)]) -> Self {
+        let (directory, home) = (folder(), folder());
+        for (path, content) in files {
+            put(&directory.path().join(path), content);
+        }
+        let room = journaled(local(directory.path()).await, depot_at(home.path())).await;
+        Self { directory, home, room }
+    }
+
+    /// Another handle on the same directory and home, as another process would have.
+    pub(crate) async fn again(&self) -> Arc<Journaled> {
+        journaled(local(self.directory.path()).await, depot_at(self.home.path())).await
+    }
+
+    pub(crate) async fn reopen(&mut self) {
+        self.room = self.again().await;
+    }
+
+    /// A handle whose next change comes to a stop after `steps` of its mutations.
+    pub(crate) async fn stopping(&self, steps: usize) -> Arc<Journaled> {
+        let opened = local(self.directory.path()).await;
+        let stopping = Opened {
+            storage: Arc::new(Stopping::after(opened.storage, steps)),
+            ..opened
+        };
+        journaled(stopping, depot_at(self.home.path())).await
+    }
+
+    /// Begins `work` on a handle that stops after `steps`, and lets it die there.
+    pub(crate) async fn crash<W: Future>(&self, steps: usize, work: impl FnOnce(Arc<Journaled>) -> W) {
+        let room = self.stopping(steps).await;
+        let mut work = Box::pin(work(room));
+        let mut has_ended = false;
+        for _ in 0..200 {
+            has_ended = (&mut work).now_or_never().is_some();
+            if has_ended {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        assert!(!has_ended, "it was to stop in its middle");
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    /// What another program does.
+    pub(crate) fn put_outside(&self, path: &str, content: &str) {
+        put(&self.path(path), content);
+    }
+
+    pub(crate) fn on_disk(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(self.path(path)).ok()
+    }
+
+    pub(crate) async fn apply(&self, mutations: Vec<Mutation>) {
+        let batch = Batch {
+            mutations,
+            ..Batch::default()
+        };
+        self.room.apply(batch).await.expect("the batch is fine");
+    }
+
+    pub(crate) async fn write(&self, path: &str, content: &str) {
+        self.apply(vec![mutations::write(path, content.to_owned())]).await;
+    }
+
+    pub(crate) async fn changes(&self) -> Vec<Change> {
+        let changes = self.room.changes(ChangesOptions::default()).await;
+        changes.expect("the journal can be read")
+    }
+
+    pub(crate) async fn kinds(&self) -> Vec<ChangeKind> {
+        let mut kinds: Vec<_> = self.changes().await.into_iter().map(|change| change.kind).collect();
+        kinds.reverse();
+        kinds
+    }
+
+    pub(crate) async fn undo(&self) -> Change {
+        done(
+            self.room
+                .undo(Selection::Last(1), making())
+                .await
+                .expect("there is one"),
+        )
+    }
+
+    pub(crate) async fn redo(&self) -> Change {
+        done(self.room.redo(making()).await.expect("there is one"))
+    }
+
+    pub(crate) async fn undo_clashes(&self, selection: Selection) -> Vec<Clash> {
+        match self.room.undo(selection, making()).await.expect("there is one") {
+            Reversed::Clashed(clashes) => clashes,
+            Reversed::Done(change) => panic!("it must clash: {change:?}"),
+        }
+    }
+
+    /// What differs between what the journal knows and what is on the disk, as a tree of each.
+    pub(crate) async fn trees(&self) -> (Tree, Tree) {
+        self.changes().await;
+        let known = self.room.at(&Point::Now).await.expect("now is known");
+        let known = garret_testkit::Probe::new(known, None).tree().await;
+        let there = garret_testkit::Probe::new(self.room.clone(), None).tree().await;
+        (known, there)
+    }
+
+    pub(crate) async fn diff(&self, from: Point) -> Vec<(String, bool, bool)> {
+        let diff = self.room.diff(&from, &Point::Now, &WsPath::root()).await;
+        diff.expect("both points are known").iter().map(shown).collect()
+    }
+}
+
+fn shown(change: &PathChange) -> (String, bool, bool) {
+    (change.path.shown(), change.before.is_some(), change.after.is_some())
+}
+
+pub(crate) fn making() -> Making {
+    Making::from(Origin {
+        actor: Actor {
+            door: "api",
+            ..Actor::default()
+        },
+        ..Origin::default()
+    })
+}
+
+pub(crate) fn done(reversed: Reversed) -> Change {
+    match reversed {
+        Reversed::Done(change) => *change,
+        Reversed::Clashed(clashes) => panic!("{clashes:?}"),
+    }
+}
+
+fn put(path: &Path, content: &str) {
+    std::fs::create_dir_all(path.parent().expect("it has one")).expect("directories can be made");
+    std::fs::write(path, content).expect("files can be written");
+}

@@ -1,0 +1,258 @@
+//! The history of files that live elsewhere.
+
+use garret_core::{ErrorKind, Storage, WsPath};
+use garret_depot::{
+    ChangeKind, ClashReason, Durability, History, Journaled, Point, Restore, Selection, SnapshotOptions,
+};
+use garret_testkit::mutations::{append, copy, link, make_dir, remove, remove_tree, rename, set_mode, write};
+
+use crate::desk::{Desk, making};
+
+#[tokio::test]
+async fn undo_steps_back_and_redo_forward() {
+    let desk = Desk::new().await;
+    desk.write("a.txt", "one").await;
+    desk.write("a.txt", "two").await;
+    desk.undo().await;
+    assert_eq!(desk.on_disk("a.txt").as_deref(), Some("one"));
+    desk.undo().await;
+    assert_eq!(desk.on_disk("a.txt"), None);
+    desk.redo().await;
+    desk.redo().await;
+    assert_eq!(desk.on_disk("a.txt").as_deref(), Some("two"));
+}
+
+#[tokio::test]
+async fn what_was_there_before_the_journal_comes_back() {
+    let desk = Desk::over(&[("old/a.txt", "mine")]).await;
+    desk.write("old/a.txt", "changed").await;
+    assert_eq!(desk.kinds().await, [ChangeKind::Capture, ChangeKind::Change]);
+    desk.undo().await;
+    assert_eq!(desk.on_disk("old/a.txt").as_deref(), Some("mine"));
+}
+
+#[tokio::test]
+async fn every_kind_of_mutation_is_taken_back() {
+    let desk = Desk::over(&[("dir/a", "a"), ("dir/sub/b", "b"), ("c", "c")]).await;
+    desk.room.snapshot("start", SnapshotOptions::default()).await.unwrap();
+    let start = desk.trees().await.1;
+    let batches = vec![
+        vec![write("new/file", "x")],
+        vec![append("c", "more")],
+        vec![remove("c")],
+        vec![remove_tree("dir")],
+        vec![rename("dir", "moved")],
+        vec![rename("c", "dir/c")],
+        vec![copy("c", "d")],
+        vec![make_dir("empty")],
+        vec![link("link", "c")],
+        vec![set_mode("c", 0o600)],
+        vec![set_mode("dir", 0o700)],
+        vec![rename("c", "t"), rename("dir/a", "c"), write("t", "swapped")],
+        vec![remove_tree("dir"), write("dir", "now a file")],
+    ];
+    for batch in batches {
+        let shown = format!("{batch:?}");
+        desk.apply(batch).await;
+        let changed = desk.trees().await;
+        assert_eq!(changed.0, changed.1, "the journal knows what is there after {shown}");
+        assert_ne!(changed.1, start, "{shown} changes something");
+        desk.undo().await;
+        let undone = desk.trees().await;
+        assert_eq!(undone.1, start, "{shown} is taken back");
+        assert_eq!(undone.0, start);
+        desk.redo().await;
+        assert_eq!(desk.trees().await.1, changed.1, "{shown} is done again");
+        desk.undo().await;
+    }
+}
+
+#[tokio::test]
+async fn what_others_did_is_recorded_before_it_is_overwritten() {
+    let desk = Desk::new().await;
+    desk.write("a", "ours").await;
+    desk.put_outside("a", "theirs");
+    desk.write("a", "ours again").await;
+    assert_eq!(
+        desk.kinds().await,
+        [ChangeKind::Change, ChangeKind::Outside, ChangeKind::Change]
+    );
+    let outside = &desk.changes().await[1];
+    assert_eq!(outside.actor.door, "outside");
+    desk.undo().await;
+    assert_eq!(desk.on_disk("a").as_deref(), Some("theirs"));
+}
+
+#[tokio::test]
+async fn an_undo_never_overwrites_what_others_did() {
+    let desk = Desk::new().await;
+    desk.write("a", "ours").await;
+    desk.put_outside("a", "theirs");
+    let clashes = desk.undo_clashes(Selection::Last(1)).await;
+    assert_eq!(clashes.len(), 1);
+    assert_eq!(clashes[0].reason, ClashReason::Changed);
+    assert_eq!(desk.on_disk("a").as_deref(), Some("theirs"));
+    assert_eq!(desk.kinds().await, [ChangeKind::Change, ChangeKind::Outside]);
+}
+
+#[tokio::test]
+async fn an_undo_leaves_a_directory_that_others_put_files_in() {
+    let desk = Desk::new().await;
+    desk.apply(vec![make_dir("d")]).await;
+    desk.put_outside("d/theirs", "x");
+    let clashes = desk.undo_clashes(Selection::Last(1)).await;
+    assert_eq!(clashes[0].reason, ClashReason::WouldLoseItsDirectory);
+    assert_eq!(desk.on_disk("d/theirs").as_deref(), Some("x"));
+}
+
+#[tokio::test]
+async fn a_snapshot_meets_everything_and_what_others_do_later_shows() {
+    let desk = Desk::over(&[("a", "1"), ("d/b", "2"), ("d/gone", "3")]).await;
+    desk.room.snapshot("start", SnapshotOptions::default()).await.unwrap();
+    assert_eq!(desk.kinds().await, [ChangeKind::Capture]);
+    desk.put_outside("a", "one");
+    desk.put_outside("d/new", "4");
+    std::fs::remove_file(desk.path("d/gone")).unwrap();
+    let expected = [("a", true, true), ("d/gone", true, false), ("d/new", false, true)];
+    let expected = expected.map(|(path, before, after)| (path.to_owned(), before, after));
+    assert_eq!(desk.diff(Point::Snapshot("start".into())).await, expected);
+    assert_eq!(desk.kinds().await, [ChangeKind::Capture, ChangeKind::Outside]);
+    let restore = Restore::Point {
+        point: Point::Snapshot("start".into()),
+        path: WsPath::root(),
+    };
+    desk.room
+        .restore(restore, making())
+        .await
+        .unwrap()
+        .expect("something differs");
+    assert_eq!(desk.on_disk("a").as_deref(), Some("1"));
+    assert_eq!(desk.on_disk("d/gone").as_deref(), Some("3"));
+    assert_eq!(desk.on_disk("d/new"), None);
+}
+
+#[tokio::test]
+async fn a_second_snapshot_of_the_same_files_records_nothing() {
+    let desk = Desk::over(&[("a", "1"), ("d/b", "2")]).await;
+    desk.room.snapshot("one", SnapshotOptions::default()).await.unwrap();
+    desk.room.snapshot("two", SnapshotOptions::default()).await.unwrap();
+    assert_eq!(desk.kinds().await, [ChangeKind::Capture]);
+}
+
+#[tokio::test]
+async fn a_lazy_point_says_what_it_never_captured() {
+    let desk = Desk::over(&[("met", "1"), ("unmet", "2")]).await;
+    desk.write("met", "one").await;
+    let lazy = SnapshotOptions {
+        is_lazy: true,
+        ..SnapshotOptions::default()
+    };
+    assert!(desk.room.snapshot("lazy", lazy).await.unwrap().lazy);
+    let past = desk.room.at(&Point::Snapshot("lazy".into())).await.unwrap();
+    let read = |path: &'static str| {
+        let past = past.clone();
+        async move { past.read(&WsPath::parse(path).unwrap(), Default::default()).await }
+    };
+    assert_eq!(read("met").await.unwrap().bytes, "one");
+    assert_eq!(read("unmet").await.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(read("never").await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_branch_begins_with_what_is_there_and_leads_its_own_life() {
+    let desk = Desk::over(&[("a", "1"), ("d/b", "2")]).await;
+    let branch = desk.room.branch("try", &Point::Now).await.unwrap();
+    assert_eq!(branch.name.as_deref(), Some("try"));
+    desk.write("a", "changed").await;
+    let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
+    let branch = depot.workspace("try").await.unwrap();
+    let found = branch.read(&WsPath::parse("a").unwrap(), Default::default()).await;
+    assert_eq!(found.unwrap().bytes, "1");
+    assert_eq!(desk.room.branches().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn reading_makes_no_home() {
+    let desk = Desk::over(&[("a", "1")]).await;
+    desk.room
+        .read(&WsPath::parse("a").unwrap(), Default::default())
+        .await
+        .unwrap();
+    assert!(desk.changes().await.is_empty());
+    assert!(desk.room.snapshots().await.unwrap().is_empty());
+    assert_eq!(std::fs::read_dir(desk.home.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn the_journal_is_there_when_the_place_is_opened_again() {
+    let mut desk = Desk::new().await;
+    desk.write("a", "1").await;
+    let id = desk.room.id().to_owned();
+    desk.reopen().await;
+    desk.write("a", "2").await;
+    assert_eq!(desk.room.id(), id);
+    assert_eq!(desk.changes().await.len(), 2);
+    desk.undo().await;
+    assert_eq!(desk.on_disk("a").as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn two_handles_take_turns_and_see_each_other() {
+    let desk = Desk::new().await;
+    let other = desk.again().await;
+    for round in 0..20 {
+        desk.write("a", &format!("ours {round}")).await;
+        let theirs = write("a", format!("theirs {round}"));
+        other.apply(theirs.into()).await.unwrap();
+    }
+    assert_eq!(desk.kinds().await, [ChangeKind::Change; 40]);
+}
+
+#[tokio::test]
+async fn large_files_are_captured_and_come_back() {
+    let desk = Desk::new().await;
+    let large: String = (0..1_200_000).map(|number| format!("{number:08}\n")).collect();
+    desk.put_outside("large", &large);
+    desk.apply(vec![append("large", "end")]).await;
+    desk.apply(vec![remove("large")]).await;
+    desk.undo().await;
+    assert_eq!(desk.on_disk("large"), Some(format!("{large}end")));
+    desk.undo().await;
+    assert_eq!(desk.on_disk("large"), Some(large));
+}
+
+#[tokio::test]
+async fn a_branch_is_checked_out_to_a_directory_of_its_own() {
+    let desk = Desk::over(&[("a", "1"), ("d/b", "2")]).await;
+    desk.room.branch("try", &Point::Now).await.unwrap();
+    let lazy = crate::support::depot_at(desk.home.path());
+    let branch = lazy.get().await.unwrap().workspace("try").await.unwrap();
+    let directory = crate::support::folder();
+    let opened = crate::support::local(directory.path()).await;
+    let room = Journaled::check_out(&branch, opened, lazy, Durability::Relaxed)
+        .await
+        .unwrap();
+    assert_eq!(std::fs::read_to_string(directory.path().join("d/b")).unwrap(), "2");
+    room.apply(write("a", "tried").into()).await.unwrap();
+    let undone = room.undo(Selection::Last(1), making()).await.unwrap();
+    crate::desk::done(undone);
+    assert_eq!(std::fs::read_to_string(directory.path().join("a")).unwrap(), "1");
+    assert_eq!(
+        desk.on_disk("a").as_deref(),
+        Some("1"),
+        "the branch never disturbs its parent"
+    );
+}
+
+#[tokio::test]
+async fn a_home_can_have_all_its_logs_ingested() {
+    let desk = Desk::new().await;
+    desk.write("a", "1").await;
+    let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
+    let id = desk.room.id().to_owned();
+    assert_eq!(depot.workspace(&id).await.unwrap().describe().await.unwrap().head, 0);
+    depot.ingest_logs().await.unwrap();
+    assert_eq!(depot.workspace(&id).await.unwrap().describe().await.unwrap().head, 1);
+    desk.write("a", "2").await;
+    assert_eq!(desk.changes().await.len(), 2);
+}

@@ -1,0 +1,14 @@
+//! The journal over files that live elsewhere: it keeps the contract of a storage and that of a history, and survives what a crash
+//! leaves.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "these tests are the other programs that change files behind the journal's back"
+)]
+
+mod contract;
+mod desk;
+mod history;
+mod settling;
+mod stopping;
+mod support;

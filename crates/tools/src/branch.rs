@@ -1,0 +1,49 @@
+//! `branch`: a second workspace that begins where this one is, or was.
+
+use garret_core::Result;
+use garret_core::path::quote;
+use garret_workspace::{BranchShown, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::limits::Limits;
+use crate::point::{self, text_or_number};
+use crate::tool::{Output, Tool};
+
+pub(crate) struct Branch;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The name of the new workspace; no other workspace may have it.
+    name: String,
+    /// Where it begins: the label of a snapshot, the id or number of a change, or a time in RFC 3339. Left out or empty, now.
+    #[serde(default, deserialize_with = "text_or_number")]
+    from: Option<String>,
+}
+
+impl Tool for Branch {
+    type Arguments = Arguments;
+    type Data = BranchShown;
+
+    const NAME: &'static str = "branch";
+    const SHORT: &'static str = "branch";
+    const TITLE: &'static str = "Make a branch";
+    const DESCRIPTION: &'static str = "Makes a new workspace that begins with the files of this one, now or at an earlier point, and shares their \
+        content, so that it costs almost nothing. Neither disturbs the other; merge brings the work of the branch back. These tools keep \
+        working on this workspace: whoever opens the branch by its name works there.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: false,
+        destructive: false,
+        idempotent: false,
+    };
+
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<BranchShown>> {
+        let from = point::named(arguments.from.as_deref());
+        let branch = BranchShown::from(workspace.branch(&arguments.name, &from).await?);
+        let name = quote(branch.name.as_deref().unwrap_or(&branch.id));
+        let text = format!("branch {name} begins at change #{} (id {})", branch.fork, branch.id);
+        Ok(Output::new(text, branch))
+    }
+}

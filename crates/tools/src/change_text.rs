@@ -1,0 +1,70 @@
+//! Changes as lines of text, for the tools that tell of them.
+
+use std::fmt::Write as _;
+
+use garret_core::path::printable;
+use garret_workspace::{ActorShown, ChangeShown};
+
+use crate::text::grouped;
+
+/// The most paths of one change that the data of an answer lists; `path_count` tells how many there are.
+const SHOWN_PATHS: usize = 20;
+
+/// A change on one line: `#3  2026-01-02T03:04:05Z  edit `a.txt`  (edit_file by writer, session s1, mcp)`.
+pub(crate) fn line(change: &ChangeShown) -> String {
+    let mut line = format!("#{}  {}  {}", change.number, change.at, printable(&change.summary));
+    line.push_str(&format!("  ({})", made_by(&change.operation, &change.actor)));
+    if !change.reverses.is_empty() {
+        let reversed = numbers(&change.reverses);
+        write!(line, "  [reverses {reversed}]").expect("a string takes everything");
+    }
+    if let Some(by) = change.undone_by {
+        write!(line, "  [undone by #{by}]").expect("a string takes everything");
+    }
+    line
+}
+
+/// `edit_file by writer, session s1, call c3, mcp`.
+pub(crate) fn made_by(operation: &str, actor: &ActorShown) -> String {
+    let named = [
+        ("", &actor.agent),
+        ("session ", &actor.session),
+        ("call ", &actor.tool_call),
+        ("command ", &actor.command),
+    ];
+    let parts = named
+        .into_iter()
+        .filter_map(|(what, name)| name.as_deref().map(|name| format!("{what}{}", printable(name))));
+    let door = Some(&actor.door).filter(|door| !door.is_empty()).cloned();
+    let who = parts.chain(door).collect::<Vec<_>>().join(", ");
+    match (operation, who.as_str()) {
+        ("", who) => who.to_owned(),
+        (operation, "") => operation.to_owned(),
+        (operation, who) => format!("{operation} by {who}"),
+    }
+}
+
+/// `#5, #4 and 12 more`.
+fn numbers(all: &[u64]) -> String {
+    let shown: Vec<String> = all.iter().take(5).map(|number| format!("#{number}")).collect();
+    match all.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {} more", shown.join(", "), grouped(more as u64)),
+    }
+}
+
+/// What a change did, as the one line of an answer: `undo: edit `a.txt` (change #4, id …)`.
+pub(crate) fn done(change: &ChangeShown) -> String {
+    format!(
+        "{} (change #{}, id {})",
+        printable(&change.summary),
+        change.number,
+        change.id
+    )
+}
+
+/// A change as the data of an answer holds it.
+pub(crate) fn bounded(mut change: ChangeShown) -> ChangeShown {
+    change.paths.truncate(SHOWN_PATHS);
+    change
+}

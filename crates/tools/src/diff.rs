@@ -1,0 +1,153 @@
+//! `diff`: what differs between two points.
+
+use garret_core::{Point, Result};
+use garret_workspace::{Diff as Difference, DiffRequest, PathDiff, Workspace};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Annotations;
+use crate::limits::Limits;
+use crate::point::{self, text_or_number};
+use crate::text::{Page, count, cut_line, grouped};
+use crate::tool::{Output, Tool};
+
+/// What one call holds for its pages: far more than a page, and far less than a machine has.
+const MAX_HELD_BYTES: usize = 8 << 20;
+
+pub(crate) struct Diff;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The earlier point: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339; 0 is
+    /// the beginning. Left out or empty: the state just before the newest change at `to`, so that the answer is what that change did.
+    #[serde(default, deserialize_with = "text_or_number")]
+    from: Option<String>,
+    /// The later point, named as for `from`. Left out, empty or `now`: now.
+    #[serde(default, deserialize_with = "text_or_number")]
+    to: Option<String>,
+    /// Only this file, or this directory with everything below it. Left out or empty, everything.
+    #[serde(default)]
+    path: String,
+    /// How many lines of the diff to skip, to get a later page.
+    #[serde(default)]
+    offset: Option<u64>,
+    /// The most lines in this answer. Left out or 0, as many as fit.
+    #[serde(default)]
+    limit: Option<u64>,
+}
+
+/// A page of a difference.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Data {
+    /// What became of each path: the first of them, where they are many.
+    paths: Vec<PathDiff>,
+    /// How many paths differ.
+    path_count: u64,
+    /// The lines of this page.
+    diff: String,
+    /// Where the next page begins, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u64>,
+    /// How many of the paths no page shows, because the whole is too large.
+    left_out: u64,
+}
+
+impl Tool for Diff {
+    type Arguments = Arguments;
+    type Data = Data;
+
+    const NAME: &'static str = "diff";
+    const SHORT: &'static str = "diff";
+    const TITLE: &'static str = "Show what differs";
+    const DESCRIPTION: &'static str = "Shows what differs between two points of the history, or a point and now, as a unified diff: without \
+        arguments what the newest change did, with `from` everything since then, with `to` alone what that one change did. Binary files are \
+        summarised. A long diff comes in pages; the last line says which `offset` continues.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
+        let to = point::named(arguments.to.as_deref());
+        let from = match point::named(arguments.from.as_deref()) {
+            Point::Now if arguments.from.is_none() => workspace.before(&to).await?,
+            point => point,
+        };
+        let request = DiffRequest {
+            from,
+            to,
+            path: Some(arguments.path).filter(|path| !path.is_empty()),
+            max_text_bytes: MAX_HELD_BYTES,
+        };
+        let difference = workspace.diff(request).await?;
+        let window = Window {
+            offset: arguments.offset.unwrap_or(0),
+            limit: limits.page(arguments.limit),
+        };
+        Ok(show(difference, window, limits))
+    }
+}
+
+/// Which lines are asked for.
+struct Window {
+    offset: u64,
+    limit: usize,
+}
+
+fn show(difference: Difference, window: Window, limits: &Limits) -> Output<Data> {
+    let offset = usize::try_from(window.offset).unwrap_or(usize::MAX);
+    let mut page = Page::new(limits);
+    let (mut shown, mut diff) = (0, String::new());
+    for line in difference.text.split_inclusive('\n').skip(offset).take(window.limit) {
+        let bare = cut_line(line.trim_end_matches('\n'), limits);
+        if !page.push(&bare) {
+            break;
+        }
+        diff.push_str(&bare);
+        diff.push('\n');
+        shown += 1;
+    }
+    let all = difference.text.split_inclusive('\n').count() as u64;
+    let end = window.offset.saturating_add(shown);
+    let path_count = difference.paths.len() as u64;
+    let data = Data {
+        paths: bounded(difference.paths, limits),
+        path_count,
+        diff,
+        next_offset: Some(end).filter(|end| *end < all),
+        left_out: difference.left_out as u64,
+    };
+    let footer = footer(&data, window.offset, end, all);
+    Output::new(page.finish(Some(footer)), data)
+}
+
+/// The paths as far as they fit into an answer.
+fn bounded(paths: Vec<PathDiff>, limits: &Limits) -> Vec<PathDiff> {
+    let mut room = limits.bytes;
+    let fits = |one: &PathDiff| {
+        let weight = one.path.len() + one.old_path.as_ref().map_or(0, String::len) + 100;
+        let fits = weight <= room;
+        room = room.saturating_sub(weight);
+        fits
+    };
+    paths.into_iter().take(limits.lines).take_while(fits).collect()
+}
+
+fn footer(data: &Data, offset: u64, end: u64, all: u64) -> String {
+    let paths = count(data.path_count, "path differs", "paths differ");
+    if data.path_count == 0 {
+        return "[nothing differs]".to_owned();
+    }
+    let left_out = match data.left_out {
+        0 => String::new(),
+        number => format!("; {} not shown: give `path`", count(number, "path", "paths")),
+    };
+    match data.next_offset {
+        Some(next) if end > offset => format!(
+            "[{paths}; lines {}–{} of {}; more: offset={next}{left_out}]",
+            grouped(offset + 1),
+            grouped(end),
+            grouped(all)
+        ),
+        _ if end == offset && offset > 0 => format!("[nothing at offset {}: {paths}{left_out}]", grouped(offset)),
+        _ => format!("[{paths}{left_out}]"),
+    }
+}

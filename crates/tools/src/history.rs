@@ -1,0 +1,166 @@
+//! `history`: what was changed, by whom, and the versions of a file.
+
+use garret_core::Result;
+use garret_core::path::{printable, quote};
+use garret_workspace::{ChangeShown, LogRequest, VersionShown, VersionsRequest, Workspace};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Annotations;
+use crate::arguments::unless_empty;
+use crate::change_text::{self, made_by};
+use crate::limits::Limits;
+use crate::text::{Page, count, cut_line, short_size, token};
+use crate::tool::{Output, Tool};
+
+/// What is shown where no limit is given: the newest changes are the ones that are asked about.
+const DEFAULT_LIMIT: u64 = 50;
+
+pub(crate) struct History;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// Only changes that touched this file, or something in this directory. Left out or empty, all changes.
+    #[serde(default)]
+    path: String,
+    /// List the versions of the file at `path` instead, across renames, also of a file that is gone. Without `path` it changes nothing.
+    /// Default false.
+    #[serde(default)]
+    versions: Option<bool>,
+    /// The most changes (or versions) in this answer. Left out or 0: 50.
+    #[serde(default)]
+    limit: Option<u64>,
+    /// `next_cursor` of the page before, to get the next page.
+    #[serde(default, deserialize_with = "unless_empty")]
+    cursor: Option<String>,
+}
+
+/// A page of the history.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Data {
+    /// The changes, newest first; none where versions were asked for.
+    changes: Vec<ChangeShown>,
+    /// The versions of the file, newest first, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    versions: Option<Vec<VersionShown>>,
+    /// Where the next page begins, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+impl Tool for History {
+    type Arguments = Arguments;
+    type Data = Data;
+
+    const NAME: &'static str = "history";
+    const SHORT: &'static str = "history";
+    const TITLE: &'static str = "Show the history";
+    const DESCRIPTION: &'static str = "Lists the changes of the workspace, newest first: number, time, what was done and by whom. The number (or \
+        `id`) of a change names a point for `at`, diff and undo. With `path`, the changes of that file or directory; with `versions` too, the \
+        versions of that file, for restore_version. A long list comes in pages; the last line says which `cursor` continues.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
+        let asked = arguments.limit.filter(|limit| *limit > 0).unwrap_or(DEFAULT_LIMIT);
+        let limit = limits.page(Some(asked));
+        let is_continued = arguments.cursor.is_some();
+        if arguments.versions == Some(true) && !arguments.path.is_empty() {
+            let request = VersionsRequest {
+                limit,
+                cursor: arguments.cursor,
+            };
+            let page = workspace.versions_page(&arguments.path, request).await?;
+            return Ok(show_versions(page.versions, page.next_cursor, &arguments.path, limits));
+        }
+        let request = LogRequest {
+            path: Some(arguments.path).filter(|path| !path.is_empty()),
+            limit,
+            cursor: arguments.cursor,
+        };
+        let log = workspace.log(request).await?;
+        Ok(show_changes(log.changes, log.next_cursor, is_continued, limits))
+    }
+}
+
+fn show_changes(
+    changes: Vec<ChangeShown>,
+    next_cursor: Option<String>,
+    is_continued: bool,
+    limits: &Limits,
+) -> Output<Data> {
+    let mut changes: Vec<_> = changes.into_iter().map(change_text::bounded).collect();
+    let lines = changes.iter().map(change_text::line).collect();
+    let mut page = Page::new(limits);
+    let fitting = fill(&mut page, lines, limits);
+    let next_cursor = shortened(&mut changes, fitting, next_cursor, |last| last.number.to_string());
+    let shown = count(changes.len() as u64, "change", "changes");
+    let footer = match &next_cursor {
+        Some(cursor) => Some(format!("[{shown}; older: cursor={}]", token(cursor))),
+        None if changes.is_empty() && is_continued => Some("[no older changes]".to_owned()),
+        None if changes.is_empty() => Some("[no changes]".to_owned()),
+        None => None,
+    };
+    let data = Data {
+        changes,
+        versions: None,
+        next_cursor,
+    };
+    Output::new(page.finish(footer), data)
+}
+
+fn show_versions(
+    mut versions: Vec<VersionShown>,
+    next_cursor: Option<String>,
+    path: &str,
+    limits: &Limits,
+) -> Output<Data> {
+    let mut page = Page::new(limits);
+    let fitting = fill(&mut page, versions.iter().map(version_line).collect(), limits);
+    let next_cursor = shortened(&mut versions, fitting, next_cursor, |last| last.change.clone());
+    let shown = count(versions.len() as u64, "version", "versions");
+    let footer = match &next_cursor {
+        Some(cursor) => Some(format!("[{shown}; older: cursor={}]", token(cursor))),
+        None if versions.is_empty() => Some(format!("[no versions of {}]", quote(path))),
+        None => None,
+    };
+    let data = Data {
+        changes: Vec::new(),
+        versions: Some(versions),
+        next_cursor,
+    };
+    Output::new(page.finish(footer), data)
+}
+
+fn version_line(version: &VersionShown) -> String {
+    format!(
+        "{}  {}  {}  {}  ({})",
+        version.version,
+        version.timestamp,
+        printable(&version.path),
+        short_size(version.size),
+        made_by(&version.tool_name, &version.actor)
+    )
+}
+
+/// Puts as many lines on the page as fit.
+fn fill(page: &mut Page, lines: Vec<String>, limits: &Limits) -> usize {
+    lines
+        .iter()
+        .take_while(|line| page.push(&cut_line(line, limits)))
+        .count()
+}
+
+/// Ends the page after what fits; gives where the next one begins.
+fn shortened<T>(
+    all: &mut Vec<T>,
+    fitting: usize,
+    next_cursor: Option<String>,
+    cursor: impl Fn(&T) -> String,
+) -> Option<String> {
+    if fitting >= all.len() {
+        return next_cursor;
+    }
+    all.truncate(fitting);
+    all.last().map(cursor)
+}

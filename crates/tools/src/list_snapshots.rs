@@ -1,0 +1,144 @@
+//! `list_snapshots`: the states that have a name, and the branches.
+
+use garret_core::path::{printable, quote};
+use garret_core::{Error, ErrorKind, Result};
+use garret_workspace::{BranchShown, SnapshotShown, Workspace};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Annotations;
+use crate::arguments::unless_empty;
+use crate::limits::Limits;
+use crate::text::{Page, count, cut_line, token};
+use crate::tool::{Output, Tool};
+
+pub(crate) struct ListSnapshots;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The most snapshots and branches in this answer. Left out or 0, as many as fit.
+    #[serde(default)]
+    limit: Option<u64>,
+    /// `next_cursor` of the page before, to get the next page.
+    #[serde(default, deserialize_with = "unless_empty")]
+    cursor: Option<String>,
+}
+
+/// What has a name.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Data {
+    /// The snapshots, oldest first.
+    snapshots: Vec<SnapshotShown>,
+    /// The branches made from this workspace, oldest first, after all snapshots. A view of a part of a workspace shows none.
+    branches: Vec<BranchShown>,
+    /// Where the next page begins, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// One of either.
+enum Named {
+    Snapshot(SnapshotShown),
+    Branch(BranchShown),
+}
+
+impl Tool for ListSnapshots {
+    type Arguments = Arguments;
+    type Data = Data;
+
+    const NAME: &'static str = "list_snapshots";
+    const SHORT: &'static str = "list_snapshots";
+    const TITLE: &'static str = "List snapshots and branches";
+    const DESCRIPTION: &'static str = "Lists the snapshots of the workspace, oldest first, with the change that each names, and then the branches \
+        that were made from it. A long list comes in pages; the last line says which `cursor` continues.";
+    const ANNOTATIONS: Annotations = Annotations::READS;
+
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
+        let snapshots = workspace.snapshots().await?.into_iter();
+        let mut named: Vec<_> = snapshots.map(|one| Named::Snapshot(one.into())).collect();
+        let branches = branches(workspace).await?.into_iter();
+        named.extend(branches.map(Named::Branch));
+        let start = match &arguments.cursor {
+            Some(cursor) => 1 + position(&named, cursor)?,
+            None => 0,
+        };
+        named.drain(..start);
+        Ok(show(named, limits.page(arguments.limit), start > 0, limits))
+    }
+}
+
+/// The branches; a part of a workspace knows of none.
+async fn branches(workspace: &Workspace) -> Result<Vec<BranchShown>> {
+    match workspace.branches().await {
+        Ok(branches) => Ok(branches.into_iter().map(Into::into).collect()),
+        Err(error) if error.kind() == ErrorKind::Denied => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn position(named: &[Named], cursor: &str) -> Result<usize> {
+    let found = named.iter().position(|one| one.cursor() == cursor);
+    found.ok_or_else(|| {
+        Error::invalid("this cursor is not, or no longer, in the list").hint("leave out `cursor` to begin again")
+    })
+}
+
+fn show(mut named: Vec<Named>, limit: usize, is_continued: bool, limits: &Limits) -> Output<Data> {
+    let mut page = Page::new(limits);
+    let lines = named.iter().take(limit).map(Named::line);
+    let fitting = lines.take_while(|line| page.push(&cut_line(line, limits))).count();
+    let next_cursor = match fitting < named.len() {
+        true => named[..fitting].last().map(Named::cursor),
+        false => None,
+    };
+    named.truncate(fitting);
+    let footer = match &next_cursor {
+        Some(cursor) => Some(format!(
+            "[{} shown; more: cursor={}]",
+            count(named.len() as u64, "name", "names"),
+            token(cursor)
+        )),
+        None if named.is_empty() && is_continued => Some("[no more snapshots or branches]".to_owned()),
+        None if named.is_empty() => Some("[no snapshots, no branches]".to_owned()),
+        None => None,
+    };
+    let mut data = Data {
+        next_cursor,
+        ..Data::default()
+    };
+    for one in named {
+        match one {
+            Named::Snapshot(snapshot) => data.snapshots.push(snapshot),
+            Named::Branch(branch) => data.branches.push(branch),
+        }
+    }
+    Output::new(page.finish(footer), data)
+}
+
+impl Named {
+    /// Snapshots and branches may have the same names, so the cursor tells them apart.
+    fn cursor(&self) -> String {
+        match self {
+            Self::Snapshot(snapshot) => format!("snapshot:{}", snapshot.label),
+            Self::Branch(branch) => format!("branch:{}", branch.id),
+        }
+    }
+
+    fn line(&self) -> String {
+        match self {
+            Self::Snapshot(snapshot) => {
+                let lazy = if snapshot.lazy { "  (lazy)" } else { "" };
+                let label = printable(&snapshot.label);
+                format!("{label}  change #{}  {}{lazy}", snapshot.change, snapshot.at)
+            }
+            Self::Branch(branch) => format!(
+                "branch {}  from change #{}  {}  ({} of its own)",
+                quote(branch.name.as_deref().unwrap_or(&branch.id)),
+                branch.fork,
+                branch.created,
+                count(branch.changes, "change", "changes")
+            ),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `merge`: what a branch did, brought in.
+
+use garret_core::Result;
+use garret_core::path::{printable, quote};
+use garret_workspace::{
+    ChangeShown, Conflict, ConflictKind, ConflictSide, MergeOptions, Merged, OnConflict, Workspace,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::arguments::unless_empty;
+use crate::limits::Limits;
+use crate::text::{Page, count, cut_line};
+use crate::tool::{Output, Tool};
+use crate::{Annotations, change_text};
+
+pub(crate) struct Merge;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The workspace whose work is brought in, by name or id: a branch of this one, the one it was branched off, or one of the same
+    /// origin.
+    from: String,
+    /// What becomes of what both sides changed differently. `report` (default): the answer lists it and nothing is written. `markers`:
+    /// both versions are written, texts between conflict markers, other files side by side. `ours`: this workspace wins there. `theirs`:
+    /// the other wins there.
+    #[serde(default, deserialize_with = "unless_empty")]
+    on_conflict: Option<OnConflict>,
+    /// Only try: answer with what would change and write nothing. Default false.
+    #[serde(default)]
+    dry_run: Option<bool>,
+}
+
+/// What a merge did, or would do.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Data {
+    /// The change that it made, which can be undone; absent where nothing was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<ChangeShown>,
+    /// The paths that it changed here, or would: the first of them, where they are many.
+    merged: Vec<String>,
+    /// How many paths those are.
+    merged_count: u64,
+    /// What both sides changed differently: the first of it, where it is much; texts are left out where they are long.
+    conflicts: Vec<Conflict>,
+    /// How many conflicts there are.
+    conflict_count: u64,
+    /// Whether it was only worked out.
+    dry_run: bool,
+}
+
+impl Tool for Merge {
+    type Arguments = Arguments;
+    type Data = Data;
+
+    const NAME: &'static str = "merge";
+    const SHORT: &'static str = "merge";
+    const TITLE: &'static str = "Merge a branch";
+    const DESCRIPTION: &'static str = "Brings what another workspace (a branch) did since both had the same files into this one, as one change \
+        that can be undone: file by file, by line in texts, across renames. Where both changed the same thing differently, the answer lists \
+        the conflicts and nothing is written, unless `on_conflict` says what becomes of them.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: false,
+        destructive: true,
+        idempotent: true,
+    };
+
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
+        let options = MergeOptions {
+            on_conflict: arguments.on_conflict.unwrap_or_default(),
+            dry_run: arguments.dry_run.unwrap_or(false),
+        };
+        let merged = workspace.merge(&arguments.from, options).await?;
+        let text = show(&merged, &arguments.from, options, limits);
+        Ok(Output::new(text, bounded(merged, limits)))
+    }
+}
+
+fn show(merged: &Merged, from: &str, options: MergeOptions, limits: &Limits) -> String {
+    let mut page = Page::new(limits);
+    page.push(&headline(merged, from, options));
+    let conflicts = merged.conflicts.iter().map(conflict_line);
+    let paths = merged.merged.iter().map(|path| printable(path).into_owned());
+    let lines: Vec<_> = conflicts.chain(paths).collect();
+    let shown = lines
+        .iter()
+        .take_while(|line| page.push(&cut_line(line, limits)))
+        .count();
+    let is_blocked = !merged.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
+    let left = (lines.len() - shown) as u64;
+    page.finish(match (left, is_blocked) {
+        (0, false) => None,
+        (0, true) => Some("[to go on, merge with `on_conflict` set to `markers`, `ours` or `theirs`]".to_owned()),
+        (left, _) => Some(format!("[{} not shown]", count(left, "more line", "more lines"))),
+    })
+}
+
+fn headline(merged: &Merged, from: &str, options: MergeOptions) -> String {
+    let from = quote(from);
+    let paths = count(merged.merged.len() as u64, "path", "paths");
+    let conflicts = count(merged.conflicts.len() as u64, "conflict", "conflicts");
+    match &merged.change {
+        _ if !merged.conflicts.is_empty() && options.on_conflict == OnConflict::Report => {
+            format!("{conflicts} with {from}; nothing is written")
+        }
+        Some(change) if merged.conflicts.is_empty() => {
+            format!("merged {from}: {paths} (change #{}, id {})", change.number, change.id)
+        }
+        Some(change) => format!(
+            "merged {from}: {paths}, {conflicts} settled (change #{}, id {})",
+            change.number, change.id
+        ),
+        None if merged.dry_run => format!("merging {from} would change {paths}, with {conflicts}; nothing is written"),
+        None => format!("nothing to merge from {from}: it is all here"),
+    }
+}
+
+fn conflict_line(conflict: &Conflict) -> String {
+    let regions = match conflict.hunks {
+        0 => String::new(),
+        hunks => format!(" ({})", count(hunks as u64, "place", "places")),
+    };
+    format!(
+        "conflict: {}: {}{regions}",
+        printable(&conflict.path),
+        words(conflict.kind)
+    )
+}
+
+fn words(kind: ConflictKind) -> &'static str {
+    match kind {
+        ConflictKind::Content => "both changed it",
+        ConflictKind::BothAdded => "each added something else",
+        ConflictKind::DeletedByUs => "deleted here, changed there",
+        ConflictKind::DeletedByThem => "changed here, deleted there",
+        ConflictKind::RenameRename => "each gave it another name",
+        ConflictKind::RenameDelete => "one renamed it, the other deleted it",
+        ConflictKind::Type => "one changed it, the other made something else of it",
+        ConflictKind::Mode => "each gave it other permissions",
+        ConflictKind::DirectoryFile => "a file on one side, a directory on the other",
+    }
+}
+
+/// The outcome as far as it fits into an answer.
+fn bounded(merged: Merged, limits: &Limits) -> Data {
+    let (merged_count, conflict_count) = (merged.merged.len() as u64, merged.conflicts.len() as u64);
+    let mut room = Room(limits.bytes);
+    let fits = |conflict: &Conflict| room.takes(conflict.path.len() * 4 + 400);
+    let mut conflicts: Vec<_> = merged.conflicts.into_iter().take_while(fits).collect();
+    let mut room = Room(limits.bytes);
+    for conflict in &mut conflicts {
+        let sides = [&mut conflict.base, &mut conflict.ours, &mut conflict.theirs];
+        sides.into_iter().flatten().for_each(|side| room.trim(side));
+    }
+    let mut room = Room(limits.bytes);
+    let paths = merged.merged.into_iter().take(limits.lines);
+    Data {
+        change: merged.change.map(change_text::bounded),
+        merged: paths.take_while(|path| room.takes(path.len())).collect(),
+        merged_count,
+        conflicts,
+        conflict_count,
+        dry_run: merged.dry_run,
+    }
+}
+
+/// How many bytes are left.
+struct Room(usize);
+
+impl Room {
+    fn takes(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.0;
+        self.0 = self.0.saturating_sub(bytes);
+        fits
+    }
+
+    /// Leaves out a text for which there is no room.
+    fn trim(&mut self, side: &mut ConflictSide) {
+        let length = side.text.as_ref().map_or(0, String::len);
+        if !self.takes(length) {
+            side.text = None;
+        }
+    }
+}

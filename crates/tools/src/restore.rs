@@ -1,0 +1,49 @@
+//! `restore`: the workspace, or a part of it, as it was.
+
+use garret_core::Result;
+use garret_workspace::{RestoreRequest, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::limits::Limits;
+use crate::point;
+use crate::tool::{Output, Tool};
+use crate::{Annotations, restored};
+
+pub(crate) struct Restore;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The point to go back to: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339.
+    #[serde(deserialize_with = "point::required")]
+    to: String,
+    /// Only this file, or this directory with everything below it. Left out or empty, everything.
+    #[serde(default)]
+    path: String,
+}
+
+impl Tool for Restore {
+    type Arguments = Arguments;
+    type Data = restored::Data;
+
+    const NAME: &'static str = "restore";
+    const SHORT: &'static str = "restore";
+    const TITLE: &'static str = "Go back to a snapshot";
+    const DESCRIPTION: &'static str = "Makes the workspace, or one path with everything below it, what it was at a snapshot or another point: \
+        what came since goes, what went comes back. One change, which can be undone. To keep both states, make a branch from the point instead.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: false,
+        destructive: true,
+        idempotent: true,
+    };
+
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<restored::Data>> {
+        let request = RestoreRequest {
+            point: point::named(Some(&arguments.to)),
+            path: Some(arguments.path).filter(|path| !path.is_empty()),
+        };
+        let change = workspace.restore(request).await?;
+        Ok(restored::show(change, limits))
+    }
+}

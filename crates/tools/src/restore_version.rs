@@ -1,0 +1,44 @@
+//! `restore_version`: one file as it was.
+
+use garret_core::Result;
+use garret_workspace::Workspace;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::limits::Limits;
+use crate::point;
+use crate::tool::{Output, Tool};
+use crate::{Annotations, restored};
+
+pub(crate) struct RestoreVersion;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The file, relative to the workspace root. It may be gone.
+    path: String,
+    /// The version, from the history tool with `versions: true`, or the id of the change that made it.
+    #[serde(deserialize_with = "point::required")]
+    version: String,
+}
+
+impl Tool for RestoreVersion {
+    type Arguments = Arguments;
+    type Data = restored::Data;
+
+    const NAME: &'static str = "restore_version";
+    const SHORT: &'static str = "restore_version";
+    const TITLE: &'static str = "Restore a version of a file";
+    const DESCRIPTION: &'static str = "Makes one file what it was in an earlier version, whatever it was called then, as one change that can be \
+        undone. To see a version first, read the file with `at`.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: false,
+        destructive: true,
+        idempotent: true,
+    };
+
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<restored::Data>> {
+        let change = workspace.restore_version(&arguments.path, &arguments.version).await?;
+        Ok(restored::show(change, limits))
+    }
+}

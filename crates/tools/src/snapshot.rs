@@ -1,0 +1,53 @@
+//! `snapshot`: a name for the state of the workspace.
+
+use garret_core::path::quote;
+use garret_core::{Result, SnapshotOptions};
+use garret_workspace::{SnapshotShown, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::limits::Limits;
+use crate::point::{self, text_or_number};
+use crate::tool::{Output, Tool};
+
+pub(crate) struct Snapshot;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The label, unique in the workspace, by which diff, restore, branch and `at` name the state later.
+    label: String,
+    /// The point to name: the label of another snapshot, the id or number of a change, or a time in RFC 3339. Left out or empty, now.
+    #[serde(default, deserialize_with = "text_or_number")]
+    at: Option<String>,
+    /// Do not read files that the history has not met yet: quick in any directory, but such files cannot be restored. Default false.
+    #[serde(default)]
+    lazy: Option<bool>,
+}
+
+impl Tool for Snapshot {
+    type Arguments = Arguments;
+    type Data = SnapshotShown;
+
+    const NAME: &'static str = "snapshot";
+    const SHORT: &'static str = "snapshot";
+    const TITLE: &'static str = "Take a snapshot";
+    const DESCRIPTION: &'static str = "Gives the state of the whole workspace a label, to compare with, go back to or branch from later. It never \
+        changes, and costs almost nothing. Take one before risky work.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: false,
+        destructive: false,
+        idempotent: false,
+    };
+
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<SnapshotShown>> {
+        let options = SnapshotOptions {
+            point: point::named(arguments.at.as_deref()),
+            is_lazy: arguments.lazy.unwrap_or(false),
+        };
+        let snapshot = SnapshotShown::from(workspace.snapshot(&arguments.label, options).await?);
+        let text = format!("snapshot {} names change #{}", quote(&snapshot.label), snapshot.change);
+        Ok(Output::new(text, snapshot))
+    }
+}

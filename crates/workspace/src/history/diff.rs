@@ -1,0 +1,76 @@
+//! What differs between two points, as a unified diff and as data.
+
+use garret_core::{Point, Result};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::render::{PathDiff, RenderOptions, Sides, render};
+use crate::Workspace;
+
+/// What to compare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiffRequest {
+    /// The earlier point.
+    pub from: Point,
+    /// The later point.
+    pub to: Point,
+    /// Only this path and what lies below it; everything where none is given.
+    pub path: Option<String>,
+    /// The text ends after the file that passes so many bytes.
+    pub max_text_bytes: usize,
+}
+
+impl Default for DiffRequest {
+    fn default() -> Self {
+        Self {
+            from: Point::Number(0),
+            to: Point::Now,
+            path: None,
+            max_text_bytes: 1 << 20,
+        }
+    }
+}
+
+/// What differs between two points.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Diff {
+    /// Every path that differs and shows in this view, in order.
+    pub paths: Vec<PathDiff>,
+    /// A unified diff that `apply_patch` and GNU `patch -p1` take, binary files summarised.
+    pub text: String,
+    /// How many of the paths the text leaves out because it is long enough; their lines are not counted.
+    pub left_out: usize,
+}
+
+impl Workspace {
+    /// What differs between two points, for one path, a subtree or everything, as far as this view may read it.
+    pub async fn diff(&self, request: DiffRequest) -> Result<Diff> {
+        let path = request.path.clone().unwrap_or_default();
+        let bytes = |diff: &Diff| diff.text.len() as u64;
+        self.operate("diff", &[&path], bytes, self.compare(&path, &request))
+            .await
+    }
+
+    async fn compare(&self, path: &str, request: &DiffRequest) -> Result<Diff> {
+        let path = self.recorded_directory(path).await?;
+        let journal = self.journal()?;
+        let changes = journal.diff(&request.from, &request.to, &path).await?;
+        let seen: Vec<_> = changes.into_iter().filter(|one| self.is_path_seen(&one.path)).collect();
+        let (before, after) = (journal.at(&request.from).await?, journal.at(&request.to).await?);
+        let sides = Sides {
+            before: before.as_ref(),
+            after: after.as_ref(),
+            shown: &|path| self.shown_entry(path),
+        };
+        let options = RenderOptions {
+            max_text_bytes: request.max_text_bytes,
+            ..RenderOptions::default()
+        };
+        let rendered = render(&seen, &sides, options).await?;
+        Ok(Diff {
+            paths: rendered.paths,
+            text: rendered.text,
+            left_out: rendered.left_out,
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! What becomes of an entry that both sides have: three images into one, by line where they are text.
+
+use bytes::Bytes;
+use garret_core::{EntryKind, Follow, Image, Merging, ReadOptions, Result, Storage};
+
+use super::forest::{Entity, State};
+use super::{ConflictKind, OnConflict};
+use crate::history::render::is_binary;
+use crate::text::merge::{Favour, Labels, merge};
+
+/// The most bytes of a side that are merged by line.
+const MAX_BYTES: u64 = 8 << 20;
+
+/// What will be at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Content {
+    /// What was somewhere before.
+    Image(Image),
+    /// A file with content that the merge made.
+    New { content: Bytes, mode: u32 },
+}
+
+impl Content {
+    pub(super) fn is_directory(&self) -> bool {
+        matches!(self, Self::Image(image) if image.kind == EntryKind::Directory)
+    }
+}
+
+/// What two states came to, and what they could not agree on.
+#[derive(Debug, Clone)]
+pub(super) struct Joined {
+    pub(super) content: Content,
+    pub(super) conflict: Option<(ConflictKind, usize)>,
+}
+
+/// Whether the two are the same to a user.
+pub(super) fn is_same(one: &Image, other: &Image) -> bool {
+    is_same_content(one, other) && is_same_mode(one, other)
+}
+
+fn is_same_content(one: &Image, other: &Image) -> bool {
+    let of = |image: &Image| (image.kind, image.content, image.version.clone(), image.target.clone());
+    of(one) == of(other)
+}
+
+fn is_same_mode(one: &Image, other: &Image) -> bool {
+    one.mode == other.mode || one.kind == EntryKind::Symlink
+}
+
+/// Of three, the one that a side changed; `None` where both did, and differently.
+pub(super) fn pick<'a, T: ?Sized>(
+    base: Option<&'a T>,
+    ours: &'a T,
+    theirs: &'a T,
+    is_same: impl Fn(&T, &T) -> bool,
+) -> Option<&'a T> {
+    match base {
+        _ if is_same(ours, theirs) => Some(ours),
+        Some(base) if is_same(base, ours) => Some(theirs),
+        Some(base) if is_same(base, theirs) => Some(ours),
+        _ => None,
+    }
+}
+
+/// Merges what both sides have; both are of one kind.
+pub(super) async fn join(merging: &Merging, entity: &Entity, on_conflict: OnConflict) -> Result<Option<Joined>> {
+    let [Some(ours), Some(theirs)] = &entity.sides else {
+        return Ok(None);
+    };
+    let base = entity.base.as_ref().map(|state| &state.image);
+    let mode = pick(base, &ours.image, &theirs.image, is_same_mode).map(|image| image.mode);
+    let settled_mode = mode.unwrap_or(favoured(on_conflict, ours, theirs).image.mode);
+    let mode_conflict = mode.is_none().then_some((ConflictKind::Mode, 0));
+    if let Some(image) = pick(base, &ours.image, &theirs.image, is_same_content) {
+        let image = Image {
+            mode: settled_mode,
+            ..image.clone()
+        };
+        return Ok(Some(Joined {
+            content: Content::Image(image),
+            conflict: mode_conflict,
+        }));
+    }
+    let kind = match base {
+        Some(_) => ConflictKind::Content,
+        None => ConflictKind::BothAdded,
+    };
+    let lines = by_line(merging, entity.base.as_ref(), (ours, theirs), on_conflict).await?;
+    let (content, conflict) = match lines {
+        Some((content, 0)) => (
+            Content::New {
+                content,
+                mode: settled_mode,
+            },
+            mode_conflict,
+        ),
+        Some((content, hunks)) => (
+            Content::New {
+                content,
+                mode: settled_mode,
+            },
+            Some((kind, hunks)),
+        ),
+        None => {
+            let image = favoured(on_conflict, ours, theirs).image.clone();
+            (
+                Content::Image(Image {
+                    mode: settled_mode,
+                    ..image
+                }),
+                Some((kind, 0)),
+            )
+        }
+    };
+    Ok(Some(Joined { content, conflict }))
+}
+
+fn favoured<'a>(on_conflict: OnConflict, ours: &'a State, theirs: &'a State) -> &'a State {
+    match on_conflict {
+        OnConflict::Theirs => theirs,
+        _ => ours,
+    }
+}
+
+/// The lines of all three brought together, with how many regions clash; `None` where one is no text, or too large.
+async fn by_line(
+    merging: &Merging,
+    base: Option<&State>,
+    (ours, theirs): (&State, &State),
+    on_conflict: OnConflict,
+) -> Result<Option<(Bytes, usize)>> {
+    let old = match base {
+        Some(base) => text(merging.base.as_ref(), base).await?,
+        None => Some(Bytes::new()),
+    };
+    let (ours, theirs) = (
+        text(merging.ours.files.as_ref(), ours).await?,
+        text(merging.theirs.files.as_ref(), theirs).await?,
+    );
+    let (Some(old), Some(ours), Some(theirs)) = (old, ours, theirs) else {
+        return Ok(None);
+    };
+    let labels = Labels {
+        ours: &merging.ours.name,
+        base: "base",
+        theirs: &merging.theirs.name,
+    };
+    let favour = match on_conflict {
+        OnConflict::Theirs => Favour::Theirs,
+        OnConflict::Ours => Favour::Ours,
+        OnConflict::Report | OnConflict::Markers => Favour::Markers(labels),
+    };
+    let merged = merge(&old, &ours, &theirs, favour);
+    Ok(Some((merged.text.into(), merged.conflicts)))
+}
+
+/// The bytes of a file that is text; `None` for anything else, and for what is too large or has no name to ask for.
+pub(super) async fn text(storage: &dyn Storage, state: &State) -> Result<Option<Bytes>> {
+    let is_file = state.image.kind == EntryKind::File && state.image.size <= MAX_BYTES;
+    let Some(path) = state.path.as_path().filter(|_| is_file) else {
+        return Ok(None);
+    };
+    let options = ReadOptions {
+        follow: Follow::Never,
+        max_bytes: Some(MAX_BYTES),
+        ..ReadOptions::default()
+    };
+    let bytes = storage.read(path, options).await?.bytes;
+    Ok(Some(bytes).filter(|bytes| !is_binary(bytes)))
+}

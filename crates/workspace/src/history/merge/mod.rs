@@ -1,0 +1,178 @@
+//! Merging: what another workspace did since both last had the same files, brought into this one as one change.
+//!
+//! Per file by path, across renames, and by line where it is text. What one side did and the other did not is taken; what both did
+//! alike is no conflict; the rest is a conflict, and by default nothing is touched then. The plan is made here from data alone; whoever
+//! keeps the history puts it down in one change, or refuses where a path is no longer what the plan saw.
+//!
+//! Where conflicts are to be written, both sides are kept. In a text, both versions and the base stand between markers. A file that one
+//! side deleted and the other changed stays as it was changed. What cannot be in one file, or wants a name that is taken, keeps our
+//! side under its name and puts theirs beside it, as `NAME~THEIRS`.
+
+mod contents;
+mod decide;
+mod forest;
+mod moves;
+mod plan;
+mod puts;
+#[cfg(test)]
+mod tests;
+
+use garret_core::{EntryKind, EntryPath, Error, ErrorKind, Making, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ChangeShown;
+use crate::Workspace;
+use crate::quota::Hold;
+
+/// What becomes of what both sides changed differently.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflict {
+    /// It is reported, and nothing is touched.
+    #[default]
+    Report,
+    /// Both sides are written: texts with markers, anything else side by side.
+    Markers,
+    /// This workspace wins, where both cannot be had.
+    Ours,
+    /// The other workspace wins, where both cannot be had.
+    Theirs,
+}
+
+/// How to merge.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MergeOptions {
+    /// What becomes of conflicts.
+    pub on_conflict: OnConflict,
+    /// Whether the merge is only worked out.
+    pub dry_run: bool,
+}
+
+/// What a merge did, or would do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Merged {
+    /// The change that it made; absent where nothing was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<ChangeShown>,
+    /// The paths that it changed here, or would, in order; none where conflicts keep it from being written.
+    pub merged: Vec<String>,
+    /// What both sides changed differently.
+    pub conflicts: Vec<Conflict>,
+    /// Set where it was only worked out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// Something that both sides changed differently.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Conflict {
+    /// The path here; the other side's where it is not here.
+    pub path: String,
+    /// What the sides do not agree on.
+    pub kind: ConflictKind,
+    /// Regions of the text that clash; 0 where it is not about lines.
+    pub hunks: usize,
+    /// What both sides began with; absent for nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<ConflictSide>,
+    /// What is here; absent for nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ours: Option<ConflictSide>,
+    /// What the other workspace has; absent for nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub theirs: Option<ConflictSide>,
+}
+
+/// What two sides do not agree on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ConflictKind {
+    /// Both changed the content, or where a link points.
+    Content,
+    /// Each has something else at the path, which neither had before.
+    BothAdded,
+    /// It was deleted here and changed there.
+    DeletedByUs,
+    /// It was changed here and deleted there.
+    DeletedByThem,
+    /// Each gave it another name.
+    RenameRename,
+    /// One renamed it and the other deleted it.
+    RenameDelete,
+    /// One changed it and the other made something else of it.
+    Type,
+    /// Each gave it other permission bits.
+    Mode,
+    /// One has a file or link where the other has a directory.
+    DirectoryFile,
+}
+
+/// What one side has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ConflictSide {
+    /// Its path there.
+    pub path: String,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: EntryKind,
+    /// Its permission bits, in octal digits.
+    pub mode: String,
+    /// Bytes of content.
+    pub size: u64,
+    /// Where a link points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Its text; absent where it is no text, or long, or may not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+impl Workspace {
+    /// Merges the workspace `other`, by name or id, into this one, as one change that can be undone. A conflict leaves everything
+    /// untouched unless `options` say what becomes of it. What this view may not write is `denied`, and then nothing is touched either.
+    pub async fn merge(&self, other: &str, options: MergeOptions) -> Result<Merged> {
+        self.operate("merge", &[], |_| 0, self.merge_in(other, options)).await
+    }
+
+    async fn merge_in(&self, other: &str, options: MergeOptions) -> Result<Merged> {
+        self.check_whole()?;
+        let journal = self.journal()?;
+        let merging = journal.merging(other).await?;
+        let may_read = |path: &EntryPath| self.is_path_seen(path);
+        let plan = plan::plan(&merging, options.on_conflict, &may_read).await?;
+        if plan.is_hiding {
+            let message = "the two disagree about files that this view may not read";
+            return Err(Error::new(ErrorKind::Denied, message).hint("merge from a view that may read them"));
+        }
+        let is_blocked = !plan.conflicts.is_empty() && options.on_conflict == OnConflict::Report;
+        let mut merged = Merged {
+            change: None,
+            merged: Vec::new(),
+            conflicts: plan.conflicts,
+            dry_run: options.dry_run,
+        };
+        if is_blocked {
+            return Ok(merged);
+        }
+        merged.merged = plan.puts.puts.iter().map(|put| put.path.shown()).collect();
+        merged.merged.sort();
+        if options.dry_run {
+            // A merge that would be refused is refused when it is tried, too.
+            self.review_puts(&plan.puts)?;
+            return Ok(merged);
+        }
+        let (making, _turns) = self.merge_making(&merging.theirs.name).await?;
+        if let Some(change) = journal.put(plan.puts, making).await? {
+            let fallback = ChangeShown::from(change.clone());
+            merged.change = Some(self.seen(change).await?.map_or(fallback, ChangeShown::from));
+        }
+        Ok(merged)
+    }
+
+    async fn merge_making(&self, other: &str) -> Result<(Making, Vec<Hold<'_>>)> {
+        let (mut making, turns) = self.making_in_turn("merge").await?;
+        making.origin.summary = format!("merge {}", garret_core::path::quote(other));
+        Ok((making, turns))
+    }
+}

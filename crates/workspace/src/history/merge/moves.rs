@@ -1,0 +1,70 @@
+//! Where the files of the base went on one side: by what its journal says was moved, and by content where it says nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use garret_core::{EntryPath, PathChange, Side};
+
+use crate::history::renames::exact_renames;
+
+type Bytes = Vec<u8>;
+
+/// The entries of the base that are elsewhere on `side`: from, to. Each is there and of the same kind as it was.
+pub(super) fn renames(side: &Side) -> BTreeMap<EntryPath, EntryPath> {
+    let changes: BTreeMap<&EntryPath, &PathChange> = side.changes.iter().map(|one| (&one.path, one)).collect();
+    let kind_before = |path: &EntryPath| changes.get(path)?.before.as_ref().map(|image| image.kind);
+    let kind_after = |path: &EntryPath| changes.get(path)?.after.as_ref().map(|image| image.kind);
+    let mut found = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    for (from, to) in followed(side).into_iter().chain(exact_renames(&side.changes)) {
+        let is_there = kind_after(&to).is_some() && kind_before(&from) == kind_after(&to);
+        if from != to && is_there && !found.contains_key(&from) && taken.insert(to.clone()) {
+            found.insert(from, to);
+        }
+    }
+    found
+}
+
+/// Where the moves of the journal lead each path of the base that the side changed.
+fn followed(side: &Side) -> Vec<(EntryPath, EntryPath)> {
+    let tracked = side.changes.iter().filter(|one| one.before.is_some());
+    // By what each is called now.
+    let mut names: BTreeMap<Bytes, Bytes> = tracked
+        .map(|one| one.path.as_bytes().to_vec())
+        .map(|path| (path.clone(), path))
+        .collect();
+    for (from, to) in &side.moves {
+        let (from, to) = (from.as_bytes(), to.as_bytes());
+        let moved = take(&mut names, from);
+        if moved.is_empty() {
+            continue;
+        }
+        // What was there is gone.
+        take(&mut names, to);
+        let renamed = moved
+            .into_iter()
+            .map(|(name, first)| ([to, &name[from.len()..]].concat(), first));
+        names.extend(renamed);
+    }
+    let path = |bytes: Bytes| EntryPath::from_bytes(bytes);
+    let mut found: Vec<_> = names
+        .into_iter()
+        .map(|(name, first)| (path(first), path(name)))
+        .collect();
+    found.retain(|(from, to)| from != to);
+    found
+}
+
+/// Takes out `path` and everything below it.
+fn take(names: &mut BTreeMap<Bytes, Bytes>, path: &[u8]) -> Vec<(Bytes, Bytes)> {
+    let below = [path, b"/"].concat();
+    let inside = names
+        .range(below.clone()..)
+        .take_while(|(name, _)| name.starts_with(&below));
+    let all: Vec<Bytes> = names
+        .get_key_value(path)
+        .into_iter()
+        .chain(inside)
+        .map(|(name, _)| name.clone())
+        .collect();
+    all.into_iter().filter_map(|name| names.remove_entry(&name)).collect()
+}

@@ -1,0 +1,148 @@
+//! The plan of a merge: what is put where, and what the sides do not agree on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use garret_core::{EntryPath, ErrorKind, Follow, Merging, Puts, Result, StatOptions, Storage};
+
+use super::contents::{Joined, join, text};
+use super::decide::{Clash, Decided, Deciding};
+use super::forest::{Forest, Id, OURS, State, THEIRS};
+use super::puts::puts;
+use super::{Conflict, ConflictSide, OnConflict};
+
+/// Longer texts are not shown in a conflict.
+const MAX_SHOWN: u64 = 64 << 10;
+
+/// What a merge would do.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// What is put where, the conflicts resolved as was asked.
+    pub(super) puts: Puts,
+    /// What both sides changed differently, in the order of paths.
+    pub(super) conflicts: Vec<Conflict>,
+    /// Whether one of them is about something that may not be read.
+    pub(super) is_hiding: bool,
+}
+
+type MayRead<'a> = &'a (dyn Fn(&EntryPath) -> bool + Send + Sync);
+
+/// Works a merge out. Nothing is written.
+pub(super) async fn plan(merging: &Merging, on_conflict: OnConflict, may_read: MayRead<'_>) -> Result<Plan> {
+    let forest = Forest::of(merging);
+    let mut joined: BTreeMap<Id, Joined> = BTreeMap::new();
+    for (id, entity) in forest.entities.iter().enumerate() {
+        if let Some(one) = join(merging, entity, on_conflict).await? {
+            joined.insert(id, one);
+        }
+    }
+    let decided = decide(merging, &forest, &joined, on_conflict).await?;
+    let mut conflicts = Vec::with_capacity(decided.clashes.len());
+    for clash in &decided.clashes {
+        conflicts.push(conflict(merging, &forest, clash, may_read).await?);
+    }
+    conflicts.sort_by(|one, other| (&one.path, one.kind).cmp(&(&other.path, other.kind)));
+    let puts = puts(&forest, &decided, merging.point.clone());
+    Ok(Plan {
+        puts,
+        conflicts,
+        is_hiding: decided.clashes.iter().any(|clash| is_hidden(&forest, clash, may_read)),
+    })
+}
+
+fn is_hidden(forest: &Forest, clash: &Clash, may_read: MayRead<'_>) -> bool {
+    let entities = [Some(clash.id), clash.other]
+        .into_iter()
+        .flatten()
+        .map(|id| &forest.entities[id]);
+    let mut states = entities.flat_map(|entity| entity.sides.iter().chain([&entity.base]).flatten());
+    states.any(|state| !may_read(&state.path))
+}
+
+/// Decides, and again where something would land on what no side spoke of.
+async fn decide(
+    merging: &Merging,
+    forest: &Forest,
+    joined: &BTreeMap<Id, Joined>,
+    on_conflict: OnConflict,
+) -> Result<Decided> {
+    let states = forest.entities.iter().flat_map(|entity| entity.sides.iter().flatten());
+    let known: BTreeSet<&EntryPath> = states.map(|state| &state.path).collect();
+    let mut occupied = BTreeSet::new();
+    loop {
+        let decided = Deciding::new(forest, joined, &occupied, on_conflict, &merging.theirs.name).run()?;
+        let mut found = BTreeSet::new();
+        for path in decided.places.keys().filter(|path| !known.contains(path)) {
+            if !forest.speaks_of(path.as_bytes()) && exists(merging.base.as_ref(), path).await? {
+                found.insert(path.clone());
+            }
+        }
+        if found.is_empty() {
+            return Ok(decided);
+        }
+        occupied.extend(found);
+    }
+}
+
+async fn exists(storage: &dyn Storage, path: &EntryPath) -> Result<bool> {
+    // What has no name to ask for was listed by a side, or is not there.
+    let Some(path) = path.as_path() else { return Ok(false) };
+    let options = StatOptions {
+        follow: Follow::Never,
+        ..StatOptions::default()
+    };
+    match storage.stat(path, options).await {
+        Ok(_) => Ok(true),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PathEscape
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn conflict(merging: &Merging, forest: &Forest, clash: &Clash, may_read: MayRead<'_>) -> Result<Conflict> {
+    let entity = &forest.entities[clash.id];
+    let other = clash.other.map(|other| &forest.entities[other]);
+    // Of two entries that want one path, each side shows the one that it has there.
+    let side = |side: usize| {
+        let here = |state: &&State| clash.wanted.as_ref().is_none_or(|wanted| state.path == *wanted);
+        let states = [Some(entity), other]
+            .into_iter()
+            .flatten()
+            .filter_map(|entity| entity.sides[side].as_ref());
+        let mut states: Vec<&State> = states.collect();
+        states.sort_by_key(|state| !here(state));
+        states.into_iter().next()
+    };
+    let (ours, theirs) = (side(OURS), side(THEIRS));
+    let path = clash.wanted.as_ref().or(ours.or(theirs).map(|state| &state.path));
+    Ok(Conflict {
+        path: path.map(EntryPath::shown).unwrap_or_default(),
+        kind: clash.kind,
+        hunks: clash.hunks,
+        base: shown(merging.base.as_ref(), entity.base.as_ref(), may_read).await?,
+        ours: shown(merging.ours.files.as_ref(), ours, may_read).await?,
+        theirs: shown(merging.theirs.files.as_ref(), theirs, may_read).await?,
+    })
+}
+
+async fn shown(storage: &dyn Storage, state: Option<&State>, may_read: MayRead<'_>) -> Result<Option<ConflictSide>> {
+    let Some(state) = state else { return Ok(None) };
+    let is_short = state.image.size <= MAX_SHOWN && may_read(&state.path);
+    let bytes = match is_short {
+        true => text(storage, state).await?,
+        false => None,
+    };
+    Ok(Some(ConflictSide {
+        path: state.path.shown(),
+        kind: state.image.kind,
+        mode: format!("{:04o}", state.image.mode),
+        size: state.image.size,
+        target: state.image.target.clone().filter(|_| may_read(&state.path)),
+        text: bytes.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()),
+    }))
+}

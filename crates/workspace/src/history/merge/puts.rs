@@ -1,0 +1,82 @@
+//! From what was decided to what is put where, seen from our side.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use garret_core::{EntryPath, Image, MergePoint, Placed, Put, Puts};
+
+use super::contents::{Content, is_same};
+use super::decide::Decided;
+use super::forest::{Forest, OURS, ROOT};
+
+/// What our side has to change to become what was decided.
+pub(super) fn puts(forest: &Forest, decided: &Decided, merged: MergePoint) -> Puts {
+    let ours: BTreeMap<&EntryPath, &Image> = forest
+        .entities
+        .iter()
+        .filter_map(|entity| entity.sides[OURS].as_ref())
+        .map(|state| (&state.path, &state.image))
+        .collect();
+    let paths: BTreeSet<&EntryPath> = ours.keys().copied().chain(decided.places.keys()).collect();
+    let put = |path: &&EntryPath| put(path, ours.get(path).copied(), decided.places.get(*path));
+    let all: Vec<Put> = paths.iter().filter_map(put).collect();
+    // What is inside a directory goes before it, and comes after it.
+    let (gone, come): (Vec<_>, Vec<_>) = all.into_iter().partition(|put| put.placed == Placed::Nothing);
+    Puts {
+        puts: gone.into_iter().rev().chain(come).collect(),
+        moves: moves(forest, decided),
+        merged: Some(merged),
+    }
+}
+
+fn put(path: &EntryPath, ours: Option<&Image>, decided: Option<&Content>) -> Option<Put> {
+    let placed = match (ours, decided) {
+        (Some(ours), Some(Content::Image(image))) if is_same(ours, image) => return None,
+        (None, None) => return None,
+        (_, Some(Content::Image(image))) => Placed::Image(image.clone()),
+        (_, Some(Content::New { content, mode })) => Placed::File {
+            content: content.clone(),
+            mode: *mode,
+        },
+        (_, None) => Placed::Nothing,
+    };
+    Some(Put {
+        path: path.clone(),
+        expected: ours.cloned(),
+        placed,
+    })
+}
+
+/// What moves on our side by it, for whoever follows the history of a file. What goes along with its directory is not said again.
+fn moves(forest: &Forest, decided: &Decided) -> Vec<(EntryPath, EntryPath)> {
+    let mut moves = Vec::new();
+    for (id, to) in &decided.paths {
+        let Some(state) = &forest.entities[*id].sides[OURS] else {
+            continue;
+        };
+        let above = decided.paths.get(&state.parent).map(|above| above.child(&state.name));
+        let goes_along = state.parent != ROOT && above.as_ref() == Some(to);
+        if state.path != *to && !goes_along {
+            moves.push((state.path.clone(), to.clone()));
+        }
+    }
+    let sources: BTreeSet<&EntryPath> = moves.iter().map(|(from, _)| from).collect();
+    match moves.iter().any(|(_, to)| sources.contains(to)) {
+        false => moves,
+        true => in_two_steps(moves),
+    }
+}
+
+/// Moves in a circle, each by way of a name that nobody has, so that they can be followed one after the other.
+fn in_two_steps(moves: Vec<(EntryPath, EntryPath)>) -> Vec<(EntryPath, EntryPath)> {
+    let root = EntryPath::from_bytes(Vec::new());
+    let between = |index: usize| root.child(format!("\0merge-{index}").as_bytes());
+    let away = moves
+        .iter()
+        .enumerate()
+        .map(|(index, (from, _))| (from.clone(), between(index)));
+    let back = moves
+        .iter()
+        .enumerate()
+        .map(|(index, (_, to))| (between(index), to.clone()));
+    away.chain(back).collect()
+}

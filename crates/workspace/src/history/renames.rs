@@ -1,0 +1,34 @@
+//! Finding what was renamed where nobody said so: a file that went, and one that came with the very same content.
+
+use std::collections::BTreeMap;
+
+use garret_core::{ContentAddress, EntryKind, EntryPath, Image, PathChange};
+
+/// The files that went from one path and came at another with the same content, each content being in one of each only: from, to.
+/// Empty files say nothing about where they came from.
+pub(crate) fn exact_renames(changes: &[PathChange]) -> Vec<(EntryPath, EntryPath)> {
+    let mut gone: BTreeMap<ContentAddress, Vec<&EntryPath>> = BTreeMap::new();
+    let mut come: BTreeMap<ContentAddress, Vec<&EntryPath>> = BTreeMap::new();
+    for change in changes {
+        match (&change.before, &change.after) {
+            (Some(image), None) => note(&mut gone, image, &change.path),
+            (None, Some(image)) => note(&mut come, image, &change.path),
+            _ => {}
+        }
+    }
+    let pair =
+        |(content, from): (ContentAddress, Vec<&EntryPath>)| match (from.as_slice(), come.get(&content)?.as_slice()) {
+            ([from], [to]) => Some(((*from).clone(), (*to).clone())),
+            _ => None,
+        };
+    gone.into_iter().filter_map(pair).collect()
+}
+
+fn note<'a>(by_content: &mut BTreeMap<ContentAddress, Vec<&'a EntryPath>>, image: &Image, path: &'a EntryPath) {
+    if let Some(content) = image.content
+        && image.kind == EntryKind::File
+        && image.size > 0
+    {
+        by_content.entry(content).or_default().push(path);
+    }
+}

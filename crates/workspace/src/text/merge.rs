@@ -1,0 +1,187 @@
+//! Three texts into one, by line: what only one side changed is taken, what both changed differently is a conflict.
+//!
+//! Changes that touch count as overlapping, as they do for git: where no line that both kept stands between them, nobody can say that
+//! they do not concern each other.
+
+use std::ops::Range;
+
+use similar::{MergeRegion, MergeResolution, TextMerge};
+
+/// What becomes of a region that both sides changed differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Favour<'a> {
+    /// Both versions are kept, between markers.
+    Markers(Labels<'a>),
+    /// Ours.
+    Ours,
+    /// Theirs.
+    Theirs,
+}
+
+/// What the markers call each side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Labels<'a> {
+    /// Our side.
+    pub ours: &'a str,
+    /// What both had in common.
+    pub base: &'a str,
+    /// Their side.
+    pub theirs: &'a str,
+}
+
+/// What a merge of texts came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergedText {
+    /// The text, its conflicts resolved as was asked.
+    pub text: Vec<u8>,
+    /// How many regions both sides changed differently.
+    pub conflicts: usize,
+}
+
+/// Merges three texts.
+pub fn merge(base: &[u8], ours: &[u8], theirs: &[u8], favour: Favour<'_>) -> MergedText {
+    let merge = TextMerge::from_lines(base, ours, theirs);
+    let mut output = Output {
+        merge: &merge,
+        text: Vec::with_capacity(ours.len().max(theirs.len())),
+        ending: if ours.windows(2).any(|pair| pair == b"\r\n") {
+            b"\r\n"
+        } else {
+            b"\n"
+        },
+    };
+    for region in merge.regions() {
+        match region.resolution() {
+            MergeResolution::Theirs => output.theirs(region.theirs_range()),
+            MergeResolution::Conflict => output.conflict(region, favour),
+            _ => output.ours(region.ours_range()),
+        }
+    }
+    MergedText {
+        text: output.text,
+        conflicts: merge.conflict_count(),
+    }
+}
+
+/// The merged text while it is written.
+struct Output<'m, 't> {
+    merge: &'m TextMerge<'t, 't, 't, [u8]>,
+    text: Vec<u8>,
+    /// How the lines of the markers end.
+    ending: &'static [u8],
+}
+
+impl Output<'_, '_> {
+    fn ours(&mut self, lines: Range<usize>) {
+        lines
+            .filter_map(|at| self.merge.ours_line(at))
+            .for_each(|line| self.text.extend_from_slice(line));
+    }
+
+    fn theirs(&mut self, lines: Range<usize>) {
+        lines
+            .filter_map(|at| self.merge.theirs_line(at))
+            .for_each(|line| self.text.extend_from_slice(line));
+    }
+
+    fn base(&mut self, lines: Range<usize>) {
+        lines
+            .filter_map(|at| self.merge.base_line(at))
+            .for_each(|line| self.text.extend_from_slice(line));
+    }
+
+    fn conflict(&mut self, region: &MergeRegion, favour: Favour<'_>) {
+        let labels = match favour {
+            Favour::Ours => return self.ours(region.ours_range()),
+            Favour::Theirs => return self.theirs(region.theirs_range()),
+            Favour::Markers(labels) => labels,
+        };
+        self.marker("<<<<<<<", labels.ours);
+        self.ours(region.ours_range());
+        self.marker("|||||||", labels.base);
+        self.base(region.base_range());
+        self.marker("=======", "");
+        self.theirs(region.theirs_range());
+        self.marker(">>>>>>>", labels.theirs);
+    }
+
+    /// Adds a marker on a line of its own; a last line without an ending before it gets one.
+    fn marker(&mut self, mark: &str, label: &str) {
+        if !self.text.is_empty() && !self.text.ends_with(b"\n") {
+            self.text.extend_from_slice(self.ending);
+        }
+        self.text.extend_from_slice(mark.as_bytes());
+        if !label.is_empty() {
+            self.text.push(b' ');
+            self.text.extend(
+                label
+                    .bytes()
+                    .map(|byte| if byte.is_ascii_control() { b' ' } else { byte }),
+            );
+        }
+        self.text.extend_from_slice(self.ending);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LABELS: Labels<'static> = Labels {
+        ours: "mine",
+        base: "base",
+        theirs: "try",
+    };
+
+    fn merged(base: &str, ours: &str, theirs: &str, favour: Favour<'_>) -> (String, usize) {
+        let merged = merge(base.as_bytes(), ours.as_bytes(), theirs.as_bytes(), favour);
+        (String::from_utf8(merged.text).unwrap(), merged.conflicts)
+    }
+
+    #[test]
+    fn changes_apart_from_each_other_are_both_taken() {
+        let (text, conflicts) = merged("1\n2\n3\n4\n", "one\n2\n3\n4\n", "1\n2\n3\nfour\n", Favour::Ours);
+        assert_eq!((text.as_str(), conflicts), ("one\n2\n3\nfour\n", 0));
+    }
+
+    #[test]
+    fn a_conflict_shows_all_three_between_markers() {
+        let (text, conflicts) = merged("1\n2\n3\n", "1\ntwo\n3\n", "1\nzwei\n3\n", Favour::Markers(LABELS));
+        assert_eq!(conflicts, 1);
+        assert_eq!(
+            text,
+            "1\n<<<<<<< mine\ntwo\n||||||| base\n2\n=======\nzwei\n>>>>>>> try\n3\n"
+        );
+    }
+
+    #[test]
+    fn a_side_that_is_favoured_wins_only_where_both_changed() {
+        let (base, ours, theirs) = ("1\n2\n3\n4\n", "1\ntwo\n3\n4\n", "1\nzwei\n3\nfour\n");
+        assert_eq!(
+            merged(base, ours, theirs, Favour::Ours),
+            ("1\ntwo\n3\nfour\n".into(), 1)
+        );
+        assert_eq!(
+            merged(base, ours, theirs, Favour::Theirs),
+            ("1\nzwei\n3\nfour\n".into(), 1)
+        );
+    }
+
+    #[test]
+    fn markers_end_as_the_lines_of_the_file_do_and_a_last_line_gets_an_ending() {
+        let (text, _) = merged("a\r\nb", "a\r\nc", "a\r\nd", Favour::Markers(LABELS));
+        assert_eq!(
+            text,
+            "a\r\n<<<<<<< mine\r\nc\r\n||||||| base\r\nb\r\n=======\r\nd\r\n>>>>>>> try\r\n"
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_pass_through() {
+        let merged = merge(b"\xe9\n2\n3\n", b"\xe9!\n2\n3\n", b"\xe9\n2\n\xe8\n", Favour::Ours);
+        assert_eq!(
+            (merged.text.as_slice(), merged.conflicts),
+            (&b"\xe9!\n2\n\xe8\n"[..], 0)
+        );
+    }
+}
