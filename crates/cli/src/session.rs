@@ -145,13 +145,6 @@ impl Session {
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
-    /// Gives a new branch of the chosen workspace what its configuration allows, and no more: the home may not know of that.
-    pub(crate) async fn configure_branch(&self, name: &str) -> Result<(), Failure> {
-        let mut config = self.chosen_by_option().await?.config;
-        config.history = None;
-        Ok(self.garret.configure(name, &config).await?)
-    }
-
     async fn chosen_by_option(&self) -> Result<Chosen, Failure> {
         self.chosen(self.global.workspace.as_deref()).await
     }

@@ -90,22 +90,6 @@ impl Garret {
         Ok(())
     }
 
-    /// Gives the workspace `name`, whose files live in the home, the capabilities, tools and environment of `config`. A branch of a
-    /// workspace that was opened by a configuration of its own has those of the home until then, which may allow more.
-    pub async fn configure(&self, name: &str, config: &WorkspaceConfig) -> Result<()> {
-        let depot = self.depot().await?;
-        let workspace = depot.workspace(name).await?;
-        let durability = config.storage.options().and_then(|options| options.get("durability"));
-        let config = WorkspaceConfig {
-            storage: StorageConfig::Table {
-                kind: workspace.kind().to_owned(),
-                options: Map::from_iter(durability.map(|word| ("durability".to_owned(), word.clone()))),
-            },
-            ..config.clone()
-        };
-        depot.set_storage(&workspace, workspace.kind(), &kept(&config)?).await
-    }
-
     /// Opens the workspace `name` of the home; `name@point` as it was at a snapshot, a change or a time, for reading.
     pub async fn open_named(&self, name: &str) -> Result<Toolbox> {
         let (name, point) = split_point(name);
@@ -152,7 +136,7 @@ fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
 }
 
 /// A configuration as the home keeps it.
-fn kept(config: &WorkspaceConfig) -> Result<Value> {
+pub(crate) fn kept(config: &WorkspaceConfig) -> Result<Value> {
     let internal = |error| Error::new(ErrorKind::Internal, format!("a configuration cannot be kept: {error}"));
     serde_json::to_value(config).map_err(internal)
 }

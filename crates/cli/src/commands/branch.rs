@@ -65,7 +65,6 @@ impl Branch {
                     files::empty_directory(directory)?;
                 }
                 let made = workspace.branch(name, &point::or_now(from.as_deref())).await?;
-                session.configure_branch(name).await?;
                 let mut text = format!("branch {} begins at change {}", printable(name), made.fork);
                 if let Some(directory) = checkout {
                     session.garret().check_out(name, &local(directory)?).await?;

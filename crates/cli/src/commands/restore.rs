@@ -65,7 +65,6 @@ impl Restore {
     async fn make_new(&self, session: &Session, workspace: &Workspace, name: &str) -> Outcome {
         check_home(session)?;
         let branch = workspace.branch(name, &Point::Named(self.first.clone())).await?;
-        session.configure_branch(name).await?;
         let text = format!("made {} as of {}", printable(name), printable(&self.first));
         Ok(Report::done(text, branch))
     }

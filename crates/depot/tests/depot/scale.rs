@@ -41,7 +41,7 @@ async fn fifty_thousand_files_are_listed_diffed_branched_and_undone() {
     History::snapshot(&room, "full", SnapshotOptions::default())
         .await
         .expect("the label is free");
-    History::branch(&room, "branch", &Point::Now)
+    History::branch(&room, "branch".into(), &Point::Now)
         .await
         .expect("the name is free");
     let branch = depot.workspace("branch").await.expect("it was just made");
