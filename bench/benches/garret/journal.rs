@@ -40,7 +40,7 @@ async fn open(directory: &Path, home: &Path, history: &str) -> Workspace {
         "history": history,
     });
     let config = WorkspaceConfig::from_json(&config.to_string()).expect("the configuration is right");
-    let garret = Garret::new().home(Home::new(home.to_owned()));
+    let garret = Garret::new().home(Home::new(home));
     let opened = garret.open_config("bench", &config).await;
     opened.expect("the directory opens").workspace().clone()
 }
