@@ -162,12 +162,12 @@ async fn a_reader_never_sees_half_of_a_change() {
 
 fn remove_blobs(folder: &std::path::Path) -> usize {
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("it can be listed").path();
         if path.is_dir() {
             count += remove_blobs(&path);
         } else {
-            std::fs::remove_file(path).unwrap();
+            std::fs::remove_file(path).expect("it can be removed");
             count += 1;
         }
     }
