@@ -143,7 +143,8 @@ fn described(targets: &[ChangeRow], origin: Origin) -> Origin {
     let verb = kind_of(targets).as_str();
     let summary = match targets {
         _ if !origin.summary.is_empty() => origin.summary,
-        [one] => format!("{verb}: {}", one.summary),
+        // A redo tells what comes back, not that its undo is undone.
+        [one] => format!("{verb}: {}", one.summary.trim_start_matches("undo: ")),
         many => format!("{verb} {} changes", many.len()),
     };
     let operation = if origin.operation.is_empty() {
