@@ -206,19 +206,16 @@ pub(super) struct Exclusive<'g> {
 }
 
 impl Exclusive<'_> {
-    /// Whether `owner` was the last to write here; from now on it is.
+    /// Whether `owner` was the last to write here and left nothing in its middle; from now on it is the last.
     pub(super) fn claim(&self, owner: u64) -> Result<bool> {
-        let Some(file) = self.file else { return Ok(true) };
-        let found = number_at(file, OWNER_AT).map_err(|failure| error::home(&failure))?;
+        let Some(file) = self.file else {
+            return Ok(self.gate.count().is_multiple_of(2));
+        };
+        let (found, count) = numbers(file).map_err(|failure| error::home(&failure))?;
         if found != owner {
             put_number(file, OWNER_AT, owner)?;
         }
-        Ok(found == owner)
-    }
-
-    /// Whether a change of several paths was left in its middle.
-    pub(super) fn is_under_way(&self) -> bool {
-        self.gate.count() % 2 == 1
+        Ok(found == owner && count.is_multiple_of(2))
     }
 
     /// Has readers wait from now on.
@@ -266,6 +263,20 @@ fn number_at(file: &File, at: u64) -> io::Result<u64> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
         Err(error) => Err(error),
     }
+}
+
+/// The owner and the count.
+fn numbers(file: &File) -> io::Result<(u64, u64)> {
+    let mut bytes = [0; 16];
+    match file.read_exact_at(&mut bytes, OWNER_AT) {
+        Ok(()) => {}
+        // Nobody has had readers wait yet, so the count was never written.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok((number_at(file, OWNER_AT)?, 0)),
+        Err(error) => return Err(error),
+    }
+    let (owner, count) = bytes.split_at(8);
+    let number = |part: &[u8]| u64::from_le_bytes(part.try_into().expect("it has eight bytes"));
+    Ok((number(owner), number(count)))
 }
 
 fn put_number(file: &File, at: u64, number: u64) -> Result<()> {

@@ -59,9 +59,8 @@ impl Journaled {
             lock,
             new: Vec::new(),
         };
-        let is_mine = turn.lock.claim(self.owner)?;
-        let is_open = turn.state.open.is_some() || turn.lock.is_under_way();
-        if !is_mine || is_open || !turn.state.is_ready {
+        let is_as_left = turn.lock.claim(self.owner)?;
+        if !is_as_left || turn.state.open.is_some() || !turn.state.is_ready {
             turn.refresh().await?;
         }
         Ok(turn)

@@ -162,12 +162,12 @@ async fn a_reader_never_sees_half_of_a_change() {
 
 fn remove_blobs(folder: &std::path::Path) -> usize {
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).expect("the folder is there") {
-        let path = entry.expect("it can be listed").path();
+    for entry in std::fs::read_dir(folder).expect("the blobs are this test's own") {
+        let path = entry.expect("the blobs are this test's own").path();
         if path.is_dir() {
             count += remove_blobs(&path);
         } else {
-            std::fs::remove_file(path).expect("it can be removed");
+            std::fs::remove_file(path).expect("the blobs are this test's own");
             count += 1;
         }
     }
