@@ -37,8 +37,8 @@ fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
     let groups: [(&str, Group); 6] = [
         ("files", |runtime| runtime.block_on(files::lines())),
-        ("journal", |runtime| runtime.block_on(journal::lines())),
         ("depot", |runtime| runtime.block_on(depot::lines())),
+        ("journal", |runtime| runtime.block_on(journal::lines())),
         ("snapshot", |runtime| runtime.block_on(snapshot::lines())),
         ("search", search::lines),
         ("mcp", |_| mcp::lines()),

@@ -169,7 +169,7 @@ pub(crate) enum Command {
     /// Serve a workspace to an MCP client on standard input and output
     #[command(after_help = commands::mcp::EXAMPLES)]
     Mcp(commands::mcp::Mcp),
-    /// Take a short tour with real operations in a temporary directory
+    /// Take a short tour with real operations in a temporary home
     Demo(commands::demo::Demo),
     /// Show what this machine can enforce, and what to do about what it cannot
     Doctor(commands::doctor::Doctor),

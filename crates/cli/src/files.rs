@@ -29,6 +29,22 @@ pub(crate) fn directory(place: &str) -> Result<PathBuf> {
     }
 }
 
+/// A directory in which nothing is, made where there is none.
+pub(crate) fn empty_directory(place: &str) -> Result<()> {
+    match std::fs::create_dir(place) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(place, "made", &error)),
+        _ => {}
+    }
+    let mut entries = std::fs::read_dir(place).map_err(|error| failed(place, "read", &error))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => Err(
+            Error::new(ErrorKind::NotEmpty, format!("{} is not empty", quote(place)))
+                .hint("name a directory that is new or empty"),
+        ),
+    }
+}
+
 /// Opens a file for reading.
 pub(crate) fn open(name: &str) -> Result<BufReader<File>> {
     File::open(name)

@@ -64,3 +64,28 @@ fn what_others_changed_is_never_overwritten_unseen() {
     let versions = room.run(&["versions", "a.txt", "--json"]).data();
     assert_eq!(versions["versions"][0]["actor"]["door"], "outside", "{versions}");
 }
+
+#[test]
+fn a_branch_is_checked_out_to_a_directory_and_merged_back() {
+    for storage in ["filestore", "local:site"] {
+        let room = Room::new();
+        room.put("site/.keep", "");
+        room.run(&["create", "site", "--storage", storage]).done();
+        let on = |arguments: &[&str]| room.run(&[&["-w", "site"], arguments].concat());
+        on(&["write", "docs/a.txt", "1\n2\n3\n4\n5\n"]).done();
+        on(&["branch", "create", "work", "--checkout", "place"]).done();
+        assert_eq!(room.get("place/docs/a.txt"), b"1\n2\n3\n4\n5\n");
+        on(&["edit", "docs/a.txt", "1", "one"]).done();
+        room.put("place/docs/a.txt", "1\n2\n3\n4\nfive\n");
+        room.run(&["-w", "work", "write", "new.txt", "new\n"]).done();
+        assert_eq!(room.get("place/new.txt"), b"new\n");
+        on(&["merge", "work"]).done();
+        assert_eq!(on(&["cat", "docs/a.txt"]).done(), "one\n2\n3\n4\nfive\n", "{storage}");
+        assert_eq!(on(&["cat", "new.txt"]).done(), "new\n");
+        let full = on(&["branch", "create", "more", "--checkout", "place"]);
+        assert_eq!(full.failed(), "not_empty");
+        assert_eq!(room.run(&["-w", "more", "ls"]).misused(), "invalid");
+        let branches = on(&["branch", "list", "--json"]).data();
+        assert_eq!(branches["branches"][0]["name"], "work", "{branches}");
+    }
+}

@@ -128,6 +128,14 @@ fn versions_follow_a_file_across_its_names() {
         .map(|version| (version["path"].as_str().unwrap(), version["size"].as_u64().unwrap()))
         .collect();
     assert_eq!(told.last(), Some(&("a.txt", 3)), "{versions}");
+    let first = on(&room, &["versions", "b.txt", "--limit", "1", "--json"]).data();
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = on(
+        &room,
+        &["versions", "b.txt", "--limit", "1", "--cursor", cursor, "--json"],
+    )
+    .data();
+    assert_eq!(second["versions"][0], versions[1]);
     let oldest = versions.as_array().unwrap().last().unwrap()["version"]
         .as_str()
         .unwrap();
@@ -322,4 +330,22 @@ fn a_conflict_is_told_path_by_path_and_settled_as_asked() {
     assert_eq!(on(&room, &["merge", "nobody"]).failed(), "not_found");
     room.run(&["create", "stranger"]).done();
     assert_eq!(on(&room, &["merge", "stranger"]).failed(), "invalid");
+}
+
+#[test]
+fn a_model_has_the_same_way_back() {
+    let room = notes();
+    let call = |tool: &str, arguments: &str| on(&room, &["call", tool, arguments, "--json"]).data();
+    call("write_file", r#"{"path": "a.txt", "content": "one"}"#);
+    call("snapshot", r#"{"label": "before"}"#);
+    call("write_file", r#"{"path": "a.txt", "content": "two"}"#);
+    assert_eq!(
+        call("read_file", r#"{"path": "a.txt", "at": "before"}"#)["content"],
+        "one"
+    );
+    call("undo", "{}");
+    assert_eq!(on(&room, &["cat", "a.txt"]).done(), "one");
+    on(&room, &["redo"]).done();
+    call("restore", r#"{"to": "before"}"#);
+    assert_eq!(on(&room, &["cat", "a.txt"]).done(), "one");
 }

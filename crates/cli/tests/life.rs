@@ -1,5 +1,6 @@
 //! The life of the data: what is kept, what goes, what is looked over.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where it is surprised")]
 #![allow(
     clippy::disallowed_methods,
     reason = "tests run programs and look at the directory from outside"

@@ -72,7 +72,7 @@ fn a_whole_session_over_a_pipe() {
     let mut pipe = Pipe::open(&room, &["mcp", "memory:"]);
     assert_eq!(pipe.ask(1, "ping", json!({}))["result"], json!({}));
     let tools = pipe.ask(2, "tools/list", json!({}))["result"]["tools"].clone();
-    assert_eq!(tools.as_array().unwrap().len(), 14);
+    assert_eq!(tools.as_array().unwrap().len(), 23);
     let written = pipe.call(3, "write_file", json!({"path": "a", "content": "one\n"}));
     assert_eq!(
         (&written["isError"], &written["structuredContent"]["size"]),
@@ -228,7 +228,7 @@ fn the_inspector_lists_and_calls() {
     };
     assert_eq!(
         inspect(&["--method", "tools/list"])["tools"].as_array().unwrap().len(),
-        14
+        23
     );
     let read = inspect(&[
         "--method",

@@ -28,8 +28,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
 pub use history::{
     Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, History, HistoryMode,
-    Image, Making, MergePoint, Merging, PathChange, PathVersion, Placed, Point, Put, Puts, Restore, Reversed, Review,
-    Selection, Side, Snapshot, SnapshotOptions,
+    Image, Making, MergePoint, Merging, NewBranch, PathChange, PathVersion, Placed, Point, Put, Puts, Restore,
+    Reversed, Review, Selection, Side, Snapshot, SnapshotOptions,
 };
 pub use keep::Keep;
 pub use memory::MemoryStorage;
@@ -39,7 +39,7 @@ pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use storage::{
     Applied, Batch, Directory, DirectoryEntry, Durability, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation,
-    OpenFile, Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
+    NewEntry, OpenFile, Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,
 };
 pub use time::{Clock, CountedIds, FixedClock, Ids, RandomIds, SystemClock, Timestamp};
 pub use version::{Precondition, Version};

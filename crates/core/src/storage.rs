@@ -56,6 +56,9 @@ pub trait Directory: Send + Sync {
     fn open_file(&self, name: &[u8]) -> Result<OpenFile>;
     /// Describes the entry `name` itself. The version of a file is left out where only its content could tell it.
     fn stat(&self, name: &[u8]) -> Result<Stat>;
+    /// Makes the entry `name`, for whoever brings back a name that no path can spell. A name that is taken is `already_exists`. It is
+    /// there whole or not at all; no lock is taken and no journal told, so whoever calls this has seen to both.
+    fn make(&self, name: &[u8], entry: NewEntry<'_>) -> Result<()>;
 }
 
 /// A name in a [`Directory`] and what it is.
@@ -65,6 +68,28 @@ pub struct DirectoryEntry {
     pub name: Vec<u8>,
     /// What it is.
     pub kind: EntryKind,
+}
+
+/// Something to make in a [`Directory`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewEntry<'a> {
+    /// An empty directory.
+    Directory {
+        /// The permission bits.
+        mode: u32,
+    },
+    /// A file.
+    File {
+        /// All of its content.
+        content: &'a [u8],
+        /// The permission bits.
+        mode: u32,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Where it points, as written.
+        target: &'a str,
+    },
 }
 
 /// A file opened for reading from its start.

@@ -19,7 +19,7 @@ use crate::history::check_kept;
 use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::workspace::DepotWorkspace;
-use crate::writer::Writer;
+use crate::writer::{Weight, Writer};
 
 /// Many workspaces with their journals, content, snapshots and branches. Cheap to clone: clones are the same depot.
 #[derive(Debug, Clone)]
@@ -185,7 +185,8 @@ impl Depot {
             let id = session.add_workspace(&row)?;
             Ok(WorkspaceRow { id, ..row })
         };
-        let row = self.shared.writer.write(self.shared.options.durability, add).await?;
+        let durability = self.shared.options.durability;
+        let row = self.shared.writer.write_weighed(Weight::Small, durability, add).await?;
         Ok(self.handle(&row))
     }
 

@@ -80,6 +80,16 @@ impl Depot {
         Ok(self.handle(&row))
     }
 
+    /// Says that the files of `workspace` live in a storage of `kind`, which `config` opens.
+    pub async fn set_storage(&self, workspace: &DepotWorkspace, kind: &str, config: &serde_json::Value) -> Result<()> {
+        let (number, kind, config) = (workspace.number, kind.to_owned(), config.to_string());
+        let set = move |session: Session<'_>| {
+            session.set_kind(number, &kind)?;
+            session.set_config(number, &config)
+        };
+        self.shared.writer.write(self.shared.options.durability, set).await
+    }
+
     /// Says that the files of `workspace` live at `place` of a storage of `kind`. A place that another workspace has is
     /// `already_exists`.
     pub async fn set_place(&self, workspace: &DepotWorkspace, kind: &str, place: &str) -> Result<()> {

@@ -9,6 +9,7 @@ use garret_core::{Durability, Result};
 
 use crate::content::{Address, ContentStore};
 use crate::depot::Depot;
+use crate::journaled::named_by_logs;
 use crate::metadata::Session;
 
 impl Depot {
@@ -25,14 +26,24 @@ impl Depot {
                 doubtful.push(address);
             }
         }
+        let logged = match &shared.home {
+            Some(home) => named_by_logs(home)?.into_iter().collect(),
+            None => BTreeSet::new(),
+        };
         // The commit of a durable job syncs the others.
-        let settle = move |session: Session<'_>| take_back(session, &shared.content, &doubtful);
+        let settle = move |session: Session<'_>| take_back(session, &shared.content, &doubtful, &logged);
         self.shared.writer.write(Durability::Full, settle).await
     }
 }
 
 /// Takes back every change that names what is lost of `doubtful`. Looked at again here, since another process may have swept it meanwhile.
-fn take_back(session: Session<'_>, content: &ContentStore, doubtful: &[Address]) -> Result<()> {
+/// What a log names stays known, though lost: whoever settles that log rolls its change back, and must be able to tell what it was.
+fn take_back(
+    session: Session<'_>,
+    content: &ContentStore,
+    doubtful: &[Address],
+    logged: &BTreeSet<Address>,
+) -> Result<()> {
     let lost = lost_of(session, content, doubtful)?;
     let mut first: BTreeMap<i64, i64> = BTreeMap::new();
     for address in &lost {
@@ -44,7 +55,8 @@ fn take_back(session: Session<'_>, content: &ContentStore, doubtful: &[Address])
     for (workspace, from) in first {
         take_back_from(session, workspace, from)?;
     }
-    lost.into_iter().try_for_each(|address| session.forget_content(address))
+    let mut forgotten = lost.into_iter().filter(|address| !logged.contains(address));
+    forgotten.try_for_each(|address| session.forget_content(address))
 }
 
 /// The pieces that are lost, and the lists that a lost part leaves incomplete.

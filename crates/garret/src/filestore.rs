@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use garret_core::path::quote;
-use garret_core::{Durability, Error, ErrorKind, HistoryMode, OpenContext, Opened, Result, StorageFactory, shape};
+use garret_core::{
+    Durability, Error, ErrorKind, HistoryMode, OpenContext, Opened, Point, Result, StorageFactory, shape,
+};
 use garret_depot::{Depot, DepotWorkspace, NewWorkspace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,6 +62,10 @@ impl StorageFactory for FilestoreFactory {
         let depot = home::required(self.home.as_ref(), context).await?;
         check_depot(&depot, &options)?;
         let workspace = found(&depot, &options).await?.with_durability(options.durability);
+        if context.history != HistoryMode::Durable {
+            // What an earlier opening left behind. While it is open, a session has its history, and `off` has none to show.
+            workspace.forget_history(&Point::Now).await?;
+        }
         let reference = FilestoreOptions {
             workspace: workspace.id().to_owned(),
             create: false,

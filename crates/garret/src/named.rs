@@ -2,7 +2,7 @@
 
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WorkspaceConfig, shape};
-use garret_depot::{NewWorkspace, WorkspaceInfo};
+use garret_depot::{Journaled, NewWorkspace, WorkspaceInfo};
 use garret_tools::Toolbox;
 use serde_json::{Map, Value};
 
@@ -65,6 +65,31 @@ impl Garret {
         Ok(with_workspace(config, &info.id))
     }
 
+    /// Moves the files of the workspace `name` out of the home into the empty directory that `storage` is. From then on they live there,
+    /// with the same name, history and lineage, so that a branch can be worked on with other programs and merged back. A directory that
+    /// is not empty is `not_empty`.
+    pub async fn check_out(&self, name: &str, storage: &StorageConfig) -> Result<()> {
+        let workspace = self.depot().await?.workspace(name).await?;
+        if workspace.kind() != filestore::KIND {
+            return Err(Error::invalid(format!(
+                "the files of the workspace {} are not in the home",
+                quote(name)
+            ))
+            .hint("make a branch of it, and check that out"));
+        }
+        let config = WorkspaceConfig {
+            storage: storage.clone(),
+            ..self.config_of(name).await?
+        };
+        let (config, _) = self.settled(&config).await?;
+        let context = self.context(HistoryMode::Durable);
+        let opened = self.storages().open(&config.storage, &context).await?;
+        let home = self.home.as_ref().expect("a depot was opened in it").lazy(&context);
+        let durability = opened.durability;
+        Journaled::move_out(&workspace, opened, home, durability, &kept(&config)?).await?;
+        Ok(())
+    }
+
     /// Opens the workspace `name` of the home; `name@point` as it was at a snapshot, a change or a time, for reading.
     pub async fn open_named(&self, name: &str) -> Result<Toolbox> {
         let (name, point) = split_point(name);
@@ -106,9 +131,14 @@ fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
     Ok(NewWorkspace {
         name: Some(name.to_owned()),
         kind: config.storage.kind().to_owned(),
-        config: serde_json::to_value(&config)
-            .map_err(|error| Error::new(ErrorKind::Internal, format!("a configuration cannot be kept: {error}")))?,
+        config: kept(&config)?,
     })
+}
+
+/// A configuration as the home keeps it.
+pub(crate) fn kept(config: &WorkspaceConfig) -> Result<Value> {
+    let internal = |error| Error::new(ErrorKind::Internal, format!("a configuration cannot be kept: {error}"));
+    serde_json::to_value(config).map_err(internal)
 }
 
 /// The configuration of a workspace in the depot, told which one it is.

@@ -16,9 +16,9 @@ fn config(text: &str) -> WorkspaceConfig {
 }
 
 #[test]
-fn a_url_opens_a_workspace_with_every_file_tool() {
+fn a_url_opens_a_workspace_with_every_tool() {
     let toolbox = block_on(Garret::new().open_url("memory:")).unwrap();
-    assert_eq!(toolbox.definitions().len(), 14);
+    assert_eq!(toolbox.definitions().len(), 23);
     assert_eq!(toolbox.workspace().name(), "workspace");
 }
 

@@ -1158,13 +1158,19 @@ async fn promise_27_the_past_obeys_the_same_rules() {
             ErrorKind::Denied,
             "{kind}"
         );
-        let refused = fenced.workspace().undo(UndoRequest::Last(2)).await.unwrap_err();
+        let hidden = UndoRequest::Change("1".into());
+        let refused = fenced.workspace().undo(hidden).await.unwrap_err();
         assert_eq!(
             refused.kind(),
             ErrorKind::Denied,
             "{kind}: what may not be written is not brought back"
         );
         assert!(room.exists("plain").await, "{kind}");
+        fenced.workspace().undo(UndoRequest::Last(2)).await.unwrap();
+        assert!(
+            room.exists("secret/key").await && !room.exists("plain").await,
+            "{kind}: the last changes are the last that show"
+        );
     }
 }
 

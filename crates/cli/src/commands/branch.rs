@@ -5,21 +5,22 @@ use std::collections::HashMap;
 use clap::{Args, Subcommand};
 use garret::depot::WorkspaceUsage;
 use garret::path::{printable, quote};
-use garret::{Branch as Made, Error, ErrorKind, Workspace};
+use garret::{Branch as Made, Error, ErrorKind, Garret, StorageConfig, Workspace};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::commands::restore::check_home;
 use crate::commands::usage;
-use crate::output::{Outcome, Report};
+use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
-use crate::{point, render};
+use crate::{files, point, render};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret -w notes branch create try --from before
   garret -w try write a.txt hello
   garret -w notes merge try
+  garret -w notes branch create work --checkout path/to/work
 A branch is a workspace of the home: `garret list` shows it, and -w takes its name.";
 
 #[derive(Debug, Args)]
@@ -37,6 +38,9 @@ enum Action {
         /// The point: a snapshot, a change (its number or id) or a time [default: now]
         #[arg(long, value_name = "POINT")]
         from: Option<String>,
+        /// Let its files live in this directory, which is new or empty, so that other programs can work on them
+        #[arg(long, value_name = "DIR")]
+        checkout: Option<String>,
     },
     /// List the workspaces that were branched off this one
     List {
@@ -55,10 +59,17 @@ impl Branch {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.with_history("snapshot").await?;
         match &self.action {
-            Action::Create { name, from } => {
+            Action::Create { name, from, checkout } => {
                 check_home(session)?;
+                if let Some(directory) = checkout {
+                    files::empty_directory(directory)?;
+                }
                 let made = workspace.branch(name, &point::or_now(from.as_deref())).await?;
-                let text = format!("branch {} begins at change {}", printable(name), made.fork);
+                let mut text = format!("branch {} begins at change {}", printable(name), made.fork);
+                if let Some(directory) = checkout {
+                    session.garret().check_out(name, &local(directory)?).await?;
+                    text.push_str(&format!("; its files are in {}", printable(directory)));
+                }
                 Ok(Report::done(text, made))
             }
             Action::List { long } => {
@@ -76,6 +87,11 @@ impl Branch {
             Action::Delete { name } => delete(session, &workspace, name).await,
         }
     }
+}
+
+/// The storage on a directory.
+fn local(directory: &str) -> Result<StorageConfig, Failure> {
+    Ok(Garret::config_of_dir(directory).map_err(Failure::usage)?.storage)
 }
 
 /// Deletes a branch of this workspace, and no workspace besides.

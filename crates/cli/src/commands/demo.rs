@@ -4,13 +4,17 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use clap::Args;
-use garret::{Declared, Event, FsPolicy, Garret, MemoryEvents, Toolbox};
+use garret::{
+    Actor, Declared, DiffRequest, Event, FsPolicy, Garret, Home, LogRequest, MemoryEvents, MergeOptions, Point, Result,
+    SnapshotOptions, StorageConfig, Toolbox, UndoRequest, WorkspaceConfig,
+};
 use serde_json::{Value, json};
 
 use crate::output::{Failure, Outcome, Report};
+use crate::render::{self, history};
 use crate::session::Session;
 
-/// Everything happens in a temporary directory, which is removed at the end.
+/// Everything happens in a temporary home, which is removed at the end.
 #[derive(Debug, Args)]
 pub(crate) struct Demo {}
 
@@ -24,8 +28,10 @@ const PATCH: &str = "\
  
 --- /dev/null
 +++ b/notes/todo.md
-@@ -0,0 +1,2 @@
+@@ -0,0 +1,4 @@
 +- [ ] open the window
++- [ ] water the plant
++- [ ] read a book
 +- [ ] sweep the room
 ";
 
@@ -39,8 +45,11 @@ impl Demo {
         tour.patching().await;
         tour.searching().await;
         tour.conflict().await;
-        tour.escape(directory.path()).await;
+        tour.escape().await;
         tour.policy().await;
+        tour.looking_back().await?;
+        tour.undoing().await?;
+        tour.branching().await?;
         tour.events();
         let (text, steps) = (tour.text, tour.steps);
         Ok(Report::done(text, json!({"steps": steps})))
@@ -49,6 +58,7 @@ impl Demo {
 
 /// The tour so far.
 struct Tour {
+    garret: Garret,
     toolbox: Toolbox,
     events: Arc<MemoryEvents>,
     text: String,
@@ -56,22 +66,31 @@ struct Tour {
 }
 
 impl Tour {
-    async fn begin(directory: &std::path::Path) -> Result<Self, Failure> {
+    async fn begin(directory: &std::path::Path) -> Result<Self> {
         let events = Arc::new(MemoryEvents::default());
-        let garret = Garret::new().events(events.clone());
-        let mut config = Garret::config_of_dir(directory)?;
+        let garret = Garret::new()
+            .home(Home::new(directory))
+            .events(events.clone())
+            .actor(Actor {
+                door: "cli",
+                ..Actor::default()
+            });
+        let mut config = WorkspaceConfig::on(StorageConfig::Url("filestore".into()));
         let policy = FsPolicy {
             deny_read: vec!["secrets".into()],
             deny_write: vec!["secrets".into()],
             ..FsPolicy::default()
         };
         config.capabilities.fs = Declared::Options(policy);
-        let toolbox = garret.open_config("demo", &config).await?;
+        garret.create("demo", &config).await?;
+        let toolbox = garret.open_named("demo").await?;
         let text = "\
-Garret gives an agent a room of its own. This tour calls the tools that a model would call,
-in a workspace on a temporary directory. Each call is shown with the answer the model reads.
+Garret gives an agent a room of its own, with a way back. This tour works in a workspace in a temporary
+home. After `>` it calls a tool as a model would, after `$` it does what a command of yours would do;
+each is shown with its answer.
 ";
         Ok(Self {
+            garret,
             toolbox,
             events,
             text: text.into(),
@@ -94,6 +113,15 @@ in a workspace on a temporary directory. Each call is shown with the answer the 
             .for_each(|line| self.text.push_str(&format!("  | {line}\n")));
         self.steps.push(json!({"tool": tool, "ok": answer.ok}));
         answer.data.unwrap_or_default()
+    }
+
+    /// Shows what a command prints.
+    fn show(&mut self, command: &str, printed: &str) {
+        write!(self.text, "\n  $ garret {command}\n").expect("a string takes everything");
+        for line in printed.lines() {
+            writeln!(self.text, "  | {line}").expect("a string takes everything");
+        }
+        self.steps.push(json!({"command": command}));
     }
 
     async fn writing(&mut self) {
@@ -155,17 +183,8 @@ in a workspace on a temporary directory. Each call is shown with the answer the 
         .await;
     }
 
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "the tour plays another program, which puts a link into the directory"
-    )]
-    async fn escape(&mut self, directory: &std::path::Path) {
-        self.say(
-            "No way out",
-            "Somebody put a link to /etc into the directory. The kernel refuses to follow it, and so it would a race.",
-        );
-        let _ = std::os::unix::fs::symlink("/etc", directory.join("link"));
-        self.call("read_file", json!({"path": "link/passwd"})).await;
+    async fn escape(&mut self) {
+        self.say("No way out", "A path stays inside the workspace, whatever it says.");
         self.call("read_file", json!({"path": "../../etc/passwd"})).await;
     }
 
@@ -178,6 +197,69 @@ in a workspace on a temporary directory. Each call is shown with the answer the 
             .await;
     }
 
+    async fn looking_back(&mut self) -> Result<()> {
+        self.say(
+            "Look back",
+            "Every change is kept: who made it, and what each file was before.",
+        );
+        let workspace = self.toolbox.workspace().clone();
+        let log = workspace.log(LogRequest::default()).await?;
+        let lines = log.changes.iter().map(|change| {
+            let mut cells = history::change_cells(change);
+            // The time of the tour is of no interest.
+            cells.remove(1);
+            cells
+        });
+        self.show("-w demo log", &render::table(lines));
+        let diff = DiffRequest {
+            from: Point::Number(2),
+            ..DiffRequest::default()
+        };
+        self.show("-w demo diff 2", &workspace.diff(diff).await?.text);
+        Ok(())
+    }
+
+    async fn undoing(&mut self) -> Result<()> {
+        self.say(
+            "Undo",
+            "An undo is a change too, and can be taken back. Said again, it takes one step more.",
+        );
+        let workspace = self.toolbox.workspace().clone();
+        self.call("rm", json!({"path": "notes", "recursive": true})).await;
+        let undone = workspace.undo(UndoRequest::Last(1)).await?;
+        self.show("-w demo undo", &history::made(&undone));
+        self.call("read_file", json!({"path": "notes/todo.md"})).await;
+        Ok(())
+    }
+
+    async fn branching(&mut self) -> Result<()> {
+        self.say(
+            "Branch and merge",
+            "A branch is a workspace that begins at a point of another, in no time and at no cost. Both go on, and meet again.",
+        );
+        let workspace = self.toolbox.workspace().clone();
+        let taken = workspace.snapshot("before", SnapshotOptions::default()).await?;
+        self.show(
+            "-w demo snapshot create before",
+            &format!("snapshot before of change {}", taken.change),
+        );
+        let made = workspace.branch("try", &Point::Snapshot("before".into())).await?;
+        self.show(
+            "-w demo branch create try --from before",
+            &format!("branch try begins at change {}", made.fork),
+        );
+        let demo = std::mem::replace(&mut self.toolbox, self.garret.open_named("try").await?);
+        self.text.push_str("\n  in `try`:\n");
+        self.call("edit_file", tick("open the window")).await;
+        self.toolbox = demo;
+        self.text.push_str("\n  meanwhile in `demo`:\n");
+        self.call("edit_file", tick("sweep the room")).await;
+        let merged = workspace.merge("try", MergeOptions::default()).await?;
+        self.show("-w demo merge try", &super::merge::text("try", &merged));
+        self.call("read_file", json!({"path": "notes/todo.md"})).await;
+        Ok(())
+    }
+
     fn events(&mut self) {
         self.say(
             "The operations log",
@@ -186,9 +268,15 @@ in a workspace on a temporary directory. Each call is shown with the answer the 
         let lines: Vec<String> = self.events.events().iter().map(event_line).collect();
         write!(self.text, "\n{}\n", lines.join("\n")).expect("a string takes everything");
         self.text.push_str(
-            "\nNext: `garret mcp DIR` serves a directory to any MCP client; `garret --help` lists the commands.\n",
+            "\nNext: `garret create NAME` makes a workspace that stays; `garret mcp DIR` serves a directory to any MCP client;\n`garret --help` lists the commands.\n",
         );
     }
+}
+
+/// The arguments that mark a task of the list as done.
+fn tick(task: &str) -> Value {
+    let (old, new) = (format!("- [ ] {task}"), format!("- [x] {task}"));
+    json!({"path": "notes/todo.md", "old_text": old, "new_text": new})
 }
 
 fn event_line(event: &Event) -> String {

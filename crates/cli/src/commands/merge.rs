@@ -2,8 +2,9 @@
 
 use clap::Args;
 use garret::path::{printable, quote};
-use garret::{Conflict, ConflictKind, Error, ErrorKind, MergeOptions, Merged, OnConflict};
+use garret::{Conflict, ConflictKind, DiffRequest, Error, ErrorKind, MergeOptions, Merged, OnConflict, Point, Result};
 
+use crate::home::HomeChoice;
 use crate::output::{Outcome, Report};
 use crate::render;
 use crate::session::Session;
@@ -59,12 +60,13 @@ impl OnConflictChoice {
 impl Merge {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.with_history("snapshot").await?;
+        look_at(session, &self.branch).await?;
         let options = MergeOptions {
             on_conflict: self.conflicts.chosen(),
             dry_run: self.dry_run,
         };
         let merged = workspace.merge(&self.branch, options).await?;
-        let text = self.text(&merged);
+        let text = text(&self.branch, &merged);
         match self.refusal(&merged, options.on_conflict) {
             Some(error) => Ok(Report::refused(text, merged, error)),
             None => Ok(Report::done(text, merged)),
@@ -79,30 +81,47 @@ impl Merge {
             Error::new(ErrorKind::Conflict, message).hint("merge again with --markers, --ours or --theirs")
         })
     }
+}
 
-    fn text(&self, merged: &Merged) -> String {
-        let conflicts = merged.conflicts.iter().map(conflict_line);
-        let paths = merged.merged.iter().map(|path| format!("  {}", render::shown(path)));
-        let all: Vec<_> = conflicts.chain(paths).collect();
-        let left = all.len().saturating_sub(MAX_NAMED);
-        let more = (left > 0).then(|| format!("  and {left} more"));
-        let named = all.into_iter().take(MAX_NAMED).chain(more);
-        self.headline(merged)
-            .into_iter()
-            .chain(named)
-            .collect::<Vec<_>>()
-            .join("\n")
+/// Has the history of a branch that is checked out notice what other programs did to its directory, so that it is merged too.
+async fn look_at(session: &Session, branch: &str) -> Result<()> {
+    let is_in_home = session.home().is_some_and(HomeChoice::is_made);
+    let other = match is_in_home {
+        true => session.garret().depot().await?.workspace(branch).await,
+        false => return Ok(()),
+    };
+    // Whatever is wrong with the name, the merge tells.
+    if other.is_ok_and(|other| other.kind() == "local") {
+        let opened = session.garret().open_named(branch).await?;
+        let everything = DiffRequest {
+            from: Point::Now,
+            ..DiffRequest::default()
+        };
+        opened.workspace().diff(everything).await?;
     }
+    Ok(())
+}
 
-    fn headline(&self, merged: &Merged) -> Option<String> {
-        let branch = printable(&self.branch);
-        let paths = render::counted(merged.merged.len() as u64, "path");
-        match &merged.change {
-            Some(change) => Some(format!("change {}: merged {branch}, {paths}", change.number)),
-            None if !merged.merged.is_empty() => Some(format!("would merge {branch}, {paths}")),
-            None if merged.conflicts.is_empty() => Some(format!("nothing to merge from {branch}: it is all here")),
-            None => None,
-        }
+/// What a merge of `branch` did, or would do.
+pub(crate) fn text(branch: &str, merged: &Merged) -> String {
+    let conflicts = merged.conflicts.iter().map(conflict_line);
+    let paths = merged.merged.iter().map(|path| format!("  {}", render::shown(path)));
+    let all: Vec<_> = conflicts.chain(paths).collect();
+    let left = all.len().saturating_sub(MAX_NAMED);
+    let more = (left > 0).then(|| format!("  and {left} more"));
+    let named = all.into_iter().take(MAX_NAMED).chain(more);
+    let lines = headline(branch, merged).into_iter().chain(named);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn headline(branch: &str, merged: &Merged) -> Option<String> {
+    let branch = printable(branch);
+    let paths = render::counted(merged.merged.len() as u64, "path");
+    match &merged.change {
+        Some(change) => Some(format!("change {}: merged {branch}, {paths}", change.number)),
+        None if !merged.merged.is_empty() => Some(format!("would merge {branch}, {paths}")),
+        None if merged.conflicts.is_empty() => Some(format!("nothing to merge from {branch}: it is all here")),
+        None => None,
     }
 }
 

@@ -1,8 +1,7 @@
 //! `garret versions`
 
 use clap::Args;
-use garret::VersionShown;
-use serde_json::json;
+use garret::{VersionShown, VersionsRequest};
 
 use crate::output::{Outcome, Report};
 use crate::render::{self, history};
@@ -17,20 +16,30 @@ Example:
 pub(crate) struct Versions {
     /// The file; one that is gone still has its versions
     path: String,
-    /// The most versions
+    /// The most versions; what is left can be had with --cursor
     #[arg(long, default_value_t = 50, value_name = "VERSIONS")]
     limit: usize,
+    /// Where the page before ended
+    #[arg(long)]
+    cursor: Option<String>,
 }
 
 impl Versions {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.with_history("fs").await?;
-        let versions = workspace.versions(&self.path, self.limit).await?;
-        let text = match versions.is_empty() {
-            true => format!("{} has no versions", render::shown(&self.path)),
-            false => render::table(versions.iter().map(cells)),
+        let request = VersionsRequest {
+            limit: self.limit,
+            cursor: self.cursor.clone(),
         };
-        Ok(Report::done(text, json!({"versions": versions})))
+        let page = workspace.versions_page(&self.path, request).await?;
+        let mut text = match page.versions.is_empty() {
+            true => format!("{} has no versions", render::shown(&self.path)),
+            false => render::table(page.versions.iter().map(cells)),
+        };
+        if let Some(cursor) = &page.next_cursor {
+            text.push_str(&format!("\n{}", render::more(cursor)));
+        }
+        Ok(Report::done(text, page))
     }
 }
 

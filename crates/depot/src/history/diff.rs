@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use garret_core::{PathChange, Point, Result, WsPath};
+use garret_core::{ChangeKind, PathChange, Point, Result, WsPath};
 
 use super::point::{level_of, lineage};
 use super::types::path_change;
-use crate::metadata::{Level, Node, Session};
+use crate::metadata::{Held, Level, Node, Session};
 use crate::tree::{Tree, bytes};
 use crate::workspace::DepotWorkspace;
 
@@ -44,7 +44,7 @@ impl DepotWorkspace {
 
 /// What differs between two states, of one workspace or of two, at `within` and below.
 pub(crate) fn differing(session: Session<'_>, from: Level, to: Level, within: &WsPath) -> Result<Vec<Differing>> {
-    let (before, after) = (Tree::at(session, from)?, Tree::at(session, to)?);
+    let (before, after) = (Past::at(session, from)?, Past::at(session, to)?);
     let mut found = Vec::new();
     for path in candidates(session, from, to)? {
         if !is_within(&path, bytes(within)) {
@@ -60,6 +60,51 @@ pub(crate) fn differing(session: Session<'_>, from: Level, to: Level, within: &W
         }
     }
     Ok(found)
+}
+
+/// A state of which the depot may not know everything: of files that live elsewhere, some are met only later.
+///
+/// Of a path that was met later for the first time, it is taken that it was then what it had been: a difference does not show it, and a
+/// restore leaves it alone, rather than take it for one that was not there.
+struct Past<'c> {
+    tree: Tree<'c>,
+    /// Where the state is not whole.
+    partial: Option<Level>,
+}
+
+impl<'c> Past<'c> {
+    fn at(session: Session<'c>, level: Level) -> Result<Self> {
+        let journal = session.journal(level.workspace)?;
+        let is_partial = journal.is_some_and(|row| row.whole.is_none_or(|whole| level.at < whole));
+        Ok(Self {
+            tree: Tree::at(session, level)?,
+            partial: is_partial.then_some(level),
+        })
+    }
+
+    fn node(&self, path: &[u8]) -> Result<Option<Node>> {
+        match (self.tree.node(path)?, self.partial) {
+            (None, Some(level)) => {
+                let met = captured_later(self.tree.session(), level, path)?;
+                Ok(met.map(|(_, node)| node))
+            }
+            (node, _) => Ok(node),
+        }
+    }
+}
+
+/// What was at `path` when it was met for the first time, where that was after `level`, and the change by which it was.
+pub(crate) fn captured_later(session: Session<'_>, level: Level, path: &[u8]) -> Result<Option<(i64, Node)>> {
+    let first = session.first_since(level.workspace, path)?;
+    let Some(since) = first.filter(|since| *since > level.at) else {
+        return Ok(None);
+    };
+    let change = session.change(level.workspace, since)?;
+    if change.is_none_or(|row| row.kind != ChangeKind::Capture.as_str()) {
+        return Ok(None);
+    }
+    let held = session.entry(level.workspace, path, since)?;
+    Ok(held.and_then(Held::node).map(|node| (since, node)))
 }
 
 /// Whether the two are the same to a user.

@@ -7,8 +7,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::executor::block_on;
 use garret_core::{
-    Batch, Content, ContentSource, EntryKind, Error, ErrorKind, Follow, Image, Mutation, PathChange, Precondition,
-    Result, Version, WsPath,
+    Batch, Content, ContentSource, Directory, EntryKind, EntryPath, Error, ErrorKind, Follow, Image, Mutation,
+    NewEntry, PathChange, Precondition, Result, Version, WsPath,
 };
 
 use super::turn::Turn;
@@ -28,6 +28,9 @@ pub(super) struct Goal {
     pub(super) from: Option<Image>,
     pub(super) to: Option<Image>,
 }
+
+/// A directory opened, and a name in it.
+pub(super) type Handle = (Box<dyn Directory>, Vec<u8>);
 
 impl Goal {
     /// The goal that makes `change` true.
@@ -63,14 +66,16 @@ impl Turn<'_> {
     pub(super) async fn bringing(&mut self, goals: &[Goal]) -> Result<Batch> {
         let ordered: BTreeMap<_, _> = goals.iter().map(|goal| (goal.path.clone(), goal)).collect();
         let mut mutations = Vec::new();
-        for goal in ordered
-            .values()
-            .rev()
-            .filter(|goal| goal.from.is_some() && goal.is_remade())
-        {
+        let leaving: Vec<_> = ordered.values().rev().collect();
+        for goal in leaving {
+            if goal.from.is_none() || !goal.is_remade() {
+                continue;
+            }
+            let is_directory = kind(goal.from.as_ref()) == Some(EntryKind::Directory);
             mutations.push(Mutation::Remove {
                 path: goal.path.clone(),
-                recursive: false,
+                // What no path can spell goes with the directory that it is in; it was looked at and is in the plan.
+                recursive: is_directory && self.has_raw_below(&goal.path)?,
                 precondition: self.binding(goal)?,
             });
         }
@@ -85,6 +90,51 @@ impl Turn<'_> {
             follow: Follow::Never,
             ..Batch::default()
         })
+    }
+
+    fn has_raw_below(&self, directory: &WsPath) -> Result<bool> {
+        let below = self.state.knowledge.below(self.room, directory.as_str().as_bytes())?;
+        Ok(below.iter().any(|(path, _)| is_raw(path)))
+    }
+
+    /// Makes by handle what the changes bring to names that no path can spell. What is there already stays.
+    pub(super) async fn bring_raw(&self, changes: &[PathChange]) -> Result<()> {
+        for change in changes.iter().filter(|change| change.path.is_escaped()) {
+            let Some(image) = &change.after else { continue };
+            let content = match image.kind {
+                EntryKind::File => content_of(self.room, image).await?,
+                _ => Bytes::new(),
+            };
+            let entry = match image.kind {
+                EntryKind::Directory => NewEntry::Directory { mode: image.mode },
+                EntryKind::Symlink => NewEntry::Symlink {
+                    target: image.target.as_deref().unwrap_or_default(),
+                },
+                _ => NewEntry::File {
+                    content: &content,
+                    mode: image.mode,
+                },
+            };
+            let (above, name) = self.handle_of(&change.path)?.ok_or_else(|| cannot_carry(change))?;
+            match above.make(&name, entry) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory that an entry is in, opened, and the entry's name; `None` where the storage has no handles.
+    pub(super) fn handle_of(&self, path: &EntryPath) -> Result<Option<Handle>> {
+        let Some(mut directory) = self.journaled.files.open_directory(&WsPath::root())? else {
+            return Ok(None);
+        };
+        let mut names: Vec<_> = path.as_bytes().split(|byte| *byte == b'/').collect();
+        let name = names.pop().unwrap_or_default().to_vec();
+        for name in names {
+            directory = directory.open_directory(name)?;
+        }
+        Ok(Some((directory, name)))
     }
 
     async fn make(
@@ -228,6 +278,30 @@ pub(super) async fn is_held(room: &DepotWorkspace, image: Option<&Image>) -> Res
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Whether no path can spell it.
+pub(super) fn is_raw(path: &[u8]) -> bool {
+    EntryPath::from_bytes(path.to_vec()).is_escaped()
+}
+
+/// The first change that cannot be brought to the storage: names that no path can spell can come, and can go with their directory.
+pub(super) fn not_carried(changes: &[PathChange]) -> Option<&PathChange> {
+    let goes = |path: &[u8]| {
+        let is_above = |change: &PathChange| {
+            let rest = path.strip_prefix(change.path.as_bytes());
+            change.after.is_none() && !change.path.is_escaped() && rest.is_some_and(|rest| rest.starts_with(b"/"))
+        };
+        changes.iter().any(is_above)
+    };
+    changes
+        .iter()
+        .filter(|change| change.path.is_escaped())
+        .find(|change| match (&change.before, &change.after) {
+            (None, _) => false,
+            (Some(_), None) => !goes(change.path.as_bytes()),
+            (Some(_), Some(_)) => true,
+        })
 }
 
 /// The refusal of a change whose paths cannot be brought to the storage.

@@ -20,32 +20,60 @@ impl Journaled {
         depot: Arc<LazyDepot>,
         durability: Durability,
     ) -> Result<Arc<Self>> {
-        let list = ListOptions {
-            limit: 1,
-            ..ListOptions::default()
-        };
-        if !opened.storage.list(&WsPath::root(), list).await?.entries.is_empty() {
-            return Err(Error::not_empty(&WsPath::root()).hint("check the branch out to an empty directory"));
-        }
-        let Some(place) = opened.place.clone() else {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "these files do not outlive the program",
-            ));
-        };
         let kind = opened.storage.info().kind;
+        let place = empty_place(&opened).await?;
         let new = NewWorkspace {
             kind: kind.clone(),
             ..NewWorkspace::unnamed()
         };
         let room = DepotWorkspace::branch(branch, new, &Point::Now).await?;
-        // Every entry gets a row of its own: the journal looks at no other level.
-        room.flatten().await?;
-        branch.depot().set_place(&room, &kind, &place).await?;
-        let journaled = Self::open(opened, depot, durability).await?;
-        journaled.turn().await?.fill(&room).await?;
+        Self::settle_in(&room, &place, opened, depot, durability).await
+    }
+
+    /// Moves `workspace`, whose files live in the depot, into the empty directory that `opened` is: from then on they live there, with the
+    /// same name, history and lineage, and `config` opens them. A directory that is not empty is `not_empty`.
+    pub async fn move_out(
+        workspace: &DepotWorkspace,
+        opened: Opened,
+        depot: Arc<LazyDepot>,
+        durability: Durability,
+        config: &serde_json::Value,
+    ) -> Result<Arc<Self>> {
+        let kind = opened.storage.info().kind;
+        let place = empty_place(&opened).await?;
+        let journaled = Self::settle_in(workspace, &place, opened, depot, durability).await?;
+        workspace.depot().set_storage(workspace, &kind, config).await?;
         Ok(journaled)
     }
+
+    async fn settle_in(
+        room: &DepotWorkspace,
+        place: &str,
+        opened: Opened,
+        depot: Arc<LazyDepot>,
+        durability: Durability,
+    ) -> Result<Arc<Self>> {
+        // Every entry gets a row of its own: the journal looks at no other level.
+        room.flatten().await?;
+        let kind = opened.storage.info().kind;
+        room.depot().set_place(room, &kind, place).await?;
+        let journaled = Self::open(opened, depot, durability).await?;
+        journaled.turn().await?.fill(room).await?;
+        Ok(journaled)
+    }
+}
+
+/// The place of a directory in which nothing is.
+async fn empty_place(opened: &Opened) -> Result<String> {
+    let list = ListOptions {
+        limit: 1,
+        ..ListOptions::default()
+    };
+    if !opened.storage.list(&WsPath::root(), list).await?.entries.is_empty() {
+        return Err(Error::not_empty(&WsPath::root()).hint("check the branch out to an empty directory"));
+    }
+    let place = opened.place.clone();
+    place.ok_or_else(|| Error::new(ErrorKind::Unsupported, "these files do not outlive the program"))
 }
 
 impl super::turn::Turn<'_> {

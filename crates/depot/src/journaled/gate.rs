@@ -20,6 +20,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures::channel::oneshot;
 use garret_core::{Error, ErrorKind, Result};
@@ -27,6 +28,9 @@ use garret_core::{Error, ErrorKind, Result};
 use crate::error;
 use crate::places::Site;
 
+/// How long a thread waits for a change to end, and how often: thirty seconds in all.
+const PAUSE: Duration = Duration::from_millis(1);
+const PASSES: usize = 30_000;
 const OWNER_AT: u64 = 0;
 const COUNT_AT: u64 = 8;
 
@@ -135,6 +139,28 @@ impl Gate {
         let file = open(&files.lock).map_err(|failure| error::home(&failure))?;
         let locked = elsewhere(move || file.lock_shared().map(|()| file)).await?;
         Ok(Shared(Some(locked)))
+    }
+
+    /// Waits on this thread while a change of several paths is under way. One whose maker died is not waited for: whoever reads a file
+    /// or changes one next settles it.
+    pub(super) fn pass(&self) {
+        for _ in 0..PASSES {
+            if self.count().is_multiple_of(2) {
+                return;
+            }
+            match self.files.as_ref().map(|files| open(&files.lock)) {
+                Some(Ok(file)) => {
+                    let is_free = file.try_lock_shared().is_ok();
+                    if is_free && self.count() % 2 == 1 {
+                        return;
+                    }
+                    drop(file);
+                    std::thread::sleep(PAUSE);
+                }
+                Some(Err(_)) => return,
+                None => std::thread::sleep(PAUSE),
+            }
+        }
     }
 
     /// Takes the lock, waiting for whoever has it.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use futures::executor::block_on;
-use garret_core::{ChangeKind, EntryKind, Error, ErrorKind, Follow, PathChange, Result};
+use garret_core::{ChangeKind, EntryKind, Error, ErrorKind, Follow, Mutation, PathChange, Result};
 
 use super::record::{Authorship, Found, FoundEntry, Held, Intent, Known, LoggedStep, Record, Seen, Work};
 use crate::change::{Author, Changing, Step};
@@ -126,10 +126,13 @@ fn ingest_made(session: Session<'_>, changing: Changing<'_>, intent: Intent, see
     let Work::Batch { follow, steps } = intent.work else {
         return Err(damaged("an operation of the history was closed by a record"));
     };
+    if let Some(written) = plain_write(&steps, seen) {
+        return ingest_write(session, changing.made_at(intent.by.at), intent.by, written);
+    }
     let workspace = changing.workspace();
     let made = session.attempt(|| {
         let mut changing = changing.made_at(intent.by.at);
-        run_steps(&mut changing, &steps, follow)?;
+        run_steps(&mut changing, &steps, follow, Changing::holding)?;
         for one in seen {
             correct(&mut changing, one)?;
         }
@@ -147,10 +150,41 @@ fn ingest_made(session: Session<'_>, changing: Changing<'_>, intent: Intent, see
     }
 }
 
-/// Does the steps of a batch on the depot's tree.
-fn run_steps(changing: &mut Changing<'_>, steps: &[LoggedStep], follow: Follow) -> Result<()> {
+/// The one file that a change wrote and nothing else, with its content: what most changes are.
+fn plain_write<'a>(steps: &'a [LoggedStep], seen: &'a [Seen]) -> Option<(&'a Seen, &'a Known, &'a Held)> {
+    let ([step], [seen]) = (steps, seen) else { return None };
+    let (Mutation::Write { path, .. }, Some(held)) = (&step.mutation, &step.content) else {
+        return None;
+    };
+    let known = seen.known.as_ref().filter(|known| known.kind == EntryKind::File)?;
+    (path.as_str().as_bytes() == seen.path).then_some((seen, known, held))
+}
+
+/// Puts down a file that was written where its directory was known, without walking the tree for it.
+fn ingest_write(
+    session: Session<'_>,
+    mut changing: Changing<'_>,
+    by: Authorship,
+    (seen, known, held): (&Seen, &Known, &Held),
+) -> Result<()> {
+    let before = changing.tree.node(&seen.path)?;
+    let node = changing.node_of(known, Some(held))?;
+    let created = before.map_or(node.created, |before| before.created);
+    let token = known.token.as_deref().filter(|_| known.size == node.size);
+    session.set_seen(changing.workspace(), &seen.path, token)?;
+    changing.set(&seen.path, Some(Node { created, ..node }))?;
+    changing.finish_as(ChangeKind::Change, author(by)).map(|_| ())
+}
+
+/// Does the steps of a batch on the depot's tree; `hold` finds their content.
+fn run_steps<'c>(
+    changing: &mut Changing<'c>,
+    steps: &[LoggedStep],
+    follow: Follow,
+    hold: fn(&Changing<'c>, &Held) -> Result<Prepared>,
+) -> Result<()> {
     for step in steps {
-        let content = step.content.as_ref().map(|held| changing.holding(held)).transpose()?;
+        let content = step.content.as_ref().map(|held| hold(changing, held)).transpose()?;
         let mutation = step.mutation.clone();
         changing.step(Step { mutation, content }, follow)?;
     }
@@ -164,7 +198,7 @@ pub(super) async fn foreseen(room: &DepotWorkspace, steps: Vec<LoggedStep>, foll
     let told = paths.clone();
     let work = move |session: Session<'_>| {
         let mut changing = Changing::begin(session, &shared, number, durability)?;
-        run_steps(&mut changing, &steps, follow)?;
+        run_steps(&mut changing, &steps, follow, Changing::holding_or_lost)?;
         *told.lock().expect("no holder panics") = changing.paths()?;
         Err::<(), _>(only_looking())
     };
@@ -255,6 +289,14 @@ impl Changing<'_> {
                 true => Ok(Prepared::stored(*address, *size)),
                 false => Err(damaged("the depot no longer has it")),
             },
+        }
+    }
+
+    /// The same for a look at what would be: content that is lost is found out by whoever needs it.
+    fn holding_or_lost(&self, held: &Held) -> Result<Prepared> {
+        match held {
+            Held::Inline(bytes) => self.prepare(bytes),
+            Held::Stored { address, size } => Ok(Prepared::stored(*address, *size)),
         }
     }
 

@@ -7,15 +7,14 @@ use std::io::Read;
 use std::sync::Arc;
 
 use garret_core::{
-    ChangeActor, ChangeKind, Content, ContentSource, EntryKind, Error, ErrorKind, Follow, ListOptions, Precondition,
+    ChangeActor, ChangeKind, Content, ContentSource, EntryKind, EntryPath, Error, ErrorKind, Follow, Precondition,
     ReadOptions, Result, Stat, StatOptions, Storage, Version, WsPath,
 };
 
 use super::record::{Authorship, Found, FoundEntry, Held, Known, Seen, Thing};
 use super::turn::Turn;
+use super::walk::is_plainly_same;
 
-/// Names that a deep look asks for at once.
-const PAGE: usize = 1_000;
 /// How often a file that changes while it is read is read again.
 const TRIES: usize = 5;
 /// A file up to this size is read at once.
@@ -80,6 +79,7 @@ impl Turn<'_> {
             .push(entry);
         }
         let has_new = !new.is_empty();
+        self.new.extend(new.iter().map(|entry: &FoundEntry| entry.path.clone()));
         if has_new || (is_whole && outside.is_empty()) {
             self.note(ChangeKind::Capture, new, is_whole && outside.is_empty())
                 .await?;
@@ -140,42 +140,31 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Looks at everything below a directory, and for what is known there and gone.
+    /// Looks at everything below a directory, names that no path can spell included, and for what is known there and gone.
     async fn look_below(&mut self, directory: &WsPath, found: &mut Vec<FoundEntry>) -> Result<()> {
-        let mut there = std::collections::HashSet::new();
-        for path in self.names_below(directory).await? {
-            there.insert(path.as_str().as_bytes().to_vec());
-            self.look(&path, found).await?;
+        let walked = self.walked(directory).await?;
+        for (path, stat) in &walked {
+            let entry = EntryPath::from_bytes(path.clone());
+            if entry.as_path() == Some(directory) {
+                continue;
+            }
+            if let Some(path) = entry.as_path() {
+                self.look(path, found).await?;
+                continue;
+            }
+            let known = self.known(path)?;
+            if !known.is_some_and(|known| is_plainly_same(&known, stat)) {
+                let path = path.clone();
+                let thing = self.capture_raw(&entry, stat).await?;
+                found.push(FoundEntry { path, thing });
+            }
         }
         for (path, _) in self.state.knowledge.below(self.room, directory.as_str().as_bytes())? {
-            if !there.contains(&path) && std::str::from_utf8(&path).is_ok() {
+            if !walked.contains_key(&path) {
                 found.push(FoundEntry { path, thing: None });
             }
         }
         Ok(())
-    }
-
-    /// The names below a directory that can be written as paths.
-    async fn names_below(&self, directory: &WsPath) -> Result<Vec<WsPath>> {
-        let mut names = Vec::new();
-        let mut after = None;
-        loop {
-            let options = ListOptions {
-                is_deep: true,
-                after,
-                limit: PAGE,
-                follow: Follow::Never,
-            };
-            let page = match self.journaled.files.list(directory, options).await {
-                Err(error) if is_nothing(error.kind()) => return Ok(names),
-                page => page?,
-            };
-            names.extend(page.entries.iter().filter_map(|entry| entry.path.as_path().cloned()));
-            match page.entries.last() {
-                Some(last) if page.has_more => after = Some(last.path.clone()),
-                _ => return Ok(names),
-            }
-        }
     }
 
     /// Describes what is at `path`; `None` for nothing, and for what no journal can hold.

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use garret_core::path::quote;
 use garret_core::{
-    Actor, Change, Clash, Error, ErrorKind, Making, Origin, PathChange, Restore, Result, Reversed, WsPath,
+    Actor, Change, Clash, EntryPath, Error, ErrorKind, Making, Origin, PathChange, Restore, Result, Reversed, WsPath,
 };
 
-use super::bring::{Goal, cannot_carry};
+use super::bring::{Goal, cannot_carry, not_carried};
 use super::ingest::{is_only_looking, note_seen, only_looking};
 use super::look::Concern;
 use super::record::{Authorship, Intent, Operation, Seen, Work};
@@ -98,11 +99,22 @@ impl Turn<'_> {
         self.drain().await
     }
 
-    async fn carry_out(&mut self, operation: Operation, making: Making, planned: Vec<PathChange>) -> Result<Outcome> {
+    async fn carry_out(
+        &mut self,
+        operation: Operation,
+        mut making: Making,
+        planned: Vec<PathChange>,
+    ) -> Result<Outcome> {
+        if let Operation::Restore(Restore::Point { path, .. }) = &operation
+            && let Some(unmet) = unmet(&self.new)
+            && making.origin.summary.is_empty()
+        {
+            making.origin.summary = format!("restore {}; {unmet}", path.quoted());
+        }
         if let Some(review) = &making.review {
             review(&planned)?;
         }
-        if let Some(raw) = planned.iter().find(|change| change.path.is_escaped()) {
+        if let Some(raw) = not_carried(&planned) {
             return Err(cannot_carry(raw));
         }
         let goals: Vec<_> = planned.iter().filter_map(Goal::forward).collect();
@@ -122,6 +134,7 @@ impl Turn<'_> {
             self.lock.end()?;
             return Err(error);
         }
+        self.bring_raw(&planned).await?;
         let touched: Vec<WsPath> = goals.into_iter().map(|goal| goal.path).collect();
         let seen = self.seen(touched).await?;
         let done = run(&self.concluding(id, seen.clone()), operation, making.origin.into()).await;
@@ -177,6 +190,18 @@ impl Turn<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Names what was never captured, so that the state it was in is not known.
+fn unmet(new: &[Vec<u8>]) -> Option<String> {
+    const NAMED: usize = 20;
+    let shown = |path: &Vec<u8>| quote(&EntryPath::from_bytes(path.clone()).shown());
+    let names: Vec<_> = new.iter().take(NAMED).map(shown).collect();
+    let more = match new.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!new.is_empty()).then(|| format!("never captured, and left alone: {}{more}", names.join(", ")))
 }
 
 async fn run(room: &DepotWorkspace, operation: Operation, making: Making) -> Result<Outcome> {

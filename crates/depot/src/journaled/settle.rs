@@ -122,6 +122,7 @@ impl Turn<'_> {
                 Standing::After | Standing::Neither => None,
             });
         self.bring(goals.collect()).await?;
+        self.bring_raw(paths).await?;
         self.set_modes(&intent.work, paths, standings).await?;
         let touched = paths.iter().filter_map(|change| change.path.as_path().cloned());
         let seen = self.seen(touched.collect::<Vec<_>>()).await?;

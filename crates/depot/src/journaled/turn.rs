@@ -13,7 +13,7 @@ use crate::metadata::stored_time;
 use crate::workspace::DepotWorkspace;
 
 /// A log of this size enters the journal in the background.
-const FULL_BYTES: u64 = 4 * 1024 * 1024;
+const FULL_BYTES: u64 = 16 * 1024 * 1024;
 /// A log of this size has its writer wait for that.
 const OVERFULL_BYTES: u64 = 64 * 1024 * 1024;
 /// Paths remembered at most.
@@ -42,6 +42,8 @@ pub(super) struct Turn<'j> {
     pub(super) room: &'j DepotWorkspace,
     pub(super) state: MutexGuard<'j, State>,
     pub(super) lock: Exclusive<'j>,
+    /// The paths that were met for the first time in this turn.
+    pub(super) new: Vec<Vec<u8>>,
 }
 
 impl Journaled {
@@ -55,6 +57,7 @@ impl Journaled {
             room,
             state,
             lock,
+            new: Vec::new(),
         };
         let is_mine = turn.lock.claim(self.owner)?;
         let is_open = turn.state.open.is_some() || turn.lock.is_under_way();

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, ChangeKind, Directory, Error, ErrorKind, Follow, ListOptions, ListPage, ReadOptions, ReadResult,
-    Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Applied, Batch, Directory, Error, ErrorKind, Follow, ListOptions, ListPage, ReadOptions, ReadResult, Result, Stat,
+    StatOptions, Storage, StorageInfo, WsPath,
 };
 
+use crate::history::captured_later;
 use crate::metadata::{Level, Session};
 use crate::storage::DepotView;
 use crate::tree::bytes;
@@ -23,17 +24,33 @@ pub(super) struct PastView {
 }
 
 impl PastView {
-    /// The error for a path that the journal does not know at the point.
+    /// Where to read a path that was met only after the point: the state in which it was, since it is taken to have been the same.
+    fn met_later(&self, path: &WsPath, error: &Error) -> Result<Option<DepotView>> {
+        if error.kind() != ErrorKind::NotFound || self.is_whole()? {
+            return Ok(None);
+        }
+        let read = |session: Session<'_>| captured_later(session, self.level, bytes(path));
+        let met = self.room.shared().database.read(read)?;
+        Ok(met.map(|(at, _)| self.room.view(Level { at, ..self.level })))
+    }
+
+    fn is_whole(&self) -> Result<bool> {
+        let read = |session: Session<'_>| session.journal(self.level.workspace);
+        let row = self.room.shared().database.read(read)?;
+        Ok(row.is_some_and(|row| row.whole.is_some_and(|whole| whole <= self.level.at)))
+    }
+
+    /// The error for a path that the journal does not know at the point: where it never met it and it is there now, it says so.
     async fn explained(&self, path: &WsPath, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
         }
-        match self.was_captured(path).await {
-            Ok(true) => error,
-            Ok(false) => Error::new(
+        match self.was_never_met(path).await {
+            Ok(false) => error,
+            Ok(true) => Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "{} was not captured at this point, so it cannot be told what it was",
+                    "{} was never captured, so it cannot be told what it was at this point",
                     path.quoted()
                 ),
             )
@@ -43,48 +60,17 @@ impl PastView {
         }
     }
 
-    /// Whether the journal can say that nothing was at `path`.
-    async fn was_captured(&self, path: &WsPath) -> Result<bool> {
-        let first = self
-            .room
-            .shared()
-            .database
-            .read(|session| self.first_met(session, path))?;
-        match first {
-            First::Known => Ok(true),
-            First::Later => Ok(false),
-            First::Never => {
-                let options = StatOptions {
-                    follow: Follow::Never,
-                    with_version: false,
-                };
-                Ok(self.files.stat(path, options).await.is_err())
-            }
+    async fn was_never_met(&self, path: &WsPath) -> Result<bool> {
+        let read = |session: Session<'_>| session.was_met(self.level.workspace, bytes(path));
+        if self.is_whole()? || self.room.shared().database.read(read)? {
+            return Ok(false);
         }
-    }
-
-    fn first_met(&self, session: Session<'_>, path: &WsPath) -> Result<First> {
-        let workspace = self.level.workspace;
-        let whole = session.journal(workspace)?.and_then(|row| row.whole);
-        if whole.is_some_and(|whole| whole <= self.level.at) {
-            return Ok(First::Known);
-        }
-        let Some(since) = session.first_since(workspace, bytes(path))? else {
-            return Ok(First::Never);
+        let options = StatOptions {
+            follow: Follow::Never,
+            with_version: false,
         };
-        let change = session.change(workspace, since)?;
-        let is_capture = change.is_some_and(|row| row.kind == ChangeKind::Capture.as_str());
-        match is_capture && since > self.level.at {
-            true => Ok(First::Later),
-            false => Ok(First::Known),
-        }
+        Ok(self.files.stat(path, options).await.is_ok())
     }
-}
-
-enum First {
-    Known,
-    Later,
-    Never,
 }
 
 #[async_trait]
@@ -100,14 +86,20 @@ impl Storage for PastView {
 
     async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
         match self.view.stat(path, options).await {
-            Err(error) => Err(self.explained(path, error).await),
+            Err(error) => match self.met_later(path, &error)? {
+                Some(view) => view.stat(path, options).await,
+                None => Err(self.explained(path, error).await),
+            },
             stat => stat,
         }
     }
 
     async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        match self.view.read(path, options).await {
-            Err(error) => Err(self.explained(path, error).await),
+        match self.view.read(path, options.clone()).await {
+            Err(error) => match self.met_later(path, &error)? {
+                Some(view) => view.read(path, options).await,
+                None => Err(self.explained(path, error).await),
+            },
             read => read,
         }
     }

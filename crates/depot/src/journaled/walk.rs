@@ -23,7 +23,8 @@ const THREADS: usize = 4;
 /// Content kept in memory before it is put into the depot.
 const GATHERED_BYTES: usize = 8 * 1024 * 1024;
 
-type Walked = BTreeMap<Vec<u8>, Stat>;
+pub(super) type Walked = BTreeMap<Vec<u8>, Stat>;
+type Visited = Vec<(Vec<u8>, Stat)>;
 
 impl Turn<'_> {
     /// Looks at `within` and everything below it, and records what differs as one change.
@@ -86,7 +87,7 @@ impl Turn<'_> {
                 }
                 self.capture(valid, Some(stat.clone())).await?
             }
-            None => self.capture_raw(&entry_path, stat)?,
+            None => self.capture_raw(&entry_path, stat).await?,
         };
         if thing.is_none() && known.is_none() {
             return Ok(());
@@ -151,7 +152,7 @@ impl Turn<'_> {
     }
 
     /// Everything at `within` and below it, with what its stat tells.
-    async fn walked(&self, within: &WsPath) -> Result<Walked> {
+    pub(super) async fn walked(&self, within: &WsPath) -> Result<Walked> {
         let files = self.journaled.files.clone();
         if files.open_directory(&WsPath::root())?.is_some() {
             let within = within.clone();
@@ -186,37 +187,31 @@ impl Turn<'_> {
     }
 
     /// What is at a path whose name is not UTF-8, read by handle.
-    fn capture_raw(&self, path: &EntryPath, stat: &Stat) -> Result<Option<Thing>> {
+    pub(super) async fn capture_raw(&self, path: &EntryPath, stat: &Stat) -> Result<Option<Thing>> {
         let known = known_of(stat);
         if known.kind != EntryKind::File {
             return Ok(Some(Thing { known, content: None }));
         }
-        let Some(mut directory) = self.journaled.files.open_directory(&WsPath::root())? else {
+        let bytes = match self.read_raw(path) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(None),
+            Err(error) if is_nothing(error.kind()) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let size = bytes.len() as u64;
+        let content = Some(self.keep(bytes.into()).await?);
+        let known = Known { size, ..known };
+        Ok(Some(Thing { known, content }))
+    }
+
+    fn read_raw(&self, path: &EntryPath) -> Result<Option<Bytes>> {
+        let Some((above, name)) = self.handle_of(path)? else {
             return Ok(None);
         };
-        let mut names: Vec<_> = path.as_bytes().split(|byte| *byte == b'/').collect();
-        let name = names.pop().unwrap_or_default();
-        let read = || {
-            for name in names {
-                directory = directory.open_directory(name)?;
-            }
-            let mut bytes = Vec::new();
-            let mut opened = directory.open_file(name)?;
-            let read = opened.content.read_to_end(&mut bytes);
-            read.map_err(|_| Error::new(ErrorKind::Unavailable, "a file cannot be read"))?;
-            Ok(Bytes::from(bytes))
-        };
-        match read() {
-            Ok(bytes) => Ok(Some(Thing {
-                known: Known {
-                    size: bytes.len() as u64,
-                    ..known
-                },
-                content: Some(Held::Inline(bytes)),
-            })),
-            Err(error) if is_nothing(Error::kind(&error)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let mut bytes = Vec::new();
+        let read = above.open_file(&name)?.content.read_to_end(&mut bytes);
+        read.map_err(|_| Error::new(ErrorKind::Unavailable, "a file cannot be read"))?;
+        Ok(Some(bytes.into()))
     }
 }
 
@@ -248,7 +243,7 @@ impl Gathering {
 }
 
 /// Whether the stat alone shows that nothing changed.
-fn is_plainly_same(known: &Known, stat: &Stat) -> bool {
+pub(super) fn is_plainly_same(known: &Known, stat: &Stat) -> bool {
     let is_same = known.kind == stat.kind && stat.mode.is_none_or(|mode| mode == known.mode);
     is_same
         && match stat.kind {
@@ -302,7 +297,7 @@ fn walk_by_handle(files: &dyn Storage, within: &WsPath) -> Result<Walked> {
     let queue = (Mutex::new(Queue::default()), Condvar::new());
     let first = visit(&*root, &root, within.as_str().as_bytes(), &queue)?;
     walked.extend(first);
-    let parts: Vec<Result<Vec<(Vec<u8>, Stat)>>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<Visited>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| walk_queue(&queue))).collect();
         threads
             .into_iter()
@@ -334,7 +329,7 @@ fn walk_one(files: &dyn Storage, path: &WsPath) -> Result<Walked> {
     }
 }
 
-fn walk_queue(queue: &(Mutex<Queue>, Condvar)) -> Result<Vec<(Vec<u8>, Stat)>> {
+fn walk_queue(queue: &(Mutex<Queue>, Condvar)) -> Result<Visited> {
     let mut walked = Vec::new();
     while let Some(next) = take(queue) {
         let visited = match next.above.open_directory(&next.name) {
@@ -380,7 +375,7 @@ fn visit(
     handle: &Arc<dyn Directory>,
     path: &[u8],
     queue: &(Mutex<Queue>, Condvar),
-) -> Result<Vec<(Vec<u8>, Stat)>> {
+) -> Result<Visited> {
     let mut walked = Vec::new();
     let mut ahead = Vec::new();
     for entry in directory

@@ -115,6 +115,12 @@ impl Session<'_> {
         self.execute(sql, params![id, name]).map(|_| ())
     }
 
+    /// Says where the files of a workspace live.
+    pub(crate) fn set_kind(self, id: i64, kind: &str) -> Result<()> {
+        let sql = "UPDATE workspace SET kind = ?2 WHERE id = ?1";
+        self.execute(sql, params![id, kind]).map(|_| ())
+    }
+
     /// Sets the configuration of a workspace.
     pub(crate) fn set_config(self, id: i64, config: &str) -> Result<()> {
         let sql = "UPDATE workspace SET config = ?2 WHERE id = ?1";

@@ -141,19 +141,25 @@ async fn a_second_snapshot_of_the_same_files_records_nothing() {
 
 #[tokio::test]
 async fn a_lazy_point_says_what_it_never_captured() {
-    let desk = Desk::over(&[("met", "1"), ("unmet", "2")]).await;
+    let desk = Desk::over(&[("met", "1"), ("unmet", "2"), ("later", "3")]).await;
     desk.write("met", "one").await;
     let lazy = SnapshotOptions {
         is_lazy: true,
         ..SnapshotOptions::default()
     };
     assert!(desk.room.snapshot("lazy", lazy).await.unwrap().lazy);
+    desk.write("later", "changed").await;
     let past = desk.room.at(&Point::Snapshot("lazy".into())).await.unwrap();
     let read = |path: &'static str| {
         let past = past.clone();
         async move { past.read(&WsPath::parse(path).unwrap(), Default::default()).await }
     };
     assert_eq!(read("met").await.unwrap().bytes, "one");
+    assert_eq!(
+        read("later").await.unwrap().bytes,
+        "3",
+        "it was met before it was changed"
+    );
     assert_eq!(read("unmet").await.unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(read("never").await.unwrap_err().kind(), ErrorKind::NotFound);
 }
@@ -161,7 +167,7 @@ async fn a_lazy_point_says_what_it_never_captured() {
 #[tokio::test]
 async fn a_branch_begins_with_what_is_there_and_leads_its_own_life() {
     let desk = Desk::over(&[("a", "1"), ("d/b", "2")]).await;
-    let branch = desk.room.branch("try", &Point::Now).await.unwrap();
+    let branch = desk.room.branch("try".into(), &Point::Now).await.unwrap();
     assert_eq!(branch.name.as_deref(), Some("try"));
     desk.write("a", "changed").await;
     let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
@@ -224,7 +230,7 @@ async fn large_files_are_captured_and_come_back() {
 #[tokio::test]
 async fn a_branch_is_checked_out_to_a_directory_of_its_own() {
     let desk = Desk::over(&[("a", "1"), ("d/b", "2")]).await;
-    desk.room.branch("try", &Point::Now).await.unwrap();
+    desk.room.branch("try".into(), &Point::Now).await.unwrap();
     let lazy = crate::support::depot_at(desk.home.path());
     let branch = lazy.get().await.unwrap().workspace("try").await.unwrap();
     let directory = crate::support::folder();
@@ -255,4 +261,56 @@ async fn a_home_can_have_all_its_logs_ingested() {
     assert_eq!(depot.workspace(&id).await.unwrap().describe().await.unwrap().head, 1);
     desk.write("a", "2").await;
     assert_eq!(desk.changes().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_restore_to_a_point_before_files_were_met_leaves_them_alone_and_names_them() {
+    let desk = Desk::over(&[("met", "1"), ("unmet", "2"), ("later", "3")]).await;
+    desk.write("met", "one").await;
+    let lazy = SnapshotOptions {
+        is_lazy: true,
+        ..SnapshotOptions::default()
+    };
+    desk.room.snapshot("lazy", lazy).await.unwrap();
+    desk.write("met", "two").await;
+    desk.write("later", "changed").await;
+    let restore = Restore::Point {
+        point: Point::Snapshot("lazy".into()),
+        path: WsPath::root(),
+    };
+    let change = desk
+        .room
+        .restore(restore, making())
+        .await
+        .unwrap()
+        .expect("something differs");
+    assert_eq!(desk.on_disk("met").as_deref(), Some("one"));
+    assert_eq!(desk.on_disk("later").as_deref(), Some("3"));
+    assert_eq!(desk.on_disk("unmet").as_deref(), Some("2"));
+    assert!(change.summary.contains("`unmet`"), "{}", change.summary);
+    assert!(!change.summary.contains("`later`"), "{}", change.summary);
+}
+
+#[tokio::test]
+async fn names_that_are_not_utf_8_come_back_with_their_directory() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let desk = Desk::over(&[("d/plain", "1"), ("d/sub/x", "2")]).await;
+    let odd = desk.path("d/sub").join(OsStr::from_bytes(b"odd-\xff"));
+    let inside = desk.path("d").join(OsStr::from_bytes(b"dir-\xfe"));
+    std::fs::write(&odd, "odd").unwrap();
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::write(inside.join("file"), "inside").unwrap();
+    desk.apply(vec![remove_tree("d")]).await;
+    assert!(!desk.path("d").exists());
+    desk.undo().await;
+    assert_eq!(std::fs::read_to_string(&odd).unwrap(), "odd");
+    assert_eq!(std::fs::read_to_string(inside.join("file")).unwrap(), "inside");
+    assert_eq!(desk.on_disk("d/sub/x").as_deref(), Some("2"));
+    desk.redo().await;
+    assert!(!desk.path("d").exists());
+    desk.undo().await;
+    desk.apply(vec![rename("d", "moved")]).await;
+    desk.undo().await;
+    assert_eq!(std::fs::read_to_string(&odd).unwrap(), "odd");
 }

@@ -18,6 +18,7 @@ mod known;
 mod link;
 mod list;
 mod lock;
+mod make;
 mod make_dir;
 mod mode;
 mod names;

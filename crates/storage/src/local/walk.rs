@@ -8,11 +8,12 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use garret_core::path::EntryPath;
-use garret_core::{Clock, Directory, DirectoryEntry, EntryKind, Error, OpenFile, Result, Stat, WsPath};
+use garret_core::{Clock, Directory, DirectoryEntry, EntryKind, Error, NewEntry, OpenFile, Result, Stat, WsPath};
 use rustix::fs::{FileType, OFlags, readlinkat};
 use rustix::io::Errno;
 
 use super::error::Cause;
+use super::make;
 use super::names::{for_each_name, kind_in, kind_of, open_child, size_in, stat_entry, time};
 use super::reopen::open_file;
 use super::temp;
@@ -109,6 +110,11 @@ impl Directory for LocalDirectory {
         let found = found.and_then(|found| found.ok_or(Cause::System(Errno::NOENT)));
         let found = found.and_then(|found| self.described(name, &found));
         found.map_err(|cause| self.fail(name, cause))
+    }
+
+    fn make(&self, name: &[u8], entry: NewEntry<'_>) -> Result<()> {
+        let made = one_name(name).and_then(|()| Ok(make::make(&self.handle, name, entry)?));
+        made.map_err(|cause| self.fail(name, cause))
     }
 }
 

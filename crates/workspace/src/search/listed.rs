@@ -13,8 +13,8 @@ use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
 use futures::executor::block_on;
 use garret_core::{
-    Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, OpenFile, ReadOptions, Result,
-    Stat, StatOptions, Storage, WsPath,
+    Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, NewEntry, OpenFile, ReadOptions,
+    Result, Stat, StatOptions, Storage, WsPath,
 };
 
 /// How many questions are under way at once.
@@ -195,6 +195,10 @@ impl Directory for ListedDirectory {
             version: None,
             target: None,
         })
+    }
+
+    fn make(&self, _name: &[u8], _entry: NewEntry<'_>) -> Result<()> {
+        Err(unsupported())
     }
 }
 

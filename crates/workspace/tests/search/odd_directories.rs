@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use futures::executor::block_on;
 use garret_core::{
-    Applied, Batch, Directory, DirectoryEntry, EntryKind, Error, ErrorKind, ListOptions, ListPage, OpenFile,
+    Applied, Batch, Directory, DirectoryEntry, EntryKind, Error, ErrorKind, ListOptions, ListPage, NewEntry, OpenFile,
     ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 use garret_workspace::Workspace;
@@ -89,6 +89,10 @@ impl Directory for Endless {
     fn stat(&self, _name: &[u8]) -> Result<Stat> {
         Err(Error::new(ErrorKind::NotFound, "there is none"))
     }
+
+    fn make(&self, _name: &[u8], _entry: NewEntry<'_>) -> Result<()> {
+        Err(Error::new(ErrorKind::NotFound, "there is none"))
+    }
 }
 
 #[test]
@@ -148,6 +152,10 @@ impl Directory for Locked {
     }
 
     fn stat(&self, _name: &[u8]) -> Result<Stat> {
+        Err(Error::new(ErrorKind::Denied, "no"))
+    }
+
+    fn make(&self, _name: &[u8], _entry: NewEntry<'_>) -> Result<()> {
         Err(Error::new(ErrorKind::Denied, "no"))
     }
 }
