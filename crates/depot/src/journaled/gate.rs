@@ -213,7 +213,10 @@ impl Exclusive<'_> {
         };
         let (found, count) = numbers(file).map_err(|failure| error::home(&failure))?;
         if found != owner {
-            put_number(file, OWNER_AT, owner)?;
+            // Both, so that the file has its whole length and one look tells both.
+            let both = [owner.to_le_bytes(), count.to_le_bytes()].concat();
+            let written = file.write_all_at(&both, OWNER_AT);
+            written.map_err(|failure| error::home(&failure))?;
         }
         Ok(found == owner && count.is_multiple_of(2))
     }
