@@ -43,6 +43,7 @@ fn plain(directory: &Path, name: &str, synchronous: &str) -> Connection {
     let connection = Connection::open(directory.join(name)).expect("the database opens");
     let settings = format!(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous};
+         PRAGMA wal_autocheckpoint = 4096; PRAGMA cache_size = -16384;
          CREATE TABLE file (path TEXT PRIMARY KEY, data BLOB NOT NULL)"
     );
     connection.execute_batch(&settings).expect("the table is made");

@@ -130,7 +130,9 @@ async fn row(room: &DepotWorkspace, size: u32) -> String {
         snapshot
             .measure(History::snapshot(room, &label, SnapshotOptions::default()))
             .await;
-        branch.measure(History::branch(room, &label, &Point::Now)).await;
+        branch
+            .measure(History::branch(room, label.as_str().into(), &Point::Now))
+            .await;
         touch_ten(room, turn).await;
         let before = Point::Named(label);
         let found = diff
@@ -159,7 +161,9 @@ async fn depths() -> String {
     for depth in 1..=DEPTHS[DEPTHS.len() - 1] {
         let name = format!("b{depth}");
         let mut branch = Times::new();
-        branch.measure(History::branch(&room, &name, &Point::Now)).await;
+        branch
+            .measure(History::branch(&room, name.as_str().into(), &Point::Now))
+            .await;
         room = depot.workspace(&name).await.expect("it was just made");
         write(&room, path(&format!("own/{depth}")), "x").await;
         if DEPTHS.contains(&depth) {

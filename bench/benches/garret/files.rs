@@ -1,4 +1,5 @@
-//! Reading and writing 1,000 files of 4 KiB through the whole workspace stack.
+//! Reading and writing 1,000 files of 4 KiB through the whole workspace stack, without history: what history costs has lines of its
+//! own, beside these.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -7,7 +8,7 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use garret::{Garret, Workspace, WorkspaceConfig, WriteOptions};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use crate::measure::{Line, compare};
@@ -26,12 +27,7 @@ pub(crate) async fn lines() -> Vec<Line> {
     }
     let local = open_local(directory.path(), "relaxed").await;
     let durable = open_local(directory.path(), "full").await;
-    let memory = Garret::new()
-        .open_url("memory:")
-        .await
-        .expect("memory opens")
-        .workspace()
-        .clone();
+    let memory = open(json!({"kind": "memory"})).await;
     block_in_place(|| {
         vec![
             local_write(&local, directory.path(), &names),
@@ -44,14 +40,14 @@ pub(crate) async fn lines() -> Vec<Line> {
 }
 
 async fn open_local(directory: &Path, durability: &str) -> Workspace {
-    let config = json!({"storage": {"kind": "local", "dir": directory, "durability": durability}});
+    open(json!({"kind": "local", "dir": directory, "durability": durability})).await
+}
+
+async fn open(storage: Value) -> Workspace {
+    let config = json!({"storage": storage, "history": "off"});
     let config = WorkspaceConfig::from_json(&config.to_string()).expect("the configuration is right");
-    Garret::new()
-        .open_config("bench", &config)
-        .await
-        .expect("the directory opens")
-        .workspace()
-        .clone()
+    let opened = Garret::new().open_config("bench", &config).await;
+    opened.expect("the storage opens").workspace().clone()
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -108,7 +104,7 @@ fn local_write(workspace: &Workspace, directory: &Path, names: &[String]) -> Lin
             .for_each(|name| write_and_rename(directory, name, &content, false))
     };
     let (floor, garret) = compare(ROUNDS, floor, || write_all(workspace, names, &content));
-    let what = "local write, relaxed".into();
+    let what = "local write, relaxed, without history".into();
     Line {
         what,
         floor_name: "write a temporary file and rename, by hand",
@@ -127,7 +123,7 @@ fn durable_write(workspace: &Workspace, directory: &Path, names: &[String]) -> L
             .for_each(|name| write_and_rename(directory, name, &content, true))
     };
     let (floor, garret) = compare(3, floor, || write_all(workspace, names, &content));
-    let what = "local write, full durability".into();
+    let what = "local write, full durability, without history".into();
     Line {
         what,
         floor_name: "the same by hand, with both syncs",
@@ -168,7 +164,7 @@ fn memory_write(workspace: &Workspace, names: &[String]) -> Line {
         || write_all(workspace, names, &content),
     );
     Line {
-        what: "memory write".into(),
+        what: "memory write, without history".into(),
         floor_name: "insert into a locked `HashMap`",
         aim: "",
         floor,

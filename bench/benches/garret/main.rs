@@ -13,10 +13,13 @@ mod depot;
 mod depot_large;
 mod depot_scale;
 mod files;
+mod journal;
 mod mcp;
 mod measure;
+mod peers;
 mod report;
 mod search;
+mod snapshot;
 
 use std::path::Path;
 
@@ -32,9 +35,11 @@ fn main() {
         return;
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
-    let groups: [(&str, Group); 4] = [
+    let groups: [(&str, Group); 6] = [
         ("files", |runtime| runtime.block_on(files::lines())),
         ("depot", |runtime| runtime.block_on(depot::lines())),
+        ("journal", |runtime| runtime.block_on(journal::lines())),
+        ("snapshot", |runtime| runtime.block_on(snapshot::lines())),
         ("search", search::lines),
         ("mcp", |_| mcp::lines()),
     ];
@@ -47,7 +52,8 @@ fn main() {
     let lines: Vec<_> = chosen.flat_map(|(_, run)| run(&runtime)).collect();
     let table = report::table(&lines);
     println!("{table}");
-    let sections: [(&str, Section); 2] = [
+    let sections: [(&str, Section); 3] = [
+        ("peers", |runtime| runtime.block_on(peers::section())),
         ("scale", |runtime| runtime.block_on(depot_scale::section())),
         ("large", |_| depot_large::section()),
     ];

@@ -14,18 +14,49 @@ pub(crate) struct Line {
 
 /// Runs both ways `rounds` times in turns, after one round for warming up, and keeps the medians.
 pub(crate) fn compare(rounds: usize, mut floor: impl FnMut(), mut garret: impl FnMut()) -> (Duration, Duration) {
-    let mut times = (Vec::new(), Vec::new());
-    for round in 0..=rounds {
-        let both = (time(&mut floor), time(&mut garret));
-        if round > 0 {
-            times.0.push(both.0);
-            times.1.push(both.1);
-        }
-    }
-    (median(times.0), median(times.1))
+    let [floor, garret] = in_turns(rounds, |_| (), [&mut floor, &mut garret]);
+    (floor, garret)
 }
 
-fn time(work: &mut impl FnMut()) -> Duration {
+/// Runs every way `rounds` times in turns, after one round for warming up, and keeps the medians. Before each round, what is to be
+/// ready for it is made ready, outside the time.
+pub(crate) fn in_turns<const WAYS: usize>(
+    rounds: usize,
+    prepare: impl FnMut(usize),
+    mut ways: [&mut dyn FnMut(); WAYS],
+) -> [Duration; WAYS] {
+    let medians = all_in_turns(rounds, prepare, &mut ways);
+    medians.try_into().expect("each way has a time")
+}
+
+/// [`in_turns`] for a number of ways that only the run knows.
+pub(crate) fn all_in_turns(
+    rounds: usize,
+    mut prepare: impl FnMut(usize),
+    ways: &mut [&mut dyn FnMut()],
+) -> Vec<Duration> {
+    let mut times = vec![Vec::with_capacity(rounds); ways.len()];
+    for round in 0..=rounds {
+        prepare(round);
+        for (way, times) in ways.iter_mut().zip(&mut times) {
+            let took = time(way);
+            if round > 0 {
+                times.push(took);
+            }
+        }
+    }
+    times.into_iter().map(median).collect()
+}
+
+/// A count, or a tenth of it where only a quick look is wanted (`GARRET_BENCH_QUICK`).
+pub(crate) fn at_most(count: u32) -> u32 {
+    match std::env::var_os("GARRET_BENCH_QUICK") {
+        Some(_) => count.div_ceil(10),
+        None => count,
+    }
+}
+
+fn time(work: &mut dyn FnMut()) -> Duration {
     let start = Instant::now();
     work();
     start.elapsed()

@@ -53,8 +53,9 @@ fn machine() -> String {
     let rg = told("rg", "--version");
     let rg = rg.lines().next().unwrap_or_default().to_owned();
     format!(
-        "{cores} cores, Linux {}, {}, {rg}",
+        "{cores} cores, Linux {}, {}, {rg}, {}",
         told("uname", "-r"),
-        told("rustc", "--version")
+        told("rustc", "--version"),
+        told("git", "--version")
     )
 }

@@ -42,7 +42,7 @@ fn a_secret_appears_nowhere() {
         .put("box/.env", format!("KEY={CANARY}\n"))
         .put("box/open.txt", "nothing here\n")
         .link("box/alias", ".env");
-    let attempts: [&[&str]; 16] = [
+    let attempts: [&[&str]; 28] = [
         &["cat", ".env"],
         &["cat", "alias"],
         &["cat", "x/../.env"],
@@ -59,6 +59,18 @@ fn a_secret_appears_nowhere() {
         &["rm", ".env"],
         &["call", "read_file", r#"{"path": ".env"}"#],
         &["call", "grep", r#"{"pattern": "KEY"}"#],
+        &["snapshot", "create", "seen"],
+        &["diff", "0"],
+        &["diff", "0", "--path", ".env"],
+        &["cat", ".env", "--at", "seen"],
+        &["grep", "KEY", "--at", "seen"],
+        &["log", ".env"],
+        &["show", "1"],
+        &["versions", ".env"],
+        &["branch", "create", "copy", "--from", "seen"],
+        &["restore", "seen", "--into", "other"],
+        &["call", "diff", r#"{"from": 0}"#],
+        &["call", "read_file", r#"{"path": ".env", "at": "seen"}"#],
     ];
     let mut seen = String::new();
     for attempt in attempts {
@@ -68,6 +80,16 @@ fn a_secret_appears_nowhere() {
             seen += &String::from_utf8_lossy(&output.stdout);
             seen += &String::from_utf8_lossy(&output.stderr);
         }
+    }
+    for branch in ["copy", "other"] {
+        let ran = room.run(&["-w", branch, "cat", ".env"]);
+        assert_eq!(
+            ran.failed(),
+            "denied",
+            "a branch allows no more than what it was branched off"
+        );
+        assert_eq!(room.run(&["-w", branch, "cat", "open.txt"]).done(), "nothing here\n");
+        seen += ran.err();
     }
     let console = room
         .command(&["-w", "box", "--events", "console", "cat", ".env"])
@@ -90,6 +112,8 @@ fn a_secret_appears_nowhere() {
 const DENYING: &str = "
 [workspaces.box]
 storage = 'local:box'
+[workspaces.box.capabilities]
+snapshot = true
 [workspaces.box.capabilities.fs]
 deny_read = ['.env']
 deny_write = ['.env']

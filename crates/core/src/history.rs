@@ -64,7 +64,7 @@ pub trait History: Send + Sync + fmt::Debug {
     async fn delete_snapshot(&self, label: &str) -> Result<()>;
 
     /// Makes a workspace that begins at `point` of this one. Neither ever disturbs the other. A name that is taken is `already_exists`.
-    async fn branch(&self, name: &str, point: &Point) -> Result<Branch>;
+    async fn branch(&self, new: NewBranch, point: &Point) -> Result<Branch>;
 
     /// The workspaces that begin at a point of this one.
     async fn branches(&self) -> Result<Vec<Branch>>;
@@ -432,6 +432,24 @@ pub struct Snapshot {
     pub at: Timestamp,
     /// Whether it holds only what the depot had met.
     pub lazy: bool,
+}
+
+/// A branch to make.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewBranch {
+    /// Its name.
+    pub name: String,
+    /// The configuration that is kept for whoever opens it; that of the workspace it is branched off where none is given.
+    pub config: Option<serde_json::Value>,
+}
+
+impl From<&str> for NewBranch {
+    fn from(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            config: None,
+        }
+    }
 }
 
 /// A workspace that begins at a point of another.

@@ -19,7 +19,7 @@ use crate::history::check_kept;
 use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::workspace::DepotWorkspace;
-use crate::writer::Writer;
+use crate::writer::{Weight, Writer};
 
 /// Many workspaces with their journals, content, snapshots and branches. Cheap to clone: clones are the same depot.
 #[derive(Debug, Clone)]
@@ -105,9 +105,18 @@ impl Depot {
     /// Opens the depot in the directory `home`, making both where they are missing. A home of an older Garret is brought up to date; one
     /// of a newer Garret is `unsupported` and left alone.
     pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
-        let (blobs, turns) = prepare_home(home).map_err(|error| error::home(&error))?;
+        let turns = home.join("depot.lock");
+        // Made last of all, so where it is, everything before it is on the disk.
+        let is_new = !turns.exists();
+        let blobs = home.join("blobs");
+        if is_new {
+            make_folders(home, &blobs).map_err(|error| error::home(&error))?;
+        }
         let (database, connection) = Database::open(&home.join("depot.db"))?;
-        sync_directory(home).map_err(|error| error::home(&error))?;
+        if is_new {
+            sync_home(home).map_err(|error| error::home(&error))?;
+        }
+        let turns = File::create(turns).map_err(|error| error::home(&error))?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
         let content = Arc::new(content);
         let writer = Writer::start(connection, Some(turns), content.clone())?;
@@ -185,7 +194,8 @@ impl Depot {
             let id = session.add_workspace(&row)?;
             Ok(WorkspaceRow { id, ..row })
         };
-        let row = self.shared.writer.write(self.shared.options.durability, add).await?;
+        let durability = self.shared.options.durability;
+        let row = self.shared.writer.write_weighed(Weight::Small, durability, add).await?;
         Ok(self.handle(&row))
     }
 
@@ -240,21 +250,27 @@ impl Depot {
     }
 }
 
-/// Makes the folders of a home; gives the one for blobs, and the file that processes take turns at.
-fn prepare_home(home: &Path) -> std::io::Result<(PathBuf, File)> {
-    let blobs = home.join("blobs");
-    std::fs::create_dir_all(&blobs)?;
+/// Makes the folders of a home, which nobody but its owner may look into: it holds what was deleted, too.
+fn make_folders(home: &Path, blobs: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(home)?;
+    make_folder(blobs)?;
     // Made and synced once, so that a blob never lies in a folder that a loss of power can take.
     for folder in folders() {
         make_folder(&blobs.join(folder))?;
     }
-    sync_directory(&blobs)?;
-    let turns = File::create(home.join("depot.lock"))?;
-    // A home that a loss of power takes away would take along what was promised to survive it.
+    sync_directory(blobs)
+}
+
+/// A home that a loss of power takes away would take along what was promised to survive it.
+fn sync_home(home: &Path) -> std::io::Result<()> {
+    sync_directory(home)?;
     home.parent()
         .filter(|above| !above.as_os_str().is_empty())
-        .map_or(Ok(()), sync_directory)?;
-    Ok((blobs, turns))
+        .map_or(Ok(()), sync_directory)
 }
 
 fn make_folder(folder: &Path) -> std::io::Result<()> {

@@ -148,8 +148,14 @@ impl Depot {
     /// Removes a workspace that nobody sees.
     pub(crate) async fn remove_hidden(&self, id: i64) -> Result<()> {
         let now = stored_time(self.shared.clock.now());
-        let claim = move |session: Session<'_>| session.hide(id, true, now);
-        self.shared.writer.write(Durability::Relaxed, claim).await?;
+        // Another collection may have removed it meanwhile; its number must then not be put down again.
+        let claim = move |session: Session<'_>| match session.workspace(id)? {
+            Some(_) => session.hide(id, true, now).map(|()| true),
+            None => Ok(false),
+        };
+        if !self.shared.writer.write(Durability::Relaxed, claim).await? {
+            return Ok(());
+        }
         let slice = move |session: Session<'_>| session.remove_slice(id, ROWS);
         while self.shared.writer.write(Durability::Relaxed, slice).await? {}
         let rest = move |session: Session<'_>| session.remove_workspace(id);

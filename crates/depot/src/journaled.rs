@@ -29,6 +29,7 @@ mod named;
 mod operate;
 mod record;
 mod settle;
+mod steady;
 mod turn;
 mod view;
 mod walk;
@@ -44,6 +45,7 @@ use garret_core::{
 };
 
 use self::gate::{Files, Gate, Reading};
+use self::steady::SteadyDirectory;
 use self::turn::State;
 pub(crate) use named::named_by_logs;
 
@@ -61,7 +63,7 @@ pub struct Journaled {
     files: Arc<dyn Storage>,
     site: Site,
     depot: Arc<LazyDepot>,
-    gate: Gate,
+    gate: Arc<Gate>,
     state: Mutex<State>,
     /// The workspace in the depot, once there is one.
     room: OnceLock<DepotWorkspace>,
@@ -97,7 +99,7 @@ impl Journaled {
             files: opened.storage,
             site,
             depot,
-            gate: Gate::new(files),
+            gate: Arc::new(Gate::new(files)),
             state: Mutex::new(State::default()),
             room: OnceLock::new(),
             future_id,
@@ -193,6 +195,8 @@ impl Storage for Journaled {
     }
 
     fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        self.files.open_directory(path)
+        self.gate.pass();
+        let opened = self.files.open_directory(path)?;
+        Ok(opened.map(|inner| Box::new(SteadyDirectory::new(inner, self.gate.clone())) as Box<dyn Directory>))
     }
 }

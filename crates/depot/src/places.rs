@@ -81,12 +81,7 @@ impl Depot {
     }
 
     /// Says that the files of `workspace` live in a storage of `kind`, which `config` opens.
-    pub(crate) async fn set_storage(
-        &self,
-        workspace: &DepotWorkspace,
-        kind: &str,
-        config: &serde_json::Value,
-    ) -> Result<()> {
+    pub async fn set_storage(&self, workspace: &DepotWorkspace, kind: &str, config: &serde_json::Value) -> Result<()> {
         let (number, kind, config) = (workspace.number, kind.to_owned(), config.to_string());
         let set = move |session: Session<'_>| {
             session.set_kind(number, &kind)?;

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::anchored::{AnchoredLocal, not_utf8};
 use crate::filestore::{self, FilestoreFactory, FilestoreOptions};
 use crate::home::{self, Home};
-use crate::journal::has_no_place;
+use crate::journal::{branch_config, has_no_place};
 use crate::remembering::RememberingFactory;
 
 /// The name of a workspace that was given none.
@@ -193,6 +193,7 @@ impl Garret {
         let mut builder = Workspace::builder(opened.storage)
             .history(opened.history)
             .reference(reference)
+            .branch_config(branch_config(config)?)
             .name(name)
             .policy(declared.clone().unwrap_or_else(nothing))
             .env(config.env.clone())

@@ -1,5 +1,10 @@
 //! The home: the directory of the depot that one program opens, at most once and only when something needs it.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file finds out where the home is, beside the directory of a workspace"
+)]
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -26,6 +31,12 @@ impl Home {
     pub(crate) fn lazy(&self, context: &OpenContext) -> Arc<LazyDepot> {
         let open = || LazyDepot::new(&self.directory, DepotOptions::default(), context.clone());
         self.depot.get_or_init(|| Arc::new(open())).clone()
+    }
+
+    /// Whether the home lies in the directory `place` of the storage `local`, as far as the two exist.
+    pub(crate) fn is_within(&self, place: &str) -> bool {
+        let existing = self.directory.ancestors().find_map(|above| above.canonicalize().ok());
+        existing.is_some_and(|home| home.starts_with(place))
     }
 }
 

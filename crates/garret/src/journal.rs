@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use garret_core::{Error, ErrorKind, HistoryMode, OpenContext, Opened, Result};
+use garret_core::{Error, ErrorKind, HistoryMode, OpenContext, Opened, Result, StorageConfig, WorkspaceConfig};
 use garret_depot::{Depot, DepotOptions, Journaled, LazyDepot};
 
-use crate::Garret;
+use serde_json::{Map, Value};
+
+use crate::named::kept;
+use crate::{Garret, filestore};
 
 impl Garret {
     /// Gives what was opened a history, unless it has one or is to have none: durable in the home where its place can be found again,
@@ -15,6 +18,7 @@ impl Garret {
             return Ok(opened);
         }
         let depot = match (&self.home, context.history, &opened.place) {
+            (Some(home), HistoryMode::Durable, Some(place)) if home.is_within(place) => return Err(home_is_inside()),
             (Some(home), HistoryMode::Durable, Some(_)) => home.lazy(context),
             _ => {
                 let depot = Depot::in_memory(DepotOptions::default(), context.clone())?;
@@ -33,6 +37,19 @@ impl Garret {
     }
 }
 
+/// The configuration for the branches of a workspace: what it allows, on files that live in the depot.
+pub(crate) fn branch_config(config: &WorkspaceConfig) -> Result<Value> {
+    let durability = config.storage.options().and_then(|options| options.get("durability"));
+    kept(&WorkspaceConfig {
+        storage: StorageConfig::Table {
+            kind: filestore::KIND.to_owned(),
+            options: Map::from_iter(durability.map(|word| ("durability".to_owned(), word.clone()))),
+        },
+        history: None,
+        ..config.clone()
+    })
+}
+
 /// The error for a durable history of files that cannot be found again.
 pub(crate) fn has_no_place(kind: &str) -> Error {
     Error::new(
@@ -40,4 +57,10 @@ pub(crate) fn has_no_place(kind: &str) -> Error {
         format!("the storage `{kind}` does not say where its files are, so their history cannot be kept"),
     )
     .hint("set `history` to `session`")
+}
+
+/// The error for a home that the workspace itself could change.
+fn home_is_inside() -> Error {
+    Error::invalid("the home lies inside this workspace, whose history it would keep")
+        .hint("choose a home elsewhere, another directory for the workspace, or set `history` to `off`")
 }

@@ -136,7 +136,7 @@ fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
 }
 
 /// A configuration as the home keeps it.
-fn kept(config: &WorkspaceConfig) -> Result<Value> {
+pub(crate) fn kept(config: &WorkspaceConfig) -> Result<Value> {
     let internal = |error| Error::new(ErrorKind::Internal, format!("a configuration cannot be kept: {error}"));
     serde_json::to_value(config).map_err(internal)
 }

@@ -232,3 +232,27 @@ async fn a_session_forgets_its_history_and_keeps_its_files() {
     let error = second.workspace().undo(UndoRequest::Last(1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }
+
+#[tokio::test]
+async fn a_branch_allows_no_more_than_what_it_was_branched_off() {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(directory.path().join("key"), "hidden").unwrap();
+    let mut config = WorkspaceConfig::on(StorageConfig::Url(format!("local:{}", directory.path().display())));
+    config.capabilities.fs = garret::Declared::Options(garret::FsPolicy {
+        deny_read: vec!["key".into()],
+        ..Default::default()
+    });
+    let fenced = garret(&home).open_config("site", &config).await.unwrap();
+    assert!(fenced.call("branch", json!({"name": "try"})).await.ok);
+    let branch = garret(&home).open_named("try").await.unwrap();
+    let error = branch.workspace().read_bytes("key").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+}
+
+#[tokio::test]
+async fn a_home_inside_the_workspace_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let inside = Garret::new().home(Home::new(directory.path().join("deep/home")));
+    let error = inside.open_dir(directory.path()).await.unwrap_err();
+    assert!(error.message().contains("the home lies inside"), "{error}");
+}

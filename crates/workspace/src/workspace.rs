@@ -26,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) history: Option<Arc<dyn History>>,
     pub(crate) reference: Option<Reference>,
+    pub(crate) branch_config: Option<serde_json::Value>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) events: Arc<dyn EventSink>,
@@ -65,6 +66,7 @@ impl Workspace {
             storage,
             history: None,
             reference: None,
+            branch_config: None,
             policy: FsPolicy::default(),
             env: BTreeMap::new(),
             clock: None,
@@ -138,6 +140,7 @@ pub struct WorkspaceBuilder {
     storage: Arc<dyn Storage>,
     history: Option<Arc<dyn History>>,
     reference: Option<Reference>,
+    branch_config: Option<serde_json::Value>,
     policy: FsPolicy,
     env: BTreeMap<String, String>,
     clock: Option<Arc<dyn Clock>>,
@@ -166,6 +169,13 @@ impl WorkspaceBuilder {
     #[must_use]
     pub fn reference(mut self, reference: Option<Reference>) -> Self {
         self.reference = reference;
+        self
+    }
+
+    /// The configuration that is kept for its branches, so that one allows no more than what it was branched off.
+    #[must_use]
+    pub fn branch_config(mut self, config: serde_json::Value) -> Self {
+        self.branch_config = Some(config);
         self
     }
 
@@ -226,6 +236,7 @@ impl WorkspaceBuilder {
             storage: self.storage,
             history: self.history,
             reference: self.reference,
+            branch_config: self.branch_config,
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::default())),
             ids: self.ids,
             events: self.events,

@@ -10,7 +10,7 @@ fn the_example_runs() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
     assert!(
-        text.starts_with("offers 14 tools\nwrite_file: created `plan.md`"),
+        text.starts_with("offers 23 tools\nwrite_file: created `plan.md`"),
         "{text}"
     );
     assert!(

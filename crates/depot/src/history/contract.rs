@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, History, Making, Merging, PathChange, PathVersion, Point, Puts, Restore, Result,
-    Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
+    Branch, Change, ChangesOptions, History, Making, Merging, NewBranch, PathChange, PathVersion, Point, Puts, Restore,
+    Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
 };
 
 use crate::depot::NewWorkspace;
@@ -73,12 +73,12 @@ impl History for DepotWorkspace {
         Self::delete_snapshot(self, label).await
     }
 
-    async fn branch(&self, name: &str, point: &Point) -> Result<Branch> {
+    async fn branch(&self, new: NewBranch, point: &Point) -> Result<Branch> {
         let own = self.describe().await?;
         let new = NewWorkspace {
-            name: Some(name.to_owned()),
+            name: Some(new.name),
             kind: own.kind,
-            config: own.config,
+            config: new.config.unwrap_or(own.config),
         };
         let branch = Self::branch(self, new, point).await?.describe().await?;
         Ok(shown(branch))

@@ -6,6 +6,7 @@ use garret_core::{Error, ErrorKind, Point, Result, Snapshot, SnapshotOptions, Ti
 use super::point::level_of;
 use crate::metadata::{Session, SnapshotRow, stored_time, time_of};
 use crate::workspace::DepotWorkspace;
+use crate::writer::Weight;
 
 impl DepotWorkspace {
     /// Names a point. A label that is taken is `already_exists`.
@@ -39,7 +40,10 @@ impl DepotWorkspace {
             session.add_snapshot(number, &row)?;
             shown(session, row)
         };
-        self.shared().writer.write(self.durability, add).await
+        self.shared()
+            .writer
+            .write_weighed(Weight::Small, self.durability, add)
+            .await
     }
 
     /// Its snapshots, oldest first.

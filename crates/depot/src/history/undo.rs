@@ -143,11 +143,8 @@ fn described(targets: &[ChangeRow], origin: Origin) -> Origin {
     let verb = kind_of(targets).as_str();
     let summary = match targets {
         _ if !origin.summary.is_empty() => origin.summary,
-        // Back and forth and back again is back: the words of a long row of reversals do not pile up.
-        [one] => format!(
-            "{verb}: {}",
-            one.summary.strip_prefix("redo: undo: ").unwrap_or(&one.summary)
-        ),
+        // A redo tells what comes back, not that its undo is undone; so does the undo of a redo, and the words never pile up.
+        [one] => format!("{verb}: {}", plain(&one.summary)),
         many => format!("{verb} {} changes", many.len()),
     };
     let operation = if origin.operation.is_empty() {
@@ -160,6 +157,14 @@ fn described(targets: &[ChangeRow], origin: Origin) -> Origin {
         operation,
         ..origin
     }
+}
+
+/// The words of the change that a row of reversals began with.
+fn plain(mut summary: &str) -> &str {
+    while let Some(rest) = summary.strip_prefix("undo: ").or_else(|| summary.strip_prefix("redo: ")) {
+        summary = rest;
+    }
+    summary
 }
 
 /// What is left to say of a change after another was reversed.

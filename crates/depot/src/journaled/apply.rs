@@ -133,10 +133,10 @@ impl Turn<'_> {
 
     /// Puts the intent of `batch` into the log.
     fn begin(&mut self, batch: &Batch, follow: Follow, contents: Vec<Option<Held>>) -> Result<()> {
-        let change = self.journaled.ids.next();
         let intent = Intent {
             id: self.next_id(),
-            by: Authorship::new(change, self.now(), batch.origin.clone()),
+            // Its id comes with its entry into the journal: nobody asks for it before.
+            by: Authorship::new(String::new(), self.now(), batch.origin.clone()),
             work: Work::Batch {
                 follow,
                 steps: steps(&batch.mutations, contents),

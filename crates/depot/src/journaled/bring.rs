@@ -29,6 +29,9 @@ pub(super) struct Goal {
     pub(super) to: Option<Image>,
 }
 
+/// A directory opened, and a name in it.
+pub(super) type Handle = (Box<dyn Directory>, Vec<u8>);
+
 impl Goal {
     /// The goal that makes `change` true.
     pub(super) fn forward(change: &PathChange) -> Option<Self> {
@@ -56,9 +59,6 @@ impl Goal {
 fn kind(image: Option<&Image>) -> Option<EntryKind> {
     image.map(|image| image.kind)
 }
-
-/// An open directory, and a name in it.
-type Opened = (Box<dyn Directory>, Vec<u8>);
 
 impl Turn<'_> {
     /// The batch that reaches the goals: what goes first, the deepest first; then what comes, the highest first; then the modes of
@@ -125,7 +125,7 @@ impl Turn<'_> {
     }
 
     /// The directory that an entry is in, opened, and the entry's name; `None` where the storage has no handles.
-    pub(super) fn handle_of(&self, path: &EntryPath) -> Result<Option<Opened>> {
+    pub(super) fn handle_of(&self, path: &EntryPath) -> Result<Option<Handle>> {
         let Some(mut directory) = self.journaled.files.open_directory(&WsPath::root())? else {
             return Ok(None);
         };

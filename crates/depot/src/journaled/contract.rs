@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, Error, ErrorKind, History, Making, Merging, PathChange, PathVersion, Point, Puts,
-    Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
+    Branch, Change, ChangesOptions, Error, ErrorKind, History, Making, Merging, NewBranch, PathChange, PathVersion,
+    Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
 };
 
 use super::Journaled;
@@ -151,12 +151,16 @@ impl History for Journaled {
         self.required().await?.delete_snapshot(label).await
     }
 
-    async fn branch(&self, name: &str, point: &Point) -> Result<Branch> {
+    async fn branch(&self, new: NewBranch, point: &Point) -> Result<Branch> {
         let room = match point {
             Point::Now => self.looked_at(&WsPath::root()).await?,
             _ => self.required().await?,
         };
-        let new = NewWorkspace::named(name);
+        let bare = NewWorkspace::named(&new.name);
+        let new = NewWorkspace {
+            config: new.config.unwrap_or_else(|| bare.config.clone()),
+            ..bare
+        };
         let branch = DepotWorkspace::branch(room, new, point).await?.describe().await?;
         Ok(Branch {
             id: branch.id,

@@ -20,6 +20,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use futures::channel::oneshot;
 use garret_core::{Error, ErrorKind, Result};
@@ -28,6 +29,9 @@ use crate::error;
 use crate::places::Site;
 use crate::writer::is_removed;
 
+/// How long a thread waits for a change to end, and how often: thirty seconds in all.
+const PAUSE: Duration = Duration::from_millis(1);
+const PASSES: usize = 30_000;
 const OWNER_AT: u64 = 0;
 const COUNT_AT: u64 = 8;
 
@@ -138,6 +142,28 @@ impl Gate {
         Ok(Shared(Some(locked)))
     }
 
+    /// Waits on this thread while a change of several paths is under way. One whose maker died is not waited for: whoever reads a file
+    /// or changes one next settles it.
+    pub(super) fn pass(&self) {
+        for _ in 0..PASSES {
+            if self.count().is_multiple_of(2) {
+                return;
+            }
+            match self.files.as_ref().map(|files| open(&files.lock)) {
+                Some(Ok(file)) => {
+                    let is_free = file.try_lock_shared().is_ok();
+                    if is_free && self.count() % 2 == 1 {
+                        return;
+                    }
+                    drop(file);
+                    std::thread::sleep(PAUSE);
+                }
+                Some(Err(_)) => return,
+                None => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
     /// Takes the lock, waiting for whoever has it.
     pub(super) async fn enter(&self) -> Result<Exclusive<'_>> {
         let Some(files) = &self.files else {
@@ -186,19 +212,19 @@ pub(super) struct Exclusive<'g> {
 }
 
 impl Exclusive<'_> {
-    /// Whether `owner` was the last to write here; from now on it is.
+    /// Whether `owner` was the last to write here and left nothing in its middle; from now on it is the last.
     pub(super) fn claim(&self, owner: u64) -> Result<bool> {
-        let Some(file) = self.file else { return Ok(true) };
-        let found = number_at(file, OWNER_AT).map_err(|failure| error::home(&failure))?;
+        let Some(file) = self.file else {
+            return Ok(self.gate.count().is_multiple_of(2));
+        };
+        let (found, count) = numbers(file).map_err(|failure| error::home(&failure))?;
         if found != owner {
-            put_number(file, OWNER_AT, owner)?;
+            // Both, so that the file has its whole length and one look tells both.
+            let both = [owner.to_le_bytes(), count.to_le_bytes()].concat();
+            let written = file.write_all_at(&both, OWNER_AT);
+            written.map_err(|failure| error::home(&failure))?;
         }
-        Ok(found == owner)
-    }
-
-    /// Whether a change of several paths was left in its middle.
-    pub(super) fn is_under_way(&self) -> bool {
-        self.gate.count() % 2 == 1
+        Ok(found == owner && count.is_multiple_of(2))
     }
 
     /// Has readers wait from now on.
@@ -246,6 +272,20 @@ fn number_at(file: &File, at: u64) -> io::Result<u64> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
         Err(error) => Err(error),
     }
+}
+
+/// The owner and the count.
+fn numbers(file: &File) -> io::Result<(u64, u64)> {
+    let mut bytes = [0; 16];
+    match file.read_exact_at(&mut bytes, OWNER_AT) {
+        Ok(()) => {}
+        // Nobody has had readers wait yet, so the count was never written.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok((number_at(file, OWNER_AT)?, 0)),
+        Err(error) => return Err(error),
+    }
+    let (owner, count) = bytes.split_at(8);
+    let number = |part: &[u8]| u64::from_le_bytes(part.try_into().expect("it has eight bytes"));
+    Ok((number(owner), number(count)))
 }
 
 fn put_number(file: &File, at: u64, number: u64) -> Result<()> {

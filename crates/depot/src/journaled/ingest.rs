@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use futures::executor::block_on;
-use garret_core::{ChangeKind, EntryKind, Error, ErrorKind, Follow, PathChange, Result};
+use garret_core::{ChangeKind, EntryKind, Error, ErrorKind, Follow, Ids, Mutation, PathChange, Result};
 
 use super::record::{Authorship, Found, FoundEntry, Held, Intent, Known, LoggedStep, Record, Seen, Work};
 use crate::change::{Author, Changing, Step};
@@ -115,17 +115,27 @@ fn ingest_chunk(
         last = one.id();
         let changing = Changing::begin(session, shared, workspace, durability)?;
         match one {
-            Ready::Found(found) => ingest_found(session, changing, found)?,
-            Ready::Made(intent, seen) => ingest_made(session, changing, intent, &seen)?,
+            Ready::Found(found) => ingest_found(session, changing, found, &*shared.ids)?,
+            Ready::Made(intent, seen) => ingest_made(session, changing, intent, &seen, &*shared.ids)?,
         }
     }
     session.set_ingested(workspace, last as i64)
 }
 
-fn ingest_made(session: Session<'_>, changing: Changing<'_>, intent: Intent, seen: &[Seen]) -> Result<()> {
+fn ingest_made(
+    session: Session<'_>,
+    changing: Changing<'_>,
+    intent: Intent,
+    seen: &[Seen],
+    ids: &dyn Ids,
+) -> Result<()> {
     let Work::Batch { follow, steps } = intent.work else {
         return Err(damaged("an operation of the history was closed by a record"));
     };
+    if let Some(written) = plain_write(&steps, seen) {
+        let changing = changing.made_at(intent.by.at);
+        return ingest_write(session, changing, author(intent.by, ids), written);
+    }
     let workspace = changing.workspace();
     let made = session.attempt(|| {
         let mut changing = changing.made_at(intent.by.at);
@@ -133,7 +143,9 @@ fn ingest_made(session: Session<'_>, changing: Changing<'_>, intent: Intent, see
         for one in seen {
             correct(&mut changing, one)?;
         }
-        changing.finish_as(ChangeKind::Change, author(intent.by)).map(|_| ())
+        changing
+            .finish_as(ChangeKind::Change, author(intent.by, ids))
+            .map(|_| ())
     });
     match made {
         Err(error) if is_refusal(&error) => {
@@ -145,6 +157,32 @@ fn ingest_made(session: Session<'_>, changing: Changing<'_>, intent: Intent, see
         }
         made => made,
     }
+}
+
+/// The one file that a change wrote and nothing else, with its content: what most changes are.
+fn plain_write<'a>(steps: &'a [LoggedStep], seen: &'a [Seen]) -> Option<(&'a Seen, &'a Known, &'a Held)> {
+    let ([step], [seen]) = (steps, seen) else { return None };
+    let (Mutation::Write { path, .. }, Some(held)) = (&step.mutation, &step.content) else {
+        return None;
+    };
+    let known = seen.known.as_ref().filter(|known| known.kind == EntryKind::File)?;
+    (path.as_str().as_bytes() == seen.path).then_some((seen, known, held))
+}
+
+/// Puts down a file that was written where its directory was known, without walking the tree for it.
+fn ingest_write(
+    session: Session<'_>,
+    mut changing: Changing<'_>,
+    by: Author,
+    (seen, known, held): (&Seen, &Known, &Held),
+) -> Result<()> {
+    let before = changing.tree.node(&seen.path)?;
+    let node = changing.node_of(known, Some(held))?;
+    let created = before.map_or(node.created, |before| before.created);
+    let token = known.token.as_deref().filter(|_| known.size == node.size);
+    session.set_seen(changing.workspace(), &seen.path, token)?;
+    changing.set(&seen.path, Some(Node { created, ..node }))?;
+    changing.finish_as(ChangeKind::Change, by).map(|_| ())
 }
 
 /// Does the steps of a batch on the depot's tree; `hold` finds their content.
@@ -199,9 +237,9 @@ fn is_refusal(error: &Error) -> bool {
     )
 }
 
-fn author(by: Authorship) -> Author {
+fn author(by: Authorship, ids: &dyn Ids) -> Author {
     Author {
-        id: by.change,
+        id: if by.change.is_empty() { ids.next() } else { by.change },
         operation: by.operation,
         summary: by.summary,
         actor: by.actor,
@@ -235,7 +273,7 @@ pub(super) fn note_seen(session: Session<'_>, workspace: i64, seen: &[Seen]) -> 
     })
 }
 
-fn ingest_found(session: Session<'_>, changing: Changing<'_>, found: Found) -> Result<()> {
+fn ingest_found(session: Session<'_>, changing: Changing<'_>, found: Found, ids: &dyn Ids) -> Result<()> {
     let workspace = changing.workspace();
     let mut changing = changing.made_at(found.by.at);
     for entry in &found.entries {
@@ -244,7 +282,7 @@ fn ingest_found(session: Session<'_>, changing: Changing<'_>, found: Found) -> R
         session.set_seen(workspace, &entry.path, token)?;
     }
     let before = changing.seq() - 1;
-    let seq = changing.finish_as(found.kind, author(found.by))?;
+    let seq = changing.finish_as(found.kind, author(found.by, ids))?;
     match found.is_whole {
         true => session.set_whole(workspace, seq.unwrap_or(before)),
         false => Ok(()),

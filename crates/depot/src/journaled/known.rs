@@ -1,7 +1,7 @@
 //! What the journal knows of the storage, kept in memory: it holds everything that is in the log and not yet in the depot, and
 //! whatever else was asked for since.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use garret_core::{EntryKind, Result};
 
@@ -93,21 +93,22 @@ impl Knowledge {
     pub(super) fn below(&self, room: &DepotWorkspace, directory: &[u8]) -> Result<Vec<(Vec<u8>, Known)>> {
         let (start, end) = span_below(directory);
         let read = |session: Session<'_>| session.seen_entries(room.number, &start, end.as_deref(), usize::MAX >> 1);
-        let mut all: std::collections::BTreeMap<_, _> = room
-            .shared()
-            .database
-            .read(read)?
+        let found = room.shared().database.read(read)?;
+        let known = found
             .into_iter()
-            .filter_map(|(path, held, token)| Some((path, known_of(held.node()?, token))))
-            .collect();
+            .filter_map(|(path, held, token)| Some((path, known_of(held.node()?, token))));
         let is_below = |path: &[u8]| path >= start.as_slice() && end.as_ref().is_none_or(|end| path < end.as_slice());
-        for (path, known) in self.entries.iter().filter(|(path, _)| is_below(path)) {
-            match known {
-                Some(known) => all.insert(path.clone(), known.clone()),
-                None => all.remove(path),
-            };
+        let newer: BTreeMap<_, _> = self.entries.iter().filter(|(path, _)| is_below(path)).collect();
+        if newer.is_empty() {
+            return Ok(known.collect());
         }
-        Ok(all.into_iter().collect())
+        let mut all: Vec<_> = known.filter(|(path, _)| !newer.contains_key(path)).collect();
+        let added = newer
+            .into_iter()
+            .filter_map(|(path, known)| Some((path.clone(), known.clone()?)));
+        all.extend(added);
+        all.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        Ok(all)
     }
 }
 

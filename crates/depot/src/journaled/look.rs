@@ -173,7 +173,7 @@ impl Turn<'_> {
             }
         }
         for (path, _) in self.state.knowledge.below(self.room, directory.as_str().as_bytes())? {
-            if !walked.contains_key(&path) {
+            if walked.binary_search_by(|(walked, _)| walked.cmp(&path)).is_err() {
                 found.push(FoundEntry { path, thing: None });
             }
         }

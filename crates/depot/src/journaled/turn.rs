@@ -13,7 +13,7 @@ use crate::metadata::stored_time;
 use crate::workspace::DepotWorkspace;
 
 /// A log of this size enters the journal in the background.
-const FULL_BYTES: u64 = 4 * 1024 * 1024;
+const FULL_BYTES: u64 = 16 * 1024 * 1024;
 /// A log of this size has its writer wait for that.
 const OVERFULL_BYTES: u64 = 64 * 1024 * 1024;
 /// Paths remembered at most.
@@ -59,9 +59,8 @@ impl Journaled {
             lock,
             new: Vec::new(),
         };
-        let is_mine = turn.lock.claim(self.owner)?;
-        let is_open = turn.state.open.is_some() || turn.lock.is_under_way();
-        if !is_mine || is_open || !turn.state.is_ready {
+        let is_as_left = turn.lock.claim(self.owner)?;
+        if !is_as_left || turn.state.open.is_some() || !turn.state.is_ready {
             turn.refresh().await?;
         }
         Ok(turn)

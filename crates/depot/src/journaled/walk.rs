@@ -3,7 +3,6 @@
 //! Storages with handles are walked on a few threads, one stat for each entry; whatever has the version that the journal knows is not
 //! read. Content is put into the depot as it is met, so that memory holds names and addresses, not files.
 
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -23,31 +22,32 @@ const THREADS: usize = 4;
 /// Content kept in memory before it is put into the depot.
 const GATHERED_BYTES: usize = 8 * 1024 * 1024;
 
-pub(super) type Walked = BTreeMap<Vec<u8>, Stat>;
+type Visited = Vec<(Vec<u8>, Stat)>;
+/// In the order of paths.
+pub(super) type Walked = Visited;
 
 impl Turn<'_> {
     /// Looks at `within` and everything below it, and records what differs as one change.
     pub(super) async fn look_everywhere(&mut self, within: &WsPath) -> Result<()> {
         self.drain().await?;
-        let walked = self.walked(within).await?;
-        let mut known: BTreeMap<_, _> = self
-            .state
-            .knowledge
-            .below(self.room, within.as_str().as_bytes())?
-            .into_iter()
-            .collect();
+        // The walk runs on threads of its own, so what is known is fetched meanwhile.
+        let (walked, known) = futures::join!(self.walked(within), async {
+            self.state.knowledge.below(self.room, within.as_str().as_bytes())
+        });
+        let (walked, known) = (walked?, known?);
         let mut gathering = Gathering::default();
+        let mut known = known.into_iter().peekable();
         for (path, stat) in &walked {
-            let known = known.remove(path);
+            while let Some((gone, _)) = known.next_if(|(known, _)| known < path) {
+                gathering.add(&gone, None);
+            }
+            let known = known.next_if(|(known, _)| known == path).map(|(_, known)| known);
             if known.as_ref().is_some_and(|known| is_plainly_same(known, stat)) {
                 continue;
             }
             self.look_closely(path, stat, known, &mut gathering).await?;
         }
-        let gone = known.into_keys().filter(|path| !walked.contains_key(path));
-        gathering
-            .found
-            .extend(gone.map(|path| FoundEntry { path, thing: None }));
+        known.for_each(|(gone, _)| gathering.add(&gone, None));
         self.store(&mut gathering).await?;
         self.note_tokens(std::mem::take(&mut gathering.renewed)).await?;
         let is_whole = within.is_root();
@@ -159,7 +159,7 @@ impl Turn<'_> {
         }
         let mut walked = Walked::new();
         if let Some(stat) = self.stat(within).await?.filter(|_| !within.is_root()) {
-            walked.insert(within.as_str().as_bytes().to_vec(), stat);
+            walked.push((within.as_str().as_bytes().to_vec(), stat));
         }
         let mut after = None;
         loop {
@@ -175,7 +175,7 @@ impl Turn<'_> {
             };
             for path in page.entries.iter().filter_map(|entry| entry.path.as_path()) {
                 if let Some(stat) = self.stat(path).await? {
-                    walked.insert(path.as_str().as_bytes().to_vec(), stat);
+                    walked.push((path.as_str().as_bytes().to_vec(), stat));
                 }
             }
             match page.entries.last() {
@@ -288,7 +288,7 @@ fn walk_by_handle(files: &dyn Storage, within: &WsPath) -> Result<Walked> {
     };
     if !within.is_root() {
         walked = walk_one(files, within)?;
-        if walked.values().any(|stat| stat.kind != EntryKind::Directory) {
+        if walked.iter().any(|(_, stat)| stat.kind != EntryKind::Directory) {
             return Ok(walked);
         }
     }
@@ -296,7 +296,7 @@ fn walk_by_handle(files: &dyn Storage, within: &WsPath) -> Result<Walked> {
     let queue = (Mutex::new(Queue::default()), Condvar::new());
     let first = visit(&*root, &root, within.as_str().as_bytes(), &queue)?;
     walked.extend(first);
-    let parts: Vec<Result<Vec<_>>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<Visited>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| walk_queue(&queue))).collect();
         threads
             .into_iter()
@@ -310,6 +310,7 @@ fn walk_by_handle(files: &dyn Storage, within: &WsPath) -> Result<Walked> {
     for part in parts {
         walked.extend(part?);
     }
+    walked.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     match queue.0.into_inner().expect("no holder panics").failed {
         Some(error) => Err(error),
         None => Ok(walked),
@@ -322,13 +323,13 @@ fn walk_one(files: &dyn Storage, path: &WsPath) -> Result<Walked> {
         with_version: true,
     };
     match futures::executor::block_on(files.stat(path, options)) {
-        Ok(stat) => Ok(Walked::from([(path.as_str().as_bytes().to_vec(), stat)])),
+        Ok(stat) => Ok(vec![(path.as_str().as_bytes().to_vec(), stat)]),
         Err(error) if is_nothing(error.kind()) => Ok(Walked::new()),
         Err(error) => Err(error),
     }
 }
 
-fn walk_queue(queue: &(Mutex<Queue>, Condvar)) -> Result<Vec<(Vec<u8>, Stat)>> {
+fn walk_queue(queue: &(Mutex<Queue>, Condvar)) -> Result<Visited> {
     let mut walked = Vec::new();
     while let Some(next) = take(queue) {
         let visited = match next.above.open_directory(&next.name) {
@@ -374,7 +375,7 @@ fn visit(
     handle: &Arc<dyn Directory>,
     path: &[u8],
     queue: &(Mutex<Queue>, Condvar),
-) -> Result<Vec<(Vec<u8>, Stat)>> {
+) -> Result<Visited> {
     let mut walked = Vec::new();
     let mut ahead = Vec::new();
     for entry in directory

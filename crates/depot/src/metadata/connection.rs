@@ -20,7 +20,7 @@ const STATEMENTS: usize = 64;
 /// moved once.
 const CHECKPOINT_PAGES: i64 = 4096;
 /// KiB of pages that a connection keeps.
-const CACHE_KIB: i64 = 8 * 1024;
+const CACHE_KIB: i64 = 16 * 1024;
 /// Readers kept open when nobody reads.
 const IDLE_READERS: usize = 16;
 

@@ -16,6 +16,7 @@ mod portable;
 mod random;
 mod repair;
 mod retention;
+mod scale;
 mod settle;
 mod support;
 mod trees;

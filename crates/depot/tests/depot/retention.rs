@@ -379,7 +379,7 @@ impl Run {
     async fn step(&mut self, step: &Step) {
         let desk = self.desk(self.current).await;
         let name = |name: &u8| ["a", "b", "d/a", "d/b", "d/e/f"][usize::from(*name) % 5].to_owned();
-        let content = |byte: &u8| Bytes::from(vec![*byte; if byte % 2 == 0 { 5 } else { 3_000 }]);
+        let content = |byte: &u8| Bytes::from(vec![*byte; if byte.is_multiple_of(2) { 5 } else { 3_000 }]);
         let made = match step {
             Step::Write(path, byte) => Some(write(&name(path), content(byte))),
             Step::Remove(path) => Some(remove_tree(&name(path))),

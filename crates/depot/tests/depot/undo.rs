@@ -253,7 +253,7 @@ fn a_long_row_of_reversals_stays_as_short_as_its_first() {
         for _ in 0..40 {
             newest = desk.undone(Selection::Change(newest.id)).await;
         }
-        assert_eq!(newest.summary, "redo: undo: write `a`");
+        assert_eq!(newest.summary, "redo: write `a`");
         assert_eq!(desk.probe.text("a").await, "one");
         assert_eq!(
             desk.undone(Selection::Change(newest.id)).await.summary,

@@ -115,9 +115,9 @@ impl Work {
                     "a refused change names a path: {error:?}"
                 );
                 if found != self.now {
-                    assert_eq!(
-                        after,
-                        After::ChangedOrNot,
+                    // Of an undo, a snapshot and a redo, the first may be done when the next one fails.
+                    assert!(
+                        after == After::ChangedOrNot || index % 7 == 3,
                         "{index} fails with {error} and changes something"
                     );
                     self.check_whole(index, &found).await;

@@ -167,7 +167,7 @@ async fn a_lazy_point_says_what_it_never_captured() {
 #[tokio::test]
 async fn a_branch_begins_with_what_is_there_and_leads_its_own_life() {
     let desk = Desk::over(&[("a", "1"), ("d/b", "2")]).await;
-    let branch = desk.room.branch("try", &Point::Now).await.unwrap();
+    let branch = desk.room.branch("try".into(), &Point::Now).await.unwrap();
     assert_eq!(branch.name.as_deref(), Some("try"));
     desk.write("a", "changed").await;
     let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
@@ -230,7 +230,7 @@ async fn large_files_are_captured_and_come_back() {
 #[tokio::test]
 async fn a_branch_is_checked_out_to_a_directory_of_its_own() {
     let desk = Desk::over(&[("a", "1"), ("d/b", "2")]).await;
-    desk.room.branch("try", &Point::Now).await.unwrap();
+    desk.room.branch("try".into(), &Point::Now).await.unwrap();
     let lazy = crate::support::depot_at(desk.home.path());
     let branch = lazy.get().await.unwrap().workspace("try").await.unwrap();
     let directory = crate::support::folder();

@@ -9,6 +9,7 @@
 mod contract;
 mod desk;
 mod history;
+mod random;
 mod settling;
 mod stopping;
 mod support;

@@ -103,7 +103,8 @@ async fn what_others_changed_meanwhile_is_left_alone_and_recorded() {
 #[tokio::test]
 async fn a_change_whose_content_is_lost_is_rolled_back() {
     let mut desk = Desk::over(&[("a", "1"), ("b", "2")]).await;
-    let large: String = (0..40_000).map(|number| format!("{number:08}\n")).collect();
+    let mut large = vec![0; 300_000];
+    blake3::Hasher::new().finalize_xof().fill(&mut large);
     desk.crash(1, |room| async move {
         let batch = garret_core::Batch {
             mutations: vec![write("a", "new"), write("b", large)],
@@ -113,7 +114,7 @@ async fn a_change_whose_content_is_lost_is_rolled_back() {
     })
     .await;
     assert_eq!(desk.on_disk("a").as_deref(), Some("new"));
-    remove_blobs(&desk.home.path().join("blobs"));
+    assert!(remove_blobs(&desk.home.path().join("blobs")) > 0);
     desk.reopen().await;
     assert_eq!(desk.on_disk("a").as_deref(), Some("1"));
     assert_eq!(desk.on_disk("b").as_deref(), Some("2"));
@@ -159,12 +160,16 @@ async fn a_reader_never_sees_half_of_a_change() {
     assert_eq!(read("a").await, "2");
 }
 
-fn remove_blobs(folder: &std::path::Path) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => remove_blobs(&path),
-            false => std::fs::remove_file(path).unwrap(),
+fn remove_blobs(folder: &std::path::Path) -> usize {
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("the blobs are this test's own") {
+        let path = entry.expect("the blobs are this test's own").path();
+        if path.is_dir() {
+            count += remove_blobs(&path);
+        } else {
+            std::fs::remove_file(path).expect("the blobs are this test's own");
+            count += 1;
         }
     }
+    count
 }

@@ -130,7 +130,7 @@ async fn take_snapshot(room: &Room, label: &str) {
 }
 
 async fn branch(room: &Room, name: &str) {
-    done(|| room.history.branch(name, &Point::Now)).await;
+    done(|| room.history.branch(name.into(), &Point::Now)).await;
 }
 
 async fn restore(room: &Room, label: &str) {

@@ -15,6 +15,8 @@ use rustix::io::{Errno, pread};
 const GRAIN: Duration = Duration::from_millis(50);
 /// File systems that keep whole seconds (some only even ones) show it by empty nanoseconds.
 const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
+/// Most files are small, and clearing a large buffer costs more than reading one of them.
+const FIRST_CHUNK_BYTES: usize = 8 * 1024;
 const CHUNK_BYTES: usize = 128 * 1024;
 
 /// The state of a file as far as a stat tells.
@@ -110,7 +112,7 @@ impl ContentHash {
     /// Hashes what is in `file` from its start to its end.
     pub(super) fn of_file(file: impl AsFd) -> Result<Self, Errno> {
         let mut hasher = ContentHasher::default();
-        let mut buffer = vec![0; CHUNK_BYTES];
+        let mut buffer = vec![0; FIRST_CHUNK_BYTES];
         let mut offset = 0;
         loop {
             match pread(&file, &mut buffer[..], offset) {
@@ -118,6 +120,9 @@ impl ContentHash {
                 Ok(count) => {
                     hasher.add(&buffer[..count]);
                     offset += count as u64;
+                    if count == FIRST_CHUNK_BYTES {
+                        buffer.resize(CHUNK_BYTES, 0);
+                    }
                 }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),

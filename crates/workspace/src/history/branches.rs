@@ -1,6 +1,6 @@
 //! Branches of the workspace.
 
-use garret_core::{Branch, Error, ErrorKind, Point, Result};
+use garret_core::{Branch, Error, ErrorKind, NewBranch, Point, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -34,12 +34,16 @@ impl From<Branch> for BranchShown {
 }
 
 impl Workspace {
-    /// Makes a workspace that begins at `point` of this one and shares its content. Neither ever disturbs the other. It has the
-    /// configuration that the depot keeps for this one; who opens it may set another.
+    /// Makes a workspace that begins at `point` of this one and shares its content. Neither ever disturbs the other. Opened by its name,
+    /// it allows what this one allows.
     pub async fn branch(&self, name: &str, point: &Point) -> Result<Branch> {
         let work = async {
             self.check_whole()?;
-            self.journal()?.branch(name, point).await
+            let new = NewBranch {
+                name: name.to_owned(),
+                config: self.shared.branch_config.clone(),
+            };
+            self.journal()?.branch(new, point).await
         };
         self.operate("branch", &[], |_| 0, work).await
     }

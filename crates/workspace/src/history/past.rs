@@ -15,6 +15,7 @@ impl Workspace {
             storage: self.journal()?.at(point).await?,
             history: None,
             reference: None,
+            branch_config: None,
             clock: shared.clock.clone(),
             ids: shared.ids.clone(),
             events: shared.events.clone(),

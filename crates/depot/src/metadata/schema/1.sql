@@ -55,7 +55,6 @@ CREATE TABLE change (
 CREATE UNIQUE INDEX change_id ON change (id);
 CREATE INDEX change_session ON change (workspace, session, seq) WHERE session IS NOT NULL;
 CREATE INDEX change_tool_call ON change (workspace, tool_call, seq) WHERE tool_call IS NOT NULL;
-CREATE INDEX change_standing ON change (workspace, kind, seq) WHERE undone_by IS NULL;
 
 -- The change `seq` reverses the change `target`.
 CREATE TABLE reversal (
