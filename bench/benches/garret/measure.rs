@@ -48,12 +48,14 @@ pub(crate) fn all_in_turns(
     times.into_iter().map(median).collect()
 }
 
-/// A count, or a tenth of it where only a quick look is wanted (`GARRET_BENCH_QUICK`).
+/// Whether only a quick look is wanted (`GARRET_BENCH_QUICK`).
+pub(crate) fn is_quick() -> bool {
+    std::env::var_os("GARRET_BENCH_QUICK").is_some()
+}
+
+/// A count, or a tenth of it for a quick look.
 pub(crate) fn at_most(count: u32) -> u32 {
-    match std::env::var_os("GARRET_BENCH_QUICK") {
-        Some(_) => count.div_ceil(10),
-        None => count,
-    }
+    if is_quick() { count.div_ceil(10) } else { count }
 }
 
 fn time(work: &mut dyn FnMut()) -> Duration {
