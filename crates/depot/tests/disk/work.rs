@@ -41,11 +41,12 @@ pub(crate) async fn open(home: &Path) -> Result<Depot> {
     Depot::open(home, DepotOptions::default(), context).await
 }
 
-/// A runtime whose every thread soon meets the faults, and soon has them behind it.
+/// A runtime whose every thread soon meets the faults, and soon has them behind it. It has no I/O driver: that is woken by a write, which
+/// would fail like those of the disk and leave the runtime asleep.
 pub(crate) fn block_on<F: Future>(work: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(1)
-        .enable_all()
+        .enable_time()
         .build();
     runtime.expect("a runtime can be built").block_on(work)
 }
