@@ -3,6 +3,7 @@
 //! Git keeps its own files outside the tree, so that all of them look at the same one. Git and cp are programs; Garret is measured as a
 //! library, and where it does comparable work, as a program, too.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -79,12 +80,11 @@ impl<'a> Place<'a> {
         std::fs::write(self.tree.join(name(number)), content(number, round)).expect("it is written");
     }
 
-    /// A path beside the tree that nothing is at.
-    fn beside(&self, name: &str) -> PathBuf {
-        let path = self.directory.join(name);
-        if path.exists() {
-            std::fs::remove_dir_all(&path).expect("it is removed");
-        }
+    /// A path beside the tree that nothing is at. Nothing is ever removed to make room: where thousands of files have just been
+    /// deleted, ext4 looks long for a place for new ones, and whoever writes many files next would pay for it.
+    fn beside(&self, name: &str, round: usize) -> PathBuf {
+        let path = self.directory.join(format!("{name}{round}"));
+        assert!(!path.exists(), "each round has a place of its own");
         path
     }
 
@@ -148,25 +148,26 @@ async fn snapshot(workspace: &Workspace, label: &str) {
     taken.expect("the label is free");
 }
 
-/// Everything is new: each round begins with nothing.
+/// Everything is new: each round has a place of its own.
 fn first(place: &Place) -> Vec<Line> {
+    let round = Cell::new(0);
     let mut git = || {
         let git = Git {
-            repository: place.directory.join("first-git"),
+            repository: place.beside("first-git", round.get()),
             tree: &place.tree,
         };
         git.run(&["init", "--quiet"]);
         git.commit();
     };
-    let mut copy = || place.copy(&place.directory.join("first-copy"));
+    let mut copy = || place.copy(&place.beside("first-copy", round.get()));
     let mut garret = || {
         wait(async {
-            let workspace = place.open(&place.directory.join("first-home")).await;
+            let workspace = place.open(&place.beside("first-home", round.get())).await;
             snapshot(&workspace, "first").await;
         })
     };
-    let clear = |_| drop(["first-git", "first-copy", "first-home"].map(|name| place.beside(name)));
-    let [git, copy, garret] = in_turns(FIRST_ROUNDS, clear, [&mut git, &mut copy, &mut garret]);
+    let next = |number| round.set(number);
+    let [git, copy, garret] = in_turns(FIRST_ROUNDS, next, [&mut git, &mut copy, &mut garret]);
     let what = "first snapshot of a directory";
     vec![
         line(what, "`git init && git add -A && git commit`", "", git, garret),
@@ -185,16 +186,16 @@ struct Ready<'a> {
 
 impl<'a> Ready<'a> {
     async fn open(place: &'a Place<'a>) -> Self {
-        let home = place.beside("home");
+        let home = place.beside("home", 0);
         let ready = Self {
             place,
             git: Git {
-                repository: place.beside("git"),
+                repository: place.beside("git", 0),
                 tree: &place.tree,
             },
             directory: place.open(&home).await,
-            home_of_program: place.beside("home-of-program"),
-            filestore: filestore(&place.beside("home-of-filestore")).await,
+            home_of_program: place.beside("home-of-program", 0),
+            filestore: filestore(&place.beside("home-of-filestore", 0)).await,
         };
         ready.git.run(&["init", "--quiet"]);
         ready.git.commit();
@@ -247,7 +248,7 @@ async fn filestore(home: &Path) -> Workspace {
 }
 
 fn unchanged(ready: &Ready) -> Vec<Line> {
-    let round = std::cell::Cell::new(0);
+    let round = Cell::new(0);
     let label = || format!("same{}", round.get());
     let [status, library, program] = in_turns(
         ROUNDS,
@@ -267,12 +268,10 @@ fn unchanged(ready: &Ready) -> Vec<Line> {
 }
 
 fn changed(ready: &Ready) -> Vec<Line> {
-    let round = std::cell::Cell::new(0);
+    let round = Cell::new(0);
     let label = || format!("changed{}", round.get());
-    let copy = ready.place.directory.join("copy");
     let prepare = |number| {
         round.set(number);
-        ready.place.beside("copy");
         ready.change(number);
     };
     let [status, commit, copy, library, program, filestore] = in_turns(
@@ -281,7 +280,7 @@ fn changed(ready: &Ready) -> Vec<Line> {
         [
             &mut || ready.status(),
             &mut || ready.git.commit(),
-            &mut || ready.place.copy(&copy),
+            &mut || ready.place.copy(&ready.place.beside("copy", round.get())),
             &mut || wait(snapshot(&ready.directory, &label())),
             &mut || ready.snapshot_by_program(&label()),
             &mut || wait(snapshot(&ready.filestore, &label())),
