@@ -161,7 +161,10 @@ fn described(targets: &[ChangeRow], origin: Origin) -> Origin {
 
 /// The words of the change that a row of reversals began with.
 fn plain(mut summary: &str) -> &str {
-    while let Some(rest) = summary.strip_prefix("undo: ").or_else(|| summary.strip_prefix("redo: ")) {
+    while let Some(rest) = summary
+        .strip_prefix("undo: ")
+        .or_else(|| summary.strip_prefix("redo: "))
+    {
         summary = rest;
     }
     summary
