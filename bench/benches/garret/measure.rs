@@ -19,29 +19,40 @@ pub(crate) fn compare(rounds: usize, mut floor: impl FnMut(), mut garret: impl F
 }
 
 /// Runs every way `rounds` times in turns, after one round for warming up, and keeps the medians. Before each round, what is to be
-/// ready for it is made ready, outside the time.
+/// ready for it is made ready, outside the time. The order is the one given, for ways that find what another left.
 pub(crate) fn in_turns<const WAYS: usize>(
     rounds: usize,
     prepare: impl FnMut(usize),
     mut ways: [&mut dyn FnMut(); WAYS],
 ) -> [Duration; WAYS] {
-    let medians = all_in_turns(rounds, prepare, &mut ways);
+    let medians = run(rounds, prepare, &mut ways, |_| 0);
     medians.try_into().expect("each way has a time")
 }
 
-/// [`in_turns`] for a number of ways that only the run knows.
-pub(crate) fn all_in_turns(
+/// Like [`in_turns`], for ways that have nothing to do with each other: each round begins with the next of them, so that it is not
+/// always the same one that comes while the disk still has the work of another to finish.
+pub(crate) fn in_changing_turns(
+    rounds: usize,
+    prepare: impl FnMut(usize),
+    ways: &mut [&mut dyn FnMut()],
+) -> Vec<Duration> {
+    run(rounds, prepare, ways, |round| round)
+}
+
+fn run(
     rounds: usize,
     mut prepare: impl FnMut(usize),
     ways: &mut [&mut dyn FnMut()],
+    begin: impl Fn(usize) -> usize,
 ) -> Vec<Duration> {
     let mut times = vec![Vec::with_capacity(rounds); ways.len()];
     for round in 0..=rounds {
         prepare(round);
-        for (way, times) in ways.iter_mut().zip(&mut times) {
-            let took = time(way);
+        for number in 0..ways.len() {
+            let way = (begin(round) + number) % ways.len();
+            let took = time(ways[way]);
             if round > 0 {
-                times.push(took);
+                times[way].push(took);
             }
         }
     }

@@ -18,7 +18,7 @@ use self::driver::Driver;
 use self::library::Library;
 use self::settings::Settings;
 use self::task::{Sizes, TASKS, Task};
-use crate::measure::{Line, all_in_turns};
+use crate::measure::{Line, in_changing_turns};
 use crate::report;
 
 const ROUNDS: usize = 3;
@@ -152,7 +152,7 @@ fn compare(
     if let Some(in_server) = &mut in_server {
         ways.push(in_server);
     }
-    let times = all_in_turns(ROUNDS, |number| round.set(number), &mut ways);
+    let times = in_changing_turns(ROUNDS, |number| round.set(number), &mut ways);
     let line = |garret, by: String| Line {
         what: format!("{}, {}{by}", task.what(), durability.name()),
         floor_name: peer.name,
