@@ -338,3 +338,24 @@ async fn where_the_home_was_removed_nothing_is_written_that_cannot_be_recorded()
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
     assert_eq!(desk.on_disk("a").as_deref(), Some("one"));
 }
+
+#[tokio::test]
+async fn what_others_put_there_just_in_time_is_recorded_with_what_was_made_of_it() {
+    for (change, made) in [(copy("d/a", "e"), "e"), (rename("d", "e"), "e/a")] {
+        let desk = Desk::over(&[("kept", "1")]).await;
+        let theirs = desk.path("d");
+        let room = desk
+            .meddled(move || {
+                std::fs::create_dir(&theirs).unwrap();
+                std::fs::write(theirs.join("a"), "just now").unwrap();
+            })
+            .await;
+        room.apply(change.into()).await.unwrap();
+        room.apply(write(made, "later").into()).await.unwrap();
+        room.undo(Selection::Last(1), making()).await.unwrap();
+        assert_eq!(desk.on_disk(made).as_deref(), Some("just now"));
+        room.snapshot("after", SnapshotOptions::default()).await.unwrap();
+        let (disk, depot) = desk.trees().await;
+        assert_eq!(disk, depot);
+    }
+}
