@@ -11,7 +11,7 @@ use garret_depot::{
 use garret_testkit::{Tree, mutations};
 use tempfile::TempDir;
 
-use crate::meddling::Meddling;
+use crate::meddling::{Meddling, Moment};
 use crate::stopping::Stopping;
 use crate::support::{depot_at, folder, journaled, local};
 
@@ -55,11 +55,11 @@ impl Desk {
         journaled(stopping, depot_at(self.home.path())).await
     }
 
-    /// A handle on which `meddler`, another program, is at work just before the next change.
-    pub(crate) async fn meddled(&self, meddler: impl FnOnce() + Send + 'static) -> Arc<Journaled> {
+    /// A handle on which `meddler`, another program, is at work at `moment`, once.
+    pub(crate) async fn meddled(&self, moment: Moment, meddler: impl FnOnce() + Send + 'static) -> Arc<Journaled> {
         let opened = local(self.directory.path()).await;
         let meddling = Opened {
-            storage: Arc::new(Meddling::with(opened.storage, meddler)),
+            storage: Arc::new(Meddling::with(opened.storage, moment, meddler)),
             ..opened
         };
         journaled(meddling, depot_at(self.home.path())).await

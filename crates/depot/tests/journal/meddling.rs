@@ -1,4 +1,4 @@
-//! A storage that other programs change just before a change is made, after everybody has looked.
+//! A storage that other programs change at the worst moment: between two looks, or between the look and the change.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,17 +10,37 @@ use garret_core::{
 
 type Meddler = Box<dyn FnOnce() + Send>;
 
+/// When others are at work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Just before a change is made.
+    Change,
+    /// Just before something is looked at.
+    Look(WsPath),
+}
+
 pub(crate) struct Meddling {
     inner: Arc<dyn Storage>,
+    moment: Moment,
     meddler: Mutex<Option<Meddler>>,
 }
 
 impl Meddling {
-    pub(crate) fn with(inner: Arc<dyn Storage>, meddler: impl FnOnce() + Send + 'static) -> Self {
+    pub(crate) fn with(inner: Arc<dyn Storage>, moment: Moment, meddler: impl FnOnce() + Send + 'static) -> Self {
         let meddler: Meddler = Box::new(meddler);
         Self {
             inner,
+            moment,
             meddler: Mutex::new(Some(meddler)),
+        }
+    }
+
+    fn meddle(&self, moment: &Moment) {
+        if self.moment != *moment {
+            return;
+        }
+        if let Some(meddler) = self.meddler.lock().expect("no holder panics").take() {
+            meddler();
         }
     }
 }
@@ -42,6 +62,7 @@ impl Storage for Meddling {
     }
 
     async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
+        self.meddle(&Moment::Look(path.clone()));
         self.inner.stat(path, options).await
     }
 
@@ -54,9 +75,7 @@ impl Storage for Meddling {
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        if let Some(meddler) = self.meddler.lock().expect("no holder panics").take() {
-            meddler();
-        }
+        self.meddle(&Moment::Change);
         self.inner.apply(batch).await
     }
 
