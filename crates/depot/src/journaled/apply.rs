@@ -151,7 +151,7 @@ impl Turn<'_> {
             return self.expect_refusal(batch, &[]).await;
         };
         self.look_at(&concerns).await?;
-        if !self.preconditions_hold(batch, &concerns).await? {
+        if !self.preconditions_hold(batch, &concerns).await? || !self.has_what_it_needs(batch, &concerns)? {
             return self.expect_refusal(batch, &concerns).await;
         }
         let contents = self.contents(&batch.mutations).await?;
@@ -291,6 +291,25 @@ impl Turn<'_> {
             if !holds {
                 return Ok(false);
             }
+        }
+        Ok(true)
+    }
+
+    /// Whether everything that a step begins with was there at the look, or comes by a step before. Otherwise the storage will refuse it;
+    /// or others put it there just now, and then the journal could not tell what was done with it.
+    fn has_what_it_needs(&mut self, batch: &Batch, concerns: &[Concern]) -> Result<bool> {
+        let mut concerned = concerns.iter();
+        let mut made = BTreeSet::new();
+        for mutation in &batch.mutations {
+            let count = paths_of(mutation).into_iter().flatten().count();
+            let places: Vec<_> = concerned.by_ref().take(count).map(|place| &place.path).collect();
+            let (Some(first), Some(last)) = (places.first(), places.last()) else {
+                continue;
+            };
+            if needs(mutation) && !made.contains(*first) && self.known(first.as_str().as_bytes())?.is_none() {
+                return Ok(is_intricate(batch));
+            }
+            made.insert((*last).clone());
         }
         Ok(true)
     }
@@ -507,6 +526,15 @@ fn paths_of(mutation: &Mutation) -> [Option<(&WsPath, Last, bool)>; 2] {
         Mutation::Symlink { path, .. } => [Some((path, Last::Kept, false)), None],
         Mutation::Rename { from, to, .. } => [Some((from, Last::Kept, true)), Some((to, Last::Kept, true))],
         Mutation::Copy { from, to, .. } => [Some((from, Last::Followed, false)), Some((to, Last::Kept, false))],
+    }
+}
+
+/// Whether nothing can be done where nothing is at its first path.
+fn needs(mutation: &Mutation) -> bool {
+    match mutation {
+        Mutation::Copy { .. } | Mutation::Rename { .. } | Mutation::Remove { .. } | Mutation::SetMode { .. } => true,
+        Mutation::Append { create, .. } => !create,
+        Mutation::Write { .. } | Mutation::MakeDir { .. } | Mutation::Symlink { .. } => false,
     }
 }
 

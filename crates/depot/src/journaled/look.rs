@@ -55,6 +55,9 @@ impl Turn<'_> {
     pub(super) async fn record(&mut self, mut found: Vec<FoundEntry>, is_whole: bool) -> Result<()> {
         found.sort_by(|one, other| one.path.cmp(&other.path));
         found.dedup_by(|one, other| one.path == other.path);
+        let count = found.len();
+        let found = self.fitting(found)?;
+        let is_whole = is_whole && found.len() == count;
         let shared = self.room.shared();
         let number = self.room.number;
         let mut met = Vec::new();
@@ -88,6 +91,24 @@ impl Turn<'_> {
             self.note(ChangeKind::Outside, outside, is_whole).await?;
         }
         Ok(())
+    }
+
+    /// Leaves out what was met in a directory that was none when that was looked at: others were at work between the two looks, and the
+    /// next one finds it.
+    fn fitting(&mut self, found: Vec<FoundEntry>) -> Result<Vec<FoundEntry>> {
+        let mut fits = Vec::with_capacity(found.len());
+        for entry in &found {
+            let above = &entry.path[..entry.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)];
+            let is_in_directory = match found.binary_search_by(|one| one.path.as_slice().cmp(above)) {
+                Ok(at) => fits[at] && found[at].is_directory(),
+                Err(_) => self
+                    .known(above)?
+                    .is_some_and(|known| known.kind == EntryKind::Directory),
+            };
+            fits.push(entry.thing.is_none() || is_in_directory);
+        }
+        let kept = found.into_iter().zip(fits).filter(|(_, fits)| *fits);
+        Ok(kept.map(|(entry, _)| entry).collect())
     }
 
     async fn note(&mut self, kind: ChangeKind, entries: Vec<FoundEntry>, is_whole: bool) -> Result<()> {
@@ -351,6 +372,13 @@ impl ContentSource for HandleSource {
         let directory = self.files.open_directory(&above)?.ok_or_else(|| unsteady(&self.path))?;
         let name = self.path.name().unwrap_or_default();
         Ok(directory.open_file(name.as_bytes())?.content)
+    }
+}
+
+impl FoundEntry {
+    fn is_directory(&self) -> bool {
+        let thing = self.thing.as_ref();
+        thing.is_some_and(|thing| thing.known.kind == EntryKind::Directory)
     }
 }
 

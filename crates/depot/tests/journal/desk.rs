@@ -11,6 +11,7 @@ use garret_depot::{
 use garret_testkit::{Tree, mutations};
 use tempfile::TempDir;
 
+use crate::meddling::{Meddling, Moment};
 use crate::stopping::Stopping;
 use crate::support::{depot_at, folder, journaled, local};
 
@@ -52,6 +53,16 @@ impl Desk {
             ..opened
         };
         journaled(stopping, depot_at(self.home.path())).await
+    }
+
+    /// A handle on which `meddler`, another program, is at work at `moment`, once.
+    pub(crate) async fn meddled(&self, moment: Moment, meddler: impl FnOnce() + Send + 'static) -> Arc<Journaled> {
+        let opened = local(self.directory.path()).await;
+        let meddling = Opened {
+            storage: Arc::new(Meddling::with(opened.storage, moment, meddler)),
+            ..opened
+        };
+        journaled(meddling, depot_at(self.home.path())).await
     }
 
     /// Begins `work` on a handle that stops after `steps`, and lets it die there.

@@ -2,11 +2,13 @@
 
 use garret_core::{ErrorKind, Storage, WsPath};
 use garret_depot::{
-    ChangeKind, ClashReason, Durability, History, Journaled, Point, Restore, Selection, SnapshotOptions,
+    ChangeKind, ChangesOptions, ClashReason, Durability, History, Journaled, Point, Restore, Selection, SnapshotOptions,
 };
 use garret_testkit::mutations::{append, copy, link, make_dir, remove, remove_tree, rename, set_mode, write};
 
 use crate::desk::{Desk, making};
+use crate::meddling::Moment;
+use crate::support::depot_at;
 
 #[tokio::test]
 async fn undo_steps_back_and_redo_forward() {
@@ -337,4 +339,43 @@ async fn where_the_home_was_removed_nothing_is_written_that_cannot_be_recorded()
     let refused = desk.room.apply(write("a", "two").into()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
     assert_eq!(desk.on_disk("a").as_deref(), Some("one"));
+}
+
+#[tokio::test]
+async fn what_others_put_there_just_in_time_is_recorded_with_what_was_made_of_it() {
+    for (change, made) in [(copy("d/a", "e"), "e"), (rename("d", "e"), "e/a")] {
+        let desk = Desk::over(&[("kept", "1")]).await;
+        let theirs = desk.path("d");
+        let room = desk
+            .meddled(Moment::Change, move || {
+                std::fs::create_dir(&theirs).unwrap();
+                std::fs::write(theirs.join("a"), "just now").unwrap();
+            })
+            .await;
+        room.apply(change.into()).await.unwrap();
+        room.apply(write(made, "later").into()).await.unwrap();
+        room.undo(Selection::Last(1), making()).await.unwrap();
+        assert_eq!(desk.on_disk(made).as_deref(), Some("just now"));
+        room.snapshot("after", SnapshotOptions::default()).await.unwrap();
+        let (disk, depot) = desk.trees().await;
+        assert_eq!(disk, depot);
+    }
+}
+
+#[tokio::test]
+async fn what_others_move_in_between_two_looks_has_its_directory_in_the_journal() {
+    let desk = Desk::over(&[("kept", "1")]).await;
+    let theirs = desk.path("d");
+    let meddler = move || {
+        std::fs::create_dir(&theirs).unwrap();
+        std::fs::write(theirs.join("a"), "just now").unwrap();
+    };
+    let moment = Moment::Look(WsPath::parse("d/a").unwrap());
+    let room = desk.meddled(moment, meddler).await;
+    room.apply(write("d/a", "later").into()).await.unwrap();
+    room.changes(ChangesOptions::default()).await.unwrap();
+    let depot = depot_at(desk.home.path()).get().await.unwrap();
+    assert_eq!(depot.check().await.unwrap(), []);
+    room.undo(Selection::Last(1), making()).await.unwrap();
+    assert_eq!(desk.on_disk("d/a").as_deref(), Some("just now"));
 }

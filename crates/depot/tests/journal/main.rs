@@ -9,6 +9,7 @@
 mod contract;
 mod desk;
 mod history;
+mod meddling;
 mod random;
 mod settling;
 mod stopping;
