@@ -3,9 +3,6 @@
 use clap::Args;
 use garret::Point;
 
-/// The word for the newest state.
-const NOW: &str = "now";
-
 /// `--at`, for commands that read.
 #[derive(Debug, Args)]
 pub(crate) struct At {
@@ -17,14 +14,6 @@ pub(crate) struct At {
 impl At {
     /// The point of the past; `None` for now.
     pub(crate) fn point(&self) -> Option<&str> {
-        self.at.as_deref().filter(|text| *text != NOW)
-    }
-}
-
-/// The point that a word means; without one, or by the word itself, now.
-pub(crate) fn or_now(text: Option<&str>) -> Point {
-    match text {
-        None | Some(NOW) => Point::Now,
-        Some(text) => Point::Named(text.to_owned()),
+        self.at.as_deref().filter(|text| *text != Point::NOW)
     }
 }

@@ -77,7 +77,7 @@ pub trait History: Send + Sync + fmt::Debug {
 /// Which changes [`History::changes`] gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangesOptions {
-    /// Only those older than this number.
+    /// Of its own changes, only those older than this number; what it inherits has numbers of its own, and is not cut.
     pub before: Option<u64>,
     /// The most changes.
     pub limit: usize,
@@ -269,14 +269,27 @@ pub enum Point {
     Named(String),
 }
 
+impl Point {
+    /// The word for the newest state. No snapshot can have it as its label.
+    pub const NOW: &'static str = "now";
+
+    /// The point that a text means; without one, or by the word [`Point::NOW`], the newest state.
+    pub fn or_now(text: Option<&str>) -> Self {
+        match text {
+            None | Some(Self::NOW) => Self::Now,
+            Some(text) => Self::Named(text.to_owned()),
+        }
+    }
+}
+
 /// Which changes to reverse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// The newest so many that are neither undos or redos nor already undone.
     Last(usize),
-    /// The change with this id, wherever it stands; later changes to other paths stay.
+    /// The change with this id or number, wherever it stands; later changes to other paths stay. One that is undone already is `invalid`.
     Change(String),
-    /// The changes with these ids.
+    /// The changes with these ids or numbers.
     Changes(Vec<String>),
     /// Everything that one session did and that is not already undone.
     Session(String),

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use garret_core::{Error, OpenContext, Result};
 use garret_depot::{Depot, DepotOptions, LazyDepot};
 
-/// Where a depot lives. Cheap to clone; clones open it together.
+/// Where a depot lives. Cheap to clone; clones open it together, with the clock and the ids of the [`crate::Garret`] that needs it first.
 #[derive(Debug, Clone)]
 pub struct Home {
     directory: PathBuf,

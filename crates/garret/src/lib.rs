@@ -40,7 +40,6 @@ mod filestore;
 mod garret;
 mod home;
 mod journal;
-
 mod named;
 mod remembering;
 

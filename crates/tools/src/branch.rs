@@ -1,14 +1,14 @@
 //! `branch`: a second workspace that begins where this one is, or was.
 
-use garret_core::Result;
 use garret_core::path::quote;
+use garret_core::{Point, Result};
 use garret_workspace::{BranchShown, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
 use crate::limits::Limits;
-use crate::point::{self, text_or_number};
+use crate::point::text_or_number;
 use crate::tool::{Output, Tool};
 
 pub(crate) struct Branch;
@@ -40,7 +40,7 @@ impl Tool for Branch {
     };
 
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<BranchShown>> {
-        let from = point::named(arguments.from.as_deref());
+        let from = Point::or_now(arguments.from.as_deref());
         let branch = BranchShown::from(workspace.branch(&arguments.name, &from).await?);
         let name = quote(branch.name.as_deref().unwrap_or(&branch.id));
         let text = format!("branch {name} begins at change #{} (id {})", branch.fork, branch.id);

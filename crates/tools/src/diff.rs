@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Annotations;
 use crate::limits::Limits;
-use crate::point::{self, text_or_number};
+use crate::point::text_or_number;
 use crate::text::{Page, count, cut_line, grouped};
 use crate::tool::{Output, Tool};
 
@@ -66,8 +66,8 @@ impl Tool for Diff {
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
-        let to = point::named(arguments.to.as_deref());
-        let from = match point::named(arguments.from.as_deref()) {
+        let to = Point::or_now(arguments.to.as_deref());
+        let from = match Point::or_now(arguments.from.as_deref()) {
             Point::Now if arguments.from.is_none() => workspace.before(&to).await?,
             point => point,
         };

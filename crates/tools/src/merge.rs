@@ -2,9 +2,7 @@
 
 use garret_core::Result;
 use garret_core::path::{printable, quote};
-use garret_workspace::{
-    ChangeShown, Conflict, ConflictKind, ConflictSide, MergeOptions, Merged, OnConflict, Workspace,
-};
+use garret_workspace::{ChangeShown, Conflict, ConflictSide, MergeOptions, Merged, OnConflict, Workspace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -124,22 +122,8 @@ fn conflict_line(conflict: &Conflict) -> String {
     format!(
         "conflict: {}: {}{regions}",
         printable(&conflict.path),
-        words(conflict.kind)
+        conflict.kind.words()
     )
-}
-
-fn words(kind: ConflictKind) -> &'static str {
-    match kind {
-        ConflictKind::Content => "both changed it",
-        ConflictKind::BothAdded => "each added something else",
-        ConflictKind::DeletedByUs => "deleted here, changed there",
-        ConflictKind::DeletedByThem => "changed here, deleted there",
-        ConflictKind::RenameRename => "each gave it another name",
-        ConflictKind::RenameDelete => "one renamed it, the other deleted it",
-        ConflictKind::Type => "one changed it, the other made something else of it",
-        ConflictKind::Mode => "each gave it other permissions",
-        ConflictKind::DirectoryFile => "a file on one side, a directory on the other",
-    }
 }
 
 /// The outcome as far as it fits into an answer.

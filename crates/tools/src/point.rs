@@ -8,20 +8,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// The word for the newest state; leaving the argument out says the same.
-const NOW: &str = "now";
-
-/// The point that a text names: a snapshot, a change by id or number, or a time.
-pub(crate) fn named(text: Option<&str>) -> Point {
-    match text {
-        None | Some(NOW) => Point::Now,
-        Some(text) => Point::Named(text.to_owned()),
-    }
-}
-
 /// The workspace as it was at the point that an `at` argument names.
 pub(crate) async fn at<'a>(workspace: &'a Workspace, text: Option<&str>) -> Result<Cow<'a, Workspace>> {
-    match named(text) {
+    match Point::or_now(text) {
         Point::Now => Ok(Cow::Borrowed(workspace)),
         point => workspace.at(&point).await.map(Cow::Owned),
     }

@@ -1,6 +1,6 @@
 //! `restore`: the workspace, or a part of it, as it was.
 
-use garret_core::Result;
+use garret_core::{Point, Result};
 use garret_workspace::{RestoreRequest, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -40,7 +40,7 @@ impl Tool for Restore {
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<restored::Data>> {
         let request = RestoreRequest {
-            point: point::named(Some(&arguments.to)),
+            point: Point::or_now(Some(&arguments.to)),
             path: Some(arguments.path).filter(|path| !path.is_empty()),
         };
         let change = workspace.restore(request).await?;

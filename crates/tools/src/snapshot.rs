@@ -1,14 +1,14 @@
 //! `snapshot`: a name for the state of the workspace.
 
 use garret_core::path::quote;
-use garret_core::{Result, SnapshotOptions};
+use garret_core::{Point, Result, SnapshotOptions};
 use garret_workspace::{SnapshotShown, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
 use crate::limits::Limits;
-use crate::point::{self, text_or_number};
+use crate::point::text_or_number;
 use crate::tool::{Output, Tool};
 
 pub(crate) struct Snapshot;
@@ -43,7 +43,7 @@ impl Tool for Snapshot {
 
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<SnapshotShown>> {
         let options = SnapshotOptions {
-            point: point::named(arguments.at.as_deref()),
+            point: Point::or_now(arguments.at.as_deref()),
             is_lazy: arguments.lazy.unwrap_or(false),
         };
         let snapshot = SnapshotShown::from(workspace.snapshot(&arguments.label, options).await?);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use clap::{Args, Subcommand};
 use garret::depot::WorkspaceUsage;
 use garret::path::{printable, quote};
-use garret::{Branch as Made, Error, ErrorKind, Garret, StorageConfig, Workspace};
+use garret::{Branch as Made, Error, ErrorKind, Garret, Point, StorageConfig, Workspace};
 use serde::Serialize;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::commands::restore::check_home;
 use crate::commands::usage;
 use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
-use crate::{files, point, render};
+use crate::{files, render};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ impl Branch {
                 if let Some(directory) = checkout {
                     files::empty_directory(directory)?;
                 }
-                let made = workspace.branch(name, &point::or_now(from.as_deref())).await?;
+                let made = workspace.branch(name, &Point::or_now(from.as_deref())).await?;
                 let mut text = format!("branch {} begins at change {}", printable(name), made.fork);
                 if let Some(directory) = checkout {
                     session.garret().check_out(name, &local(directory)?).await?;

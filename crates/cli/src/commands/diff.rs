@@ -1,11 +1,11 @@
 //! `garret diff`
 
 use clap::Args;
-use garret::{Diff as Found, DiffRequest, DiffStatus, EntryKind, LogRequest, PathDiff, Point, Workspace};
+use garret::{Diff as Found, DiffRequest, DiffStatus, EntryKind, PathDiff, Point};
 
 use crate::output::{Outcome, Report};
+use crate::render;
 use crate::session::Session;
-use crate::{point, render};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -33,12 +33,12 @@ impl Diff {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.with_history("fs").await?;
         let from = match &self.from {
-            Some(from) => point::or_now(Some(from)),
-            None => before_the_newest(&workspace).await?,
+            Some(from) => Point::or_now(Some(from)),
+            None => workspace.before(&Point::Now).await?,
         };
         let request = DiffRequest {
             from,
-            to: point::or_now(self.to.as_deref()),
+            to: Point::or_now(self.to.as_deref()),
             path: self.path.clone(),
             max_text_bytes: usize::MAX,
         };
@@ -49,18 +49,6 @@ impl Diff {
         };
         Ok(Report::done(text, found))
     }
-}
-
-/// Where the newest change began; the beginning where there is none.
-async fn before_the_newest(workspace: &Workspace) -> garret::Result<Point> {
-    let request = LogRequest {
-        limit: 1,
-        ..LogRequest::default()
-    };
-    let newest = workspace.log(request).await?.changes.into_iter().next();
-    Ok(Point::Number(
-        newest.map_or(0, |change| change.number.saturating_sub(1)),
-    ))
 }
 
 /// Each path with its lines in numbers, and all of them together.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use garret::path::{printable, quote};
-use garret::{Conflict, ConflictKind, DiffRequest, Error, ErrorKind, MergeOptions, Merged, OnConflict, Point, Result};
+use garret::{Conflict, DiffRequest, Error, ErrorKind, MergeOptions, Merged, OnConflict, Point, Result};
 
 use crate::home::HomeChoice;
 use crate::output::{Outcome, Report};
@@ -126,16 +126,9 @@ fn headline(branch: &str, merged: &Merged) -> Option<String> {
 }
 
 fn conflict_line(conflict: &Conflict) -> String {
-    let words = match conflict.kind {
-        ConflictKind::Content => "both changed it",
-        ConflictKind::BothAdded => "each added something else",
-        ConflictKind::DeletedByUs => "deleted here, changed there",
-        ConflictKind::DeletedByThem => "changed here, deleted there",
-        ConflictKind::RenameRename => "each gave it another name",
-        ConflictKind::RenameDelete => "one renamed it, the other deleted it",
-        ConflictKind::Type => "one changed it, the other made something else of it",
-        ConflictKind::Mode => "each gave it other permission bits",
-        ConflictKind::DirectoryFile => "a file on one side, a directory on the other",
-    };
-    format!("  conflict  {}: {words}", render::shown(&conflict.path))
+    format!(
+        "  conflict  {}: {}",
+        render::shown(&conflict.path),
+        conflict.kind.words()
+    )
 }

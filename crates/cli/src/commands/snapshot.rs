@@ -3,14 +3,14 @@
 use clap::{Args, Subcommand};
 use garret::depot::SnapshotUsage;
 use garret::path::printable;
-use garret::{Snapshot as Taken, SnapshotOptions, Workspace};
+use garret::{Point, Snapshot as Taken, SnapshotOptions, Workspace};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::commands::usage;
 use crate::output::{Failure, Outcome, Report};
+use crate::render;
 use crate::session::Session;
-use crate::{point, render};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -56,7 +56,7 @@ impl Snapshot {
         match &self.action {
             Action::Create { label, lazy, at } => {
                 let options = SnapshotOptions {
-                    point: point::or_now(at.as_deref()),
+                    point: Point::or_now(at.as_deref()),
                     is_lazy: *lazy,
                 };
                 let taken = workspace.snapshot(label, options).await?;

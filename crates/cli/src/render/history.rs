@@ -1,7 +1,7 @@
 //! Changes as a person reads them.
 
 use garret::path::printable;
-use garret::{ActorShown, ChangeShown, EntryKind, PathShown, Shown};
+use garret::{ActorShown, ChangeDetails, ChangeShown, EntryKind, PathShown};
 
 use super::{counted, shown as path_shown, size, table};
 
@@ -50,7 +50,7 @@ pub(crate) fn restored(change: Option<&ChangeShown>) -> String {
 }
 
 /// A change with what it did to each path.
-pub(crate) fn shown(shown: &Shown) -> String {
+pub(crate) fn shown(shown: &ChangeDetails) -> String {
     let change = &shown.change;
     let actor = &change.actor;
     let fields = [

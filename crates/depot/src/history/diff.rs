@@ -23,9 +23,7 @@ impl DepotWorkspace {
         self.shared().database.read(|session| {
             let from = level_of(session, self.number, from)?;
             let to = level_of(session, self.number, to)?;
-            let differing = differing(session, from, to, path)?;
-            let shown = |one: Differing| path_change(one.path, one.before.as_ref(), one.after.as_ref());
-            Ok(differing.into_iter().map(shown).collect())
+            path_changes(session, from, to, path)
         })
     }
 
@@ -35,11 +33,14 @@ impl DepotWorkspace {
         self.shared().database.read(|session| {
             let from = level_of(session, self.number, &Point::Now)?;
             let to = level_of(session, other.number, &Point::Now)?;
-            let differing = differing(session, from, to, path)?;
-            let shown = |one: Differing| path_change(one.path, one.before.as_ref(), one.after.as_ref());
-            Ok(differing.into_iter().map(shown).collect())
+            path_changes(session, from, to, path)
         })
     }
+}
+
+fn path_changes(session: Session<'_>, from: Level, to: Level, path: &WsPath) -> Result<Vec<PathChange>> {
+    let shown = |one: Differing| path_change(one.path, one.before.as_ref(), one.after.as_ref());
+    Ok(differing(session, from, to, path)?.into_iter().map(shown).collect())
 }
 
 /// What differs between two states, of one workspace or of two, at `within` and below.

@@ -52,20 +52,6 @@ impl DepotWorkspace {
             Ok(changes)
         })
     }
-
-    /// The changes of the workspaces it was branched off, up to each fork, newest first, at most `limit`.
-    pub async fn inherited_changes(&self, limit: usize) -> Result<Vec<Change>> {
-        self.shared().database.read(|session| {
-            let mut changes = Vec::new();
-            for level in &lineage(session, now(session, self.number)?)?[1..] {
-                let rows = session.changes_before(level.workspace, level.at + 1, limit - changes.len())?;
-                for row in rows {
-                    changes.push(change_of(session, row)?);
-                }
-            }
-            Ok(changes)
-        })
-    }
 }
 
 /// A state that is kept has no change where it is the first of its journal, or where only a snapshot or a branch holds it.

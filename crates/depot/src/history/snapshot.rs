@@ -82,7 +82,7 @@ fn shown(session: Session<'_>, row: SnapshotRow) -> Result<Snapshot> {
 /// A label must not be mistaken for another way to name a point.
 pub(crate) fn check_label(label: &str) -> Result<()> {
     let is_number = label.bytes().all(|byte| byte.is_ascii_digit());
-    let is_other = is_number || label == "now" || label.parse::<Timestamp>().is_ok();
+    let is_other = is_number || label == Point::NOW || label.parse::<Timestamp>().is_ok();
     if label.is_empty() || label.len() > 200 || is_other || label.contains(|c: char| c.is_control()) {
         return Err(no_label(label));
     }

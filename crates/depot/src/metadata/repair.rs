@@ -4,21 +4,8 @@ use garret_core::Result;
 use rusqlite::params;
 
 use super::Session;
+use super::workspaces::OF_WORKSPACES;
 use crate::content::Address;
-
-/// The tables whose rows belong to a workspace.
-const OF_WORKSPACES: [&str; 10] = [
-    "entry",
-    "change",
-    "reversal",
-    "move",
-    "merge",
-    "snapshot",
-    "retention",
-    "unseen",
-    "journal",
-    "seen",
-];
 
 /// A point that a snapshot names although it is nowhere: in a workspace that is not there, or past its newest change.
 const IS_NOWHERE: &str = "NOT EXISTS (SELECT 1 FROM workspace WHERE id = point_workspace AND head >= point_seq)";

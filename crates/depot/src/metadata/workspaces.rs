@@ -5,6 +5,20 @@ use rusqlite::{Row, params};
 
 use super::{HEAD, Session};
 
+/// The tables whose rows belong to a workspace.
+pub(super) const OF_WORKSPACES: [&str; 10] = [
+    "entry",
+    "change",
+    "reversal",
+    "move",
+    "merge",
+    "snapshot",
+    "retention",
+    "unseen",
+    "journal",
+    "seen",
+];
+
 /// A point on one level of a lineage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level {
@@ -147,18 +161,7 @@ impl Session<'_> {
 
     /// Removes a workspace with its journal, its entries and its snapshots.
     pub(crate) fn remove_workspace(self, id: i64) -> Result<()> {
-        for table in [
-            "entry",
-            "change",
-            "reversal",
-            "move",
-            "merge",
-            "snapshot",
-            "retention",
-            "unseen",
-            "journal",
-            "seen",
-        ] {
+        for table in OF_WORKSPACES {
             self.execute(&format!("DELETE FROM {table} WHERE workspace = ?1"), [id])?;
         }
         self.execute("DELETE FROM merge WHERE source = ?1", [id])?;

@@ -87,7 +87,7 @@ pub struct ActorShown {
 
 /// A change with what it did to each path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Shown {
+pub struct ChangeDetails {
     /// The change.
     pub change: ChangeShown,
     /// What each path was before and after.
@@ -186,7 +186,7 @@ impl Workspace {
     }
 
     /// One change, with what it did to each path that shows here.
-    pub async fn show(&self, point: &Point) -> Result<Shown> {
+    pub async fn show(&self, point: &Point) -> Result<ChangeDetails> {
         self.operate("history", &[], |_| 0, self.one_change(point)).await
     }
 
@@ -218,7 +218,7 @@ impl Workspace {
         Ok(Log { changes, next_cursor })
     }
 
-    async fn one_change(&self, point: &Point) -> Result<Shown> {
+    async fn one_change(&self, point: &Point) -> Result<ChangeDetails> {
         let (change, paths) = self.journal()?.change(point).await?;
         let seen = self.seen(change).await?;
         let change = seen.ok_or_else(|| {
@@ -226,7 +226,7 @@ impl Workspace {
                 .hint("look at the history to see which changes there are")
         })?;
         let paths = self.seen_paths(paths).into_iter().map(Into::into).collect();
-        Ok(Shown {
+        Ok(ChangeDetails {
             change: change.into(),
             paths,
         })

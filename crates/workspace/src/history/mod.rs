@@ -25,7 +25,7 @@ use garret_core::{Error, ErrorKind, History, Result};
 use crate::Workspace;
 
 pub use branches::BranchShown;
-pub use changes::{ActorShown, ChangeShown, ImageShown, Log, LogRequest, PathShown, Shown};
+pub use changes::{ActorShown, ChangeDetails, ChangeShown, ImageShown, Log, LogRequest, PathShown};
 pub use diff::{Diff, DiffRequest};
 pub use merge::{Conflict, ConflictKind, ConflictSide, MergeOptions, Merged, OnConflict};
 pub use render::{DiffStatus, PathDiff};

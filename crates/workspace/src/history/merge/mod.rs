@@ -108,6 +108,23 @@ pub enum ConflictKind {
     DirectoryFile,
 }
 
+impl ConflictKind {
+    /// What it means, in a few words after a path.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Content => "both changed it",
+            Self::BothAdded => "each added something else",
+            Self::DeletedByUs => "deleted here, changed there",
+            Self::DeletedByThem => "changed here, deleted there",
+            Self::RenameRename => "each gave it another name",
+            Self::RenameDelete => "one renamed it, the other deleted it",
+            Self::Type => "one changed it, the other made something else of it",
+            Self::Mode => "each gave it other permissions",
+            Self::DirectoryFile => "a file on one side, a directory on the other",
+        }
+    }
+}
+
 /// What one side has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConflictSide {
