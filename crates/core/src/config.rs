@@ -38,6 +38,9 @@ pub struct WorkspaceConfig {
     /// How long its history is kept: `durable` where nothing is said and there is a home for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<HistoryMode>,
+    /// Paths that commands make and history leaves out, as in a `.gitignore`: `target/`, `node_modules/`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
 }
 
 impl WorkspaceConfig {
@@ -49,6 +52,7 @@ impl WorkspaceConfig {
             tools: ToolsConfig::default(),
             env: BTreeMap::new(),
             history: None,
+            exclude: Vec::new(),
         }
     }
 
