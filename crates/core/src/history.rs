@@ -71,6 +71,9 @@ pub trait History: Send + Sync + fmt::Debug {
     /// The workspaces that begin at a point of this one.
     async fn branches(&self) -> Result<Vec<Branch>>;
 
+    /// The history of a workspace that begins at a point of this one, by its id.
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>>;
+
     /// What a merge of the workspace `other` (by name or id) into this one has to bring together. Workspaces that never met are
     /// `invalid`.
     async fn merging(&self, other: &str) -> Result<Merging>;

@@ -185,6 +185,10 @@ impl History for Journaled {
         }
     }
 
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>> {
+        self.required().await?.of_branch(id).await
+    }
+
     async fn merging(&self, other: &str) -> Result<Merging> {
         self.looked_at(&WsPath::root()).await?.merging(other).await
     }
