@@ -15,6 +15,7 @@ mod operation;
 mod quota;
 mod scope;
 mod search;
+mod shell;
 pub mod text;
 mod workspace;
 
@@ -23,4 +24,5 @@ pub use fs::*;
 pub use history::*;
 pub use scope::ScopeOptions;
 pub use search::*;
+pub use shell::*;
 pub use workspace::{Workspace, WorkspaceBuilder};
