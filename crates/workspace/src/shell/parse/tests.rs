@@ -95,10 +95,7 @@ fn a_variable_of_the_same_text_is_guessed() {
 
 #[test]
 fn here_documents_are_looked_into_where_the_shell_does() {
-    reads(
-        "cat <<E\n$(a)\nE",
-        &["cat", "a"][..].iter().rev().copied().collect::<Vec<_>>().as_slice(),
-    );
+    reads("cat <<E\n$(a)\nE", &["a", "cat"]);
     reads("cat <<'E'\n$(a)\nE", &["cat"]);
     reads("cat <<E | b\nx\nE\nc", &["cat", "b", "c"]);
 }
