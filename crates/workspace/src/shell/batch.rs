@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use garret_core::{
-    Content, EffectsMode, Effect, EntryKind, ErrorKind, Follow, Image, Mutation, PathChange, Placed, Precondition,
+    Content, Effect, EffectsMode, EntryKind, ErrorKind, Follow, Image, Mutation, PathChange, Placed, Precondition,
     ReadOptions, Result, StatOptions, WsPath,
 };
 
@@ -47,7 +47,8 @@ impl Workspace {
             EffectsMode::Ask => self.approve_effects(&maker.origin, paths).await?,
             EffectsMode::Commit => {}
         }
-        self.commit(maker.origin.operation, mutations(steps), Follow::Never).await?;
+        self.commit(maker.origin.operation, mutations(steps), Follow::Never)
+            .await?;
         Ok(Kept::Applied)
     }
 
@@ -97,7 +98,10 @@ impl Workspace {
 /// Whether an error of a look says that nothing is there.
 pub(super) fn is_absence(kind: ErrorKind) -> bool {
     // A link where a directory was is a way that no path goes any more.
-    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PathEscape)
+    matches!(
+        kind,
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PathEscape
+    )
 }
 
 fn is_refusal(kind: ErrorKind) -> bool {

@@ -57,7 +57,9 @@ fn touched_by(mutations: &[Mutation]) -> Vec<WsPath> {
         Mutation::Rename { from, .. } => Some(from.clone()),
         _ => None,
     });
-    sources.chain(mutations.iter().map(|mutation| mutation.path().clone())).collect()
+    sources
+        .chain(mutations.iter().map(|mutation| mutation.path().clone()))
+        .collect()
 }
 
 #[deny(clippy::missing_trait_methods)]

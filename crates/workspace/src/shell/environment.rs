@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use garret_core::{Error, Result, ShellPolicy};
-
-use super::mask::Secrets;
+use garret_core::{Error, Result, Secrets, ShellPolicy};
 
 /// Where every command starts from. `/tmp` is private to what runs in the sandbox.
 const BASE: [(&str, &str); 6] = [
@@ -27,14 +25,19 @@ pub(super) struct Environment {
 impl Environment {
     /// Each of `parts` adds to, or takes the place of, what is before it.
     pub(super) fn new(policy: &ShellPolicy, parts: &[&BTreeMap<String, String>]) -> Result<Self> {
-        let base = BASE.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let base = BASE
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut variables: BTreeMap<String, String> = base.collect();
         for part in parts {
             part.iter().try_for_each(|(name, value)| check(name, value))?;
             variables.extend(part.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
-        let values = policy.secrets.iter().filter_map(|name| variables.get(name).cloned());
-        let secrets = Secrets::new(values.collect::<Vec<_>>());
+        let values = policy
+            .secrets
+            .iter()
+            .filter_map(|name| Some((name, variables.get(name)?)));
+        let secrets = Secrets::new(values);
         Ok(Self { variables, secrets })
     }
 }
@@ -58,7 +61,9 @@ mod tests {
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         let pairs = pairs.iter();
-        pairs.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -77,7 +82,7 @@ mod tests {
             ..ShellPolicy::default()
         };
         let environment = Environment::new(&policy, &[&map(&[("TOKEN", "hunter2")])]).unwrap();
-        assert_eq!(environment.secrets.mask_text("hunter2"), "***");
+        assert_eq!(environment.secrets.mask("is hunter2"), "is [TOKEN]");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    Change, Dropped, EffectsMode, Effect, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow, History, Making,
+    Change, Dropped, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow, History, Making,
     NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Timestamp,
 };
 
@@ -142,7 +142,9 @@ impl Workspace {
             Placed::Directory { .. } => Ok(covers(true)),
             // What went was a directory unless history knows better.
             Placed::Nothing if covers(true) && !covers(false) => {
-                let Some(path) = effect.path.as_path() else { return Ok(true) };
+                let Some(path) = effect.path.as_path() else {
+                    return Ok(true);
+                };
                 let options = StatOptions {
                     follow: Follow::Never,
                     ..StatOptions::default()
@@ -163,14 +165,14 @@ impl Workspace {
             return self.keep_without_history(effects, maker).await;
         };
         if maker.mode == EffectsMode::Commit {
-            return self.put(&*history, effects, basis, maker).await;
+            return self.put_effects(&*history, effects, basis, maker).await;
         }
         let looked = self.look(&*history, effects, basis, &maker).await?;
         if maker.mode == EffectsMode::Discard || matches!(looked.kept, Kept::Nothing | Kept::Refused(_)) {
             return Ok(looked);
         }
         match self.approve_effects(&maker.origin, &looked.paths).await {
-            Ok(()) => self.put(&*history, effects, basis, maker).await,
+            Ok(()) => self.put_effects(&*history, effects, basis, maker).await,
             Err(refusal) => Ok(Keeping {
                 kept: Kept::Refused(refusal),
                 ..looked
@@ -204,7 +206,13 @@ impl Workspace {
         }
     }
 
-    async fn put(&self, history: &dyn History, effects: &[Effect], basis: &Basis, maker: Maker) -> Result<Keeping> {
+    async fn put_effects(
+        &self,
+        history: &dyn History,
+        effects: &[Effect],
+        basis: &Basis,
+        maker: Maker,
+    ) -> Result<Keeping> {
         let witness = Witness::default();
         let (making, _turns) = self.making_of(&maker, &witness, false).await?;
         let done = history.put(puts_of(effects, basis), making).await;
@@ -224,12 +232,7 @@ impl Workspace {
     }
 
     /// How the change is made: by its maker, and refused where this view may not do what it does. The turns are kept until it is made.
-    async fn making_of(
-        &self,
-        maker: &Maker,
-        witness: &Witness,
-        only_looks: bool,
-    ) -> Result<(Making, Vec<Hold<'_>>)> {
+    async fn making_of(&self, maker: &Maker, witness: &Witness, only_looks: bool) -> Result<(Making, Vec<Hold<'_>>)> {
         let operation = maker.origin.operation;
         let (making, turns) = match maker.asks_quota {
             true => self.making_in_turn(operation).await?,
@@ -286,7 +289,13 @@ impl Workspace {
     }
 
     /// What became of effects, as this view shows it.
-    pub(super) fn changed(&self, keeping: &Keeping, excluded: &[Effect], dropped: &[Dropped], shop: &Workshop) -> Changed {
+    pub(super) fn changed(
+        &self,
+        keeping: &Keeping,
+        excluded: &[Effect],
+        dropped: &[Dropped],
+        shop: &Workshop,
+    ) -> Changed {
         let mut changed = Changed::default();
         for one in self.seen_paths(keeping.paths.clone()) {
             let (count, sign) = match (&one.before, &one.after) {

@@ -1,9 +1,7 @@
 //! A command as journals and people see it: on one line, bounded, without secrets.
 
-use garret_core::Program;
 use garret_core::path::printable;
-
-use super::mask::Secrets;
+use garret_core::{Program, Secrets};
 
 /// The most characters of a command that a journal keeps.
 const LONGEST: usize = 1_000;
@@ -16,7 +14,7 @@ pub(super) fn of(program: &Program, secrets: &Secrets) -> String {
         Program::Shell(text) => text.clone(),
         Program::Arguments(arguments) => arguments.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(" "),
     };
-    bounded(&secrets.mask_text(&text), LONGEST)
+    bounded(&secrets.mask(&text), LONGEST)
 }
 
 /// The command in a few words.
@@ -62,9 +60,9 @@ mod tests {
 
     #[test]
     fn a_label_is_bounded_and_holds_no_secret() {
-        let secrets = Secrets::new(["hunter2".to_owned()]);
+        let secrets = Secrets::new([("T", "hunter2")]);
         let label = of(&Program::Shell(format!("echo hunter2 {}", "x".repeat(5_000))), &secrets);
-        assert!(label.starts_with("echo *** xxx"));
+        assert!(label.starts_with("echo [T] xxx"));
         assert_eq!(label.chars().count(), LONGEST + 1);
     }
 

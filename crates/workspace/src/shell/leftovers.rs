@@ -71,7 +71,9 @@ impl Workspace {
 
     async fn left(&self, shop: &Arc<Workshop>) -> Result<(BenchState, Vec<Arc<dyn Layer>>)> {
         if !self.view.base.is_root() {
-            return Err(Error::new(ErrorKind::Denied, "a narrowed view has no leftovers").hint("use the workspace around it"));
+            return Err(
+                Error::new(ErrorKind::Denied, "a narrowed view has no leftovers").hint("use the workspace around it")
+            );
         }
         let under = shop.under(self);
         let fence = under.fence().await?;
@@ -109,7 +111,9 @@ impl Workspace {
         // Without a note nobody knows what it was laid over, so whatever was changed since the beginning counts as changed by others.
         let basis = known.as_ref().map_or_else(Basis::beginning, note::Note::basis);
         let Split { kept, excluded } = under.split(shop, effects.effects).await?;
-        let words = command.as_deref().map_or_else(String::new, |command| format!(" `{}`", label::printed(&label::short(command))));
+        let words = command.as_deref().map_or_else(String::new, |command| {
+            format!(" `{}`", label::printed(&label::short(command)))
+        });
         let maker = Maker {
             origin: Origin {
                 command: command.clone(),

@@ -15,9 +15,9 @@ use garret_core::{
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::keep::{Basis, Keeping, Kept, Maker, Split};
+use super::label;
 use super::result::Changed;
 use super::workshop::{Laid, Workshop, in_background};
-use super::label;
 use crate::Workspace;
 
 /// The live layer, where there is one.
@@ -360,7 +360,9 @@ impl Live {
 
     /// What others changed in the files since the last time, and moves the basis on. What `kept` tells is on the layer already.
     async fn news(&mut self, kept: &Keeping) -> Result<Vec<Effect>> {
-        let Some(history) = self.view.shared.history.clone() else { return Ok(Vec::new()) };
+        let Some(history) = self.view.shared.history.clone() else {
+            return Ok(Vec::new());
+        };
         let own = match &kept.kept {
             Kept::Change(change) => Some(change.number),
             _ => None,
@@ -379,7 +381,12 @@ impl Live {
                 head,
                 at: self.view.shared.clock.now(),
             };
-            super::note::write(&self.state, self.laid.layer.id(), &self.basis, &label::joined(&self.writers))?;
+            super::note::write(
+                &self.state,
+                self.laid.layer.id(),
+                &self.basis,
+                &label::joined(&self.writers),
+            )?;
         }
         self.view.as_in_files(paths.keys()).await
     }
@@ -391,9 +398,7 @@ impl Live {
         if effects.is_empty() {
             return Ok(());
         }
-        let (gone, come): (Vec<_>, Vec<_>) = effects
-            .into_iter()
-            .partition(|effect| effect.placed == Placed::Nothing);
+        let (gone, come): (Vec<_>, Vec<_>) = effects.into_iter().partition(|effect| effect.placed == Placed::Nothing);
         let ordered = gone.into_iter().rev().chain(come).collect();
         self.laid.layer.place(ordered).await?;
         self.mark = Some(self.laid.layer.effects(self.mark.as_ref()).await?.mark);

@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::path::quote;
-use garret_core::{Command, EffectsMode, Error, ErrorKind, Exit, Limits, Process, Result, Signal, Stdin};
+use garret_core::{
+    Chunk, Command, EffectsMode, Error, ErrorKind, Exit, Limits, Masker, Process, Result, Secrets, Signal, Stdin,
+    Stream,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
 use super::live::{Seat, Taking};
-use super::run::{Prepared, Streams, ended, millis};
+use super::run::{Prepared, ended, millis};
 use super::workshop::Workshop;
-use super::{RunRequest, label};
+use super::{Changed, RunRequest, label};
 use crate::Workspace;
 
 /// How many processes that ended are remembered.
@@ -128,12 +131,41 @@ struct Outcome {
     duration: Duration,
 }
 
+/// Both streams of a process, without secrets.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    stdout: Masker,
+    stderr: Masker,
+}
+
+impl Streams {
+    fn new(secrets: &Secrets) -> Self {
+        Self {
+            stdout: Masker::new(secrets),
+            stderr: Masker::new(secrets),
+        }
+    }
+
+    /// What may be shown after the next chunk.
+    pub(crate) fn push(&mut self, chunk: &Chunk) -> Vec<u8> {
+        match chunk.stream {
+            Stream::Stdout => self.stdout.push(&chunk.bytes),
+            Stream::Stderr => self.stderr.push(&chunk.bytes),
+        }
+    }
+
+    /// What was held back, at the end.
+    fn finish(&mut self) -> Vec<u8> {
+        [self.stdout.finish(), self.stderr.finish()].concat()
+    }
+}
+
 /// A process on the live layer, with its seat there: whoever drives it by itself has one of these.
 #[derive(Debug)]
 pub(crate) struct LiveProcess {
     /// The process.
     pub(crate) process: Box<dyn Process>,
-    /// Its environment's secrets, to be taken out of what it writes.
+    /// Takes the secrets of its environment out of what it writes.
     pub(crate) streams: Streams,
     seat: Seat,
 }
@@ -153,7 +185,8 @@ impl Workspace {
             let shop = self.workshop()?;
             shop.processes.check_room(shop.rules.policy().max_processes)?;
             let (prepared, timeout) = self.prepare_background(shop, "start", request)?;
-            self.approve_command(&prepared.command.program, "start", &prepared.label).await?;
+            self.approve_command(&prepared.command.program, "start", &prepared.label)
+                .await?;
             let limits = Limits {
                 wall: timeout,
                 ..prepared.command.limits.clone()
@@ -171,14 +204,21 @@ impl Workspace {
         let work = async {
             let shop = self.workshop()?;
             let entry = shop.processes.find(&request.id)?;
-            entry.wait_for_news(request.cursor, request.wait.min(LONGEST_WAIT)).await;
+            entry
+                .wait_for_news(request.cursor, request.wait.min(LONGEST_WAIT))
+                .await;
             Ok(ProcessOutput {
                 notices: shop.live.notices(),
                 ..entry.since(request.cursor, request.max_bytes)
             })
         };
-        self.observe("output", None, |output: &ProcessOutput| output.output.len() as u64, work)
-            .await
+        self.observe(
+            "output",
+            None,
+            |output: &ProcessOutput| output.output.len() as u64,
+            work,
+        )
+        .await
     }
 
     /// Ends a process with everything that it started. One that has ended already stays as it is.
@@ -204,14 +244,21 @@ impl Workspace {
     }
 
     /// A command of the background, and how long it may live: without end where nothing is asked for.
-    pub(crate) fn prepare_background(
+    pub(super) fn prepare_background(
         &self,
         shop: &Workshop,
         operation: &'static str,
         request: RunRequest,
     ) -> Result<(Prepared, Option<Duration>)> {
         let timeout = request.timeout;
-        let prepared = self.prepare(shop, operation, RunRequest { timeout: None, ..request })?;
+        let prepared = self.prepare(
+            shop,
+            operation,
+            RunRequest {
+                timeout: None,
+                ..request
+            },
+        )?;
         match prepared.effects {
             EffectsMode::Commit => Ok((prepared, timeout)),
             EffectsMode::Discard | EffectsMode::Ask => Err(Error::new(
@@ -224,7 +271,7 @@ impl Workspace {
 
     /// Starts a process on the live layer of the workspace, which is laid where there is none. It sees every later change of the files, and
     /// what it does becomes part of the workspace as it goes.
-    pub(crate) async fn spawn_on_live_layer(&self, prepared: Prepared, limits: Limits) -> Result<LiveProcess> {
+    pub(super) async fn spawn_on_live_layer(&self, prepared: Prepared, limits: Limits) -> Result<LiveProcess> {
         let shop = self.workshop()?;
         let seat = {
             let _turn = shop.turn.lock().await;
@@ -247,7 +294,8 @@ impl Workspace {
         }
     }
 
-    /// The same for a program that is driven by what it reads.
+    /// The same for a program that is driven by what it reads: [`LiveProcess::process`] takes its input and gives its output.
+    #[allow(dead_code, reason = "contexts of code are driven so")]
     pub(crate) async fn spawn_piped(&self, operation: &'static str, request: RunRequest) -> Result<LiveProcess> {
         let shop = self.workshop()?;
         let (mut prepared, timeout) = self.prepare_background(shop, operation, request)?;
@@ -257,6 +305,21 @@ impl Workspace {
             ..prepared.command.limits.clone()
         };
         self.spawn_on_live_layer(prepared, limits).await
+    }
+}
+
+impl Workspace {
+    /// Takes over what everything on the live layer did so far, as a change of `operation`; `summary` says what was done. `None` where nothing
+    /// lives.
+    #[allow(dead_code, reason = "contexts of code end each call so")]
+    pub(crate) async fn checkpoint(&self, operation: &'static str, summary: String) -> Result<Option<Changed>> {
+        let shop = self.workshop()?;
+        let taking = Taking {
+            origin: Some(self.origin(operation, summary)),
+            has_quota_turn: false,
+        };
+        let settled = shop.settle(taking).await?;
+        Ok(settled.map(|settled| settled.changed(self, shop)))
     }
 }
 
@@ -314,7 +377,13 @@ impl Processes {
         });
         table.entries.insert(number, entry.clone());
         let over = table.entries.len().saturating_sub(REMEMBERED);
-        let ended: Vec<u64> = table.entries.values().filter(|one| !one.is_running()).map(|one| one.number).take(over).collect();
+        let ended: Vec<u64> = table
+            .entries
+            .values()
+            .filter(|one| !one.is_running())
+            .map(|one| one.number)
+            .take(over)
+            .collect();
         ended.iter().for_each(|number| {
             table.entries.remove(number);
         });
@@ -352,7 +421,7 @@ async fn attend(
     loop {
         tokio::select! {
             chunk = live.process.output() => match chunk {
-                Some(chunk) => entry.wrote(live.streams.push(chunk).map(|chunk| chunk.bytes), most),
+                Some(chunk) => entry.wrote(live.streams.push(&chunk), most),
                 None => break,
             },
             Some(signal) = asked.recv() => {
@@ -361,8 +430,7 @@ async fn attend(
             }
         }
     }
-    let rest: Vec<_> = live.streams.finish().collect();
-    rest.into_iter().for_each(|chunk| entry.wrote(Some(chunk.bytes), most));
+    entry.wrote(live.streams.finish(), most);
     let exit = live.process.wait().await;
     entry.ended(&exit);
     if let Err(error) = live.end().await {
@@ -380,10 +448,11 @@ impl Entry {
         self.record().exit.is_none()
     }
 
-    fn wrote(&self, bytes: Option<Bytes>, most: u64) {
-        let Some(bytes) = bytes else { return };
-        self.record().push(bytes, most);
-        self.changes.send_replace(());
+    fn wrote(&self, bytes: Vec<u8>, most: u64) {
+        if !bytes.is_empty() {
+            self.record().push(bytes.into(), most);
+            self.changes.send_replace(());
+        }
     }
 
     fn ended(&self, exit: &Result<Exit>) {
@@ -419,9 +488,7 @@ impl Entry {
 
     async fn wait_for_news(&self, cursor: u64, wait: Duration) {
         let mut changes = self.changes.subscribe();
-        let news = async {
-            while !self.has_news(cursor) && changes.changed().await.is_ok() {}
-        };
+        let news = async { while !self.has_news(cursor) && changes.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(wait, news).await;
     }
 

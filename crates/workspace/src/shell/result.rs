@@ -17,10 +17,10 @@ pub struct RunResult {
     pub signal: Option<i32>,
     /// Standard output and standard error as text, in the order in which they came; where the middle was left out, a line says so.
     pub output: String,
-    /// Standard output, byte for byte.
-    pub stdout: Captured,
-    /// Standard error, byte for byte.
-    pub stderr: Captured,
+    /// Standard output, byte for byte; where the middle was left out, a line says so.
+    pub stdout: StreamShown,
+    /// Standard error, in the same way.
+    pub stderr: StreamShown,
     /// How long it ran, in milliseconds.
     pub duration_ms: u64,
     /// Whether the time limit ended it.
@@ -47,7 +47,7 @@ pub struct RunResult {
 
 /// The bytes of one stream that were kept. Written as text where they are UTF-8, and in base64 where not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captured(pub Bytes);
+pub struct StreamShown(pub Bytes);
 
 /// A stream as it is written: either the one or the other.
 #[derive(Serialize, JsonSchema)]
@@ -60,7 +60,7 @@ struct Written<'a> {
     base64: Option<String>,
 }
 
-impl Serialize for Captured {
+impl Serialize for StreamShown {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = std::str::from_utf8(&self.0).ok();
         let base64 = text.is_none().then(|| STANDARD.encode(&self.0));
@@ -68,9 +68,9 @@ impl Serialize for Captured {
     }
 }
 
-impl JsonSchema for Captured {
+impl JsonSchema for StreamShown {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Captured".into()
+        "StreamShown".into()
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -124,7 +124,11 @@ impl Changed {
 
     /// The counts in words: `2 created, 1 deleted`; empty where there are none.
     pub fn counts(&self) -> String {
-        let counts = [(self.created, "created"), (self.changed, "changed"), (self.deleted, "deleted")];
+        let counts = [
+            (self.created, "created"),
+            (self.changed, "changed"),
+            (self.deleted, "deleted"),
+        ];
         let words = counts.iter().filter(|(count, _)| *count > 0);
         words
             .map(|(count, word)| format!("{count} {word}"))
@@ -205,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_written_as_text_or_in_base64() {
-        let written = |bytes: &'static [u8]| serde_json::to_value(Captured(Bytes::from_static(bytes))).unwrap();
+        let written = |bytes: &'static [u8]| serde_json::to_value(StreamShown(Bytes::from_static(bytes))).unwrap();
         assert_eq!(written(b"a\n"), serde_json::json!({"text": "a\n"}));
         assert_eq!(written(b"\xff\x00"), serde_json::json!({"base64": "/wA="}));
     }

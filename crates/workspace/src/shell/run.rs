@@ -7,19 +7,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use garret_core::{
-    BenchState, Chunk, Command, EffectsMode, Effects, Ended, Error, ErrorKind, Exit, Layer, Limit, Limits,
-    OutputCollector, Process, Program, Result, Stdin, Stream, Taken,
+    BenchState, Command, Effects, EffectsMode, Ended, Error, ErrorKind, Exit, Layer, Limit, Limits, Output,
+    OutputCollector, Process, Program, Result, Secrets, Stdin, Taken,
 };
 use tokio::sync::OwnedMutexGuard;
 
 use super::environment::Environment;
 use super::keep::{Basis, Kept, Maker, Split};
 use super::live::{Seat, Taking};
-use super::mask::{Masker, Secrets};
 use super::request::NoSink;
-use super::result::{Captured, Changed, RunResult};
+use super::result::{Changed, RunResult, StreamShown};
 use super::workshop::{Laid, Workshop, in_background, is_isolated};
 use super::{CommandLine, OutputSink, RunRequest, label};
 use crate::Workspace;
@@ -37,7 +35,7 @@ pub(super) struct Prepared {
 
 /// The output of a command and how it ended.
 struct Ran {
-    output: OutputCollector,
+    output: Output,
     exit: Exit,
 }
 
@@ -70,7 +68,8 @@ impl Workspace {
         let work = async {
             let shop = self.workshop()?;
             let prepared = self.prepare(shop, operation, request)?;
-            self.approve_command(&prepared.command.program, operation, &prepared.label).await?;
+            self.approve_command(&prepared.command.program, operation, &prepared.label)
+                .await?;
             let turn = shop.turn.clone().lock_owned().await;
             match shop.seat(self, &prepared.label).await? {
                 Some(seat) => self.run_on_seat(seat, prepared, sink).await,
@@ -132,7 +131,9 @@ impl Workspace {
         drop(process);
         laid.layer.lift().await?;
         let effects = laid.layer.effects(None).await?;
-        let changed = self.take(&under, &cover.state, &basis, &prepared, &ran.exit, effects).await?;
+        let changed = self
+            .take(&under, &cover.state, &basis, &prepared, &ran.exit, effects)
+            .await?;
         cover.off().await?;
         Ok(result(ran, changed, &laid))
     }
@@ -237,61 +238,22 @@ impl Drop for Cover {
 
 /// Hands on what comes from the process until it ends.
 async fn follow_output(process: &mut dyn Process, prepared: &Prepared, sink: &mut dyn OutputSink) -> Result<Ran> {
-    let mut output = OutputCollector::new(prepared.command.limits.output);
-    let mut streams = Streams::new(&prepared.secrets);
+    let mut collector = OutputCollector::new(prepared.command.limits.output, &prepared.secrets);
     while let Some(chunk) = process.output().await {
-        for shown in streams.push(chunk) {
+        if let Some(shown) = collector.push(&chunk) {
             sink.take(&shown).await;
-            output.push(&shown);
         }
     }
-    for shown in streams.finish() {
-        sink.take(&shown).await;
-        output.push(&shown);
+    let (last, output) = collector.finish();
+    for shown in &last {
+        sink.take(shown).await;
     }
     let exit = process.wait().await?;
     Ok(Ran { output, exit })
 }
 
-/// Both streams of a command, without secrets.
-#[derive(Debug)]
-pub(super) struct Streams {
-    stdout: Masker,
-    stderr: Masker,
-}
-
-impl Streams {
-    pub(super) fn new(secrets: &Secrets) -> Self {
-        Self {
-            stdout: Masker::new(secrets),
-            stderr: Masker::new(secrets),
-        }
-    }
-
-    /// What may be shown after the next chunk.
-    pub(super) fn push(&mut self, chunk: Chunk) -> Option<Chunk> {
-        let masker = match chunk.stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
-        };
-        shown(chunk.stream, masker.push(chunk.bytes))
-    }
-
-    /// What was held back, at the end.
-    pub(super) fn finish(&mut self) -> impl Iterator<Item = Chunk> {
-        let (stdout, stderr) = (self.stdout.finish(), self.stderr.finish());
-        let rest = [shown(Stream::Stdout, stdout), shown(Stream::Stderr, stderr)];
-        rest.into_iter().flatten()
-    }
-}
-
-fn shown(stream: Stream, bytes: Bytes) -> Option<Chunk> {
-    (!bytes.is_empty()).then_some(Chunk { stream, bytes })
-}
-
 fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
     let Ran { output, exit } = ran;
-    let collected = output.finish();
     let enforced = laid.sandbox.enforced().to_vec();
     RunResult {
         exit_code: exit.ended.code(),
@@ -299,14 +261,14 @@ fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
             Ended::Exited(_) => None,
             Ended::Signalled(number) => Some(number),
         },
-        output: collected.text,
-        stdout: Captured(collected.stdout),
-        stderr: Captured(collected.stderr),
+        output: output.both.text(),
+        truncated: output.is_truncated(),
+        left_out_bytes: output.stdout.left_out + output.stderr.left_out,
+        stdout: StreamShown(output.stdout.bytes().into_owned().into()),
+        stderr: StreamShown(output.stderr.bytes().into_owned().into()),
         duration_ms: millis(exit.duration),
         timed_out: exit.limit == Some(Limit::Wall),
         limit: exit.limit,
-        truncated: collected.left_out > 0,
-        left_out_bytes: collected.left_out,
         usage: exit.usage,
         isolated: is_isolated(&enforced),
         enforced,
