@@ -1267,6 +1267,7 @@ async fn promise_29_damaged_content_is_an_error_never_wrong_bytes() {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert_eq!(error.path(), Some("large"));
     std::fs::remove_file(&blob).unwrap();
+    assert!(error.to_string().contains("`large`"), "in text, too: {error}");
     let error = room.workspace().read_bytes("large").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert_eq!(room.read("small").await, "untouched");
