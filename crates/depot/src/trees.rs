@@ -164,7 +164,7 @@ fn host_error(error: &std::io::Error, path: &[u8]) -> Error {
     let (kind, what) = match error.kind() {
         NotFound => (ErrorKind::NotFound, "it is not there".to_owned()),
         PermissionDenied => (ErrorKind::Denied, "it may not be opened".to_owned()),
-        StorageFull => (ErrorKind::Unavailable, "the disk is full".to_owned()),
+        StorageFull => (ErrorKind::QuotaExceeded, "the disk is full".to_owned()),
         other => (ErrorKind::Unavailable, other.to_string()),
     };
     let error = Error::new(kind, format!("a file outside the workspace cannot be used: {what}"));
