@@ -12,6 +12,7 @@ mod export;
 mod host;
 mod import;
 mod pack;
+mod unfinished;
 mod unpack;
 
 use std::io::{Read, Write};
@@ -122,6 +123,8 @@ enum Message {
     Item(Item),
     Data(Bytes),
     Skipped(Skipped),
+    /// Everything came: what was made of it may be kept.
+    End,
 }
 
 impl Moved {
