@@ -18,6 +18,7 @@ use crate::error;
 use crate::history::check_kept;
 use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
+use crate::private;
 use crate::workspace::DepotWorkspace;
 use crate::writer::{Weight, Writer};
 
@@ -112,11 +113,15 @@ impl Depot {
         if is_new {
             make_folders(home, &blobs).map_err(|error| error::home(&error))?;
         }
+        if is_new {
+            // Before SQLite makes it, with the mode that the umask leaves; the files beside it get the mode of this one.
+            private::make_file(&home.join("depot.db")).map_err(|error| error::home(&error))?;
+        }
         let (database, connection) = Database::open(&home.join("depot.db"))?;
         if is_new {
             sync_home(home).map_err(|error| error::home(&error))?;
         }
-        let turns = File::create(turns).map_err(|error| error::home(&error))?;
+        let turns = private::make_file(&turns).map_err(|error| error::home(&error))?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
         let content = Arc::new(content);
         let writer = Writer::start(connection, Some(turns), content.clone())?;
@@ -252,15 +257,11 @@ impl Depot {
 
 /// Makes the folders of a home, which nobody but its owner may look into: it holds what was deleted, too.
 fn make_folders(home: &Path, blobs: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(home)?;
-    make_folder(blobs)?;
+    private::make_folder(home)?;
+    private::make_folder(blobs)?;
     // Made and synced once, so that a blob never lies in a folder that a loss of power can take.
     for folder in folders() {
-        make_folder(&blobs.join(folder))?;
+        private::make_folder(&blobs.join(folder))?;
     }
     sync_directory(blobs)
 }
@@ -271,13 +272,6 @@ fn sync_home(home: &Path) -> std::io::Result<()> {
     home.parent()
         .filter(|above| !above.as_os_str().is_empty())
         .map_or(Ok(()), sync_directory)
-}
-
-fn make_folder(folder: &Path) -> std::io::Result<()> {
-    match std::fs::create_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
 }
 
 fn sync_directory(directory: &Path) -> std::io::Result<()> {
