@@ -349,3 +349,20 @@ fn a_model_has_the_same_way_back() {
     call("restore", r#"{"to": "before"}"#);
     assert_eq!(on(&room, &["cat", "a.txt"]).done(), "one");
 }
+
+#[test]
+fn now_can_be_written_wherever_a_point_can() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    room.run(&["-w", "notes", "write", "a.txt", "one"]).done();
+    assert_eq!(room.run(&["-w", "notes@now", "cat", "a.txt"]).done(), "one");
+    assert_eq!(room.run(&["-w", "notes", "cat", "a.txt", "--at", "now"]).done(), "one");
+    room.run(&["-w", "notes", "restore", "now"]).done();
+    room.run(&["-w", "notes", "restore", "now", "--into", "other"]).done();
+    assert_eq!(room.run(&["-w", "other", "cat", "a.txt"]).done(), "one");
+    room.run(&["-w", "notes", "show", "now"]).done();
+    assert_eq!(
+        room.run(&["-w", "notes", "snapshot", "create", "now"]).failed(),
+        "invalid"
+    );
+}

@@ -279,6 +279,15 @@ impl Point {
             None | Some(Self::NOW) => Self::Now,
             Some(text) => Self::Named(text.to_owned()),
         }
+    /// Whether it is the newest state, however it is written.
+    pub fn is_now(&self) -> bool {
+        match self {
+            Self::Now => true,
+            Self::Named(text) => text == Self::NOW,
+            _ => false,
+        }
+    }
+
     }
 }
 

@@ -102,7 +102,7 @@ impl Garret {
 
     /// The same tools on the workspace as it was at `point`.
     pub async fn open_at(&self, toolbox: &Toolbox, point: &str) -> Result<Toolbox> {
-        let past = toolbox.workspace().at(&Point::Named(point.to_owned())).await?;
+        let past = toolbox.workspace().at(&Point::or_now(Some(point))).await?;
         Ok(toolbox.on(past))
     }
 }

@@ -85,7 +85,11 @@ impl History for Journaled {
     }
 
     async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>> {
-        let room = self.required().await?;
+        let room = match point.is_now() {
+            // As it is now, with what the journal has not met yet.
+            true => self.looked_at(&WsPath::root()).await?,
+            false => self.required().await?,
+        };
         let level = room.shared().database.read(|session| room.level_of(session, point))?;
         Ok(Arc::new(PastView {
             view: room.view(level),
@@ -97,7 +101,7 @@ impl History for Journaled {
 
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
         let mut room = self.required().await?;
-        if [from, to].contains(&&Point::Now) {
+        if from.is_now() || to.is_now() {
             room = self.looked_at(path).await?;
         }
         room.diff(from, to, path).await
@@ -129,7 +133,7 @@ impl History for Journaled {
     }
 
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
-        let is_past = options.point != Point::Now;
+        let is_past = !options.point.is_now();
         let room = match options.is_lazy || is_past {
             true => {
                 self.room().await?;
@@ -152,9 +156,9 @@ impl History for Journaled {
     }
 
     async fn branch(&self, new: NewBranch, point: &Point) -> Result<Branch> {
-        let room = match point {
-            Point::Now => self.looked_at(&WsPath::root()).await?,
-            _ => self.required().await?,
+        let room = match point.is_now() {
+            true => self.looked_at(&WsPath::root()).await?,
+            false => self.required().await?,
         };
         let bare = NewWorkspace::named(&new.name);
         let new = NewWorkspace {
