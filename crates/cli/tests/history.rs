@@ -329,7 +329,7 @@ fn a_conflict_is_told_path_by_path_and_settled_as_asked() {
     assert_eq!(on(&room, &["cat", "a.txt"]).done(), "theirs\n");
     assert_eq!(on(&room, &["merge", "nobody"]).failed(), "not_found");
     room.run(&["create", "stranger"]).done();
-    assert_eq!(on(&room, &["merge", "stranger"]).failed(), "invalid");
+    assert_eq!(on(&room, &["merge", "stranger"]).failed(), "not_found");
 }
 
 #[test]

@@ -189,7 +189,10 @@ impl Depot {
             deleted: None,
         };
         let add = move |session: Session<'_>| {
-            check_free(session, row.name.as_deref())?;
+            match row.fork {
+                None => check_free(session, row.name.as_deref())?,
+                Some(fork) => check_free_for_branch(session, row.name.as_deref(), fork.workspace)?,
+            }
             if let Some(fork) = row.fork {
                 let origin = session.workspace(fork.workspace)?;
                 origin.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch off is gone"))?;
@@ -278,7 +281,8 @@ fn sync_directory(directory: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
+/// The workspace called `name`, or with that id, deleted or not.
+pub(crate) fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
     let found = match session.workspace_by_name(name)? {
         Some(row) => Some(row),
         None => session.workspace_by_uid(name)?,
@@ -289,8 +293,13 @@ fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
 /// The workspace called `name`, or with that id, unless it is deleted.
 pub(crate) fn find_open(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
     let row = find(session, name)?;
+    check_open(&row, name).map(|()| row)
+}
+
+/// Refuses a workspace that is deleted.
+pub(crate) fn check_open(row: &WorkspaceRow, name: &str) -> Result<()> {
     match row.deleted {
-        None => Ok(row),
+        None => Ok(()),
         Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until the garbage is collected")),
     }
 }
@@ -314,6 +323,28 @@ pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()>
             Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another name"))
         }
     }
+}
+
+/// The same for a branch of the workspace `parent`. Names are unique in a depot, so that one is taken cannot be hidden from who makes a
+/// branch; whatever else is known of a workspace that is no relative of it can.
+fn check_free_for_branch(session: Session<'_>, name: Option<&str>, parent: i64) -> Result<()> {
+    let holder = name.map_or(Ok(None), |name| session.workspace_by_name(name))?;
+    match (name, holder) {
+        (Some(name), Some(holder)) if origin(session, holder.id)? != origin(session, parent)? => {
+            let message = format!("the name {} is taken", quote(name));
+            Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another name"))
+        }
+        _ => check_free(session, name),
+    }
+}
+
+/// The workspace from which, over all its forks, `workspace` comes.
+fn origin(session: Session<'_>, workspace: i64) -> Result<i64> {
+    let mut origin = workspace;
+    while let Some(fork) = session.workspace(origin)?.and_then(|row| row.fork) {
+        origin = fork.workspace;
+    }
+    Ok(origin)
 }
 
 /// A name is what a user types after `-w`: short, printable, and without the characters that would mean something there.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, Error, ErrorKind, History, Making, Merging, NewBranch, PathChange, PathVersion,
-    Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
+    Branch, Change, ChangesOptions, Error, ErrorKind, History, Keep, Making, Merging, NewBranch, OpenedBranch,
+    PathChange, PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage,
+    WsPath,
 };
 
 use super::Journaled;
@@ -15,6 +16,7 @@ use super::operate::Outcome;
 use super::record::Operation;
 use super::view::PastView;
 use crate::depot::NewWorkspace;
+use crate::history::shown;
 use crate::workspace::DepotWorkspace;
 
 impl Journaled {
@@ -166,13 +168,7 @@ impl History for Journaled {
             ..bare
         };
         let branch = DepotWorkspace::branch(room, new, point).await?.describe().await?;
-        Ok(Branch {
-            id: branch.id,
-            name: branch.name,
-            fork: branch.fork.map_or(0, |fork| fork.change),
-            changes: branch.head,
-            created: branch.created,
-        })
+        Ok(shown(branch))
     }
 
     async fn branches(&self) -> Result<Vec<Branch>> {
@@ -180,6 +176,16 @@ impl History for Journaled {
             Some(room) => room.branches().await,
             None => Ok(Vec::new()),
         }
+    }
+
+    async fn set_keep(&self, keep: &Keep) -> Result<()> {
+        // A directory that is only looked at makes no home: whoever makes the first change says it there.
+        *self.keep.lock().expect("no holder panics") = Some(*keep);
+        Ok(())
+    }
+
+    async fn open_branch(&self, name: &str) -> Result<OpenedBranch> {
+        self.required().await?.open_branch(name).await
     }
 
     async fn merging(&self, other: &str) -> Result<Merging> {
