@@ -67,6 +67,7 @@ pub(crate) fn inside(directory: &Path) {
             for _ in 0..30 {
                 if let Some(error) = work.change(After::Unchanged).await {
                     assert!(error.message().contains("full"), "{error:?}");
+                    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
                     failed += 1;
                 }
             }
@@ -110,7 +111,7 @@ async fn everything_else_says_so(work: &Work, another: &Path) {
     let branched = work.room.branch(large(), &Point::Now).await;
     work.check_error(&branched.expect_err("there is no room for it"));
     let error = open(another).await.expect_err("there is no room for another home");
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
     work.check_error(&error);
     assert_eq!(work.depot.check().await.expect("a full disk can be read"), []);
 }

@@ -223,7 +223,8 @@ impl Work {
 fn check_error(error: &Error, hidden: &str) {
     // SQLite calls a page that the disk does not give corrupt; the message then says both.
     let is_unread = error.kind() == ErrorKind::Corrupt && error.message().ends_with("or its disk cannot be read");
-    assert!(error.kind() == ErrorKind::Unavailable || is_unread, "{error:?}");
+    let is_expected = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::QuotaExceeded);
+    assert!(is_expected || is_unread, "{error:?}");
     let shown = format!("{error:?} {}", error.to_json());
     assert!(!shown.contains(hidden), "the error shows the host: {shown}");
     assert!(
