@@ -404,8 +404,13 @@ pub struct Put {
 pub enum Expected {
     /// This is there; `None` for nothing.
     Is(Option<Image>),
-    /// Nothing happened to it after the change of this number: what is put was worked out from the files as they were then.
-    UnchangedSince(u64),
+    /// Nothing happened to it since: what is put was worked out from the files as they were then.
+    UnchangedSince {
+        /// The newest change then.
+        change: u64,
+        /// The time then; for files that other programs change too.
+        at: Timestamp,
+    },
 }
 
 /// What a [`Put`] puts.

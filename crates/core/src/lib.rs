@@ -30,9 +30,9 @@ pub use content::{Content, ContentReader, ContentSource};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
 pub use history::{
-    Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, Expected, History, HistoryMode,
-    Image, Making, MergePoint, Merging, NewBranch, PathChange, PathVersion, Placed, Point, Put, Puts, Restore,
-    Reversed, Review, Selection, Side, Snapshot, SnapshotOptions,
+    Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, Expected, History,
+    HistoryMode, Image, Making, MergePoint, Merging, NewBranch, PathChange, PathVersion, Placed, Point, Put, Puts,
+    Restore, Reversed, Review, Selection, Side, Snapshot, SnapshotOptions,
 };
 pub use keep::Keep;
 pub use memory::MemoryStorage;
@@ -41,8 +41,8 @@ pub use policy::{Access, FsPolicy, FsRules};
 pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use sandbox::{
-    Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits, Mark, Network,
-    OpenSandbox, Process, Program, Sandbox, SandboxRequest, Signal, Stdin, Stream, Usage,
+    Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits, Mark,
+    Network, OpenSandbox, Process, Program, Sandbox, SandboxRequest, Signal, Stdin, Stream, Usage,
 };
 pub use storage::{
     Applied, Batch, Directory, DirectoryEntry, Durability, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation,
