@@ -5,7 +5,7 @@
 //! processors, and costs more than the command.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -112,6 +112,11 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
+    /// The descriptors that it needs.
+    pub(super) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.group.as_fd(), self.parent.as_fd()]
+    }
+
     /// Puts this process into it.
     pub(super) fn join(&self) -> Result<(), Errno> {
         write(&self.group, "cgroup.procs", "0")

@@ -85,10 +85,9 @@ pub(super) fn main(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> ! 
 
 fn run(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Result<()> {
     let Ends { mut socket, standard } = ends;
-    if narrow.is_none() {
-        let keep = [socket.as_fd(), standard.input.as_fd(), standard.output.as_fd(), standard.error.as_fd()];
-        sys::close_all_but(&keep)?;
-    }
+    let mut keep = vec![socket.as_fd(), standard.input.as_fd(), standard.output.as_fd(), standard.error.as_fd()];
+    keep.extend(narrow.iter().flat_map(|narrow| narrow.descriptors()));
+    sys::close_all_but(&keep)?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // Layers that are laid later arrive here; nothing that is mounted here goes back.
     mount_change(PRIVATE, MountPropagationFlags::DOWNSTREAM)?;
@@ -132,7 +131,7 @@ fn begin(run: &Run, standard: &Standard, filters: &Filters, narrow: Option<&Narr
     protect(&run.read_only)?;
     mount_bind(EMPTY, PRIVATE).map_err(|error| Failure::new("covering the private directory", error))?;
     // It starts in the group that it is in, where its own moves no others.
-    let _ = rustix::thread::unshare(rustix::thread::UnshareFlags::NEWCGROUP);
+    let _ = sys::leave_group_view();
     confine::drop_rights()?;
     let confinement = Confinement {
         filters,

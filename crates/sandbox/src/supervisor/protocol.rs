@@ -92,6 +92,8 @@ pub(crate) struct SpawnLimits {
 pub(crate) enum Answer {
     /// The sandbox is ready.
     Opened(Opened),
+    /// The control groups are in place, or why they are not.
+    Admitted { failure: Option<String> },
     /// A request was done.
     Done { request: u64 },
     /// A request failed; request 0 is the opening.
@@ -109,8 +111,6 @@ pub(crate) enum Answer {
 pub(crate) struct Opened {
     /// Whether `/proc` could be mounted.
     pub(crate) has_proc: bool,
-    /// Why the control group could not be used, where one was planned.
-    pub(crate) group_failure: Option<String>,
 }
 
 /// Why something failed.

@@ -166,9 +166,9 @@ fn now() -> Instant {
 
 impl Server<'_> {
     fn serve(mut self) -> Served {
+        rustix::io::ioctl_fionbio(&self.channel, true)?;
         let opened = Opened {
             has_proc: self.has_proc,
-            group_failure: None,
         };
         self.answer(&Answer::Opened(opened));
         self.flush()?;
@@ -197,18 +197,27 @@ impl Server<'_> {
         });
     }
 
+    /// Writes as much as the channel takes. It never waits for that: whoever is at the other end may be waiting to be read.
     fn flush(&mut self) -> Served {
-        if !self.out.is_empty() {
-            self.channel.write_all(&self.out)?;
-            self.out.clear();
+        while !self.out.is_empty() {
+            match self.channel.write(&self.out) {
+                Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+                Ok(length) => drop(self.out.drain(..length)),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
 
     /// Waits for something to happen, and deals with it.
     fn turn(&mut self) -> Served {
-        let (ready, is_asked) = self.wait()?;
-        for (process, what) in ready {
+        let Ready { processes, is_asked, is_admitted } = self.wait()?;
+        if is_admitted {
+            self.await_admission();
+        }
+        for (process, what) in processes {
             match what {
                 What::Output(at) => self.pump_output(process, at),
                 What::Input => self.pump_input(process),
@@ -218,8 +227,10 @@ impl Server<'_> {
         }
         self.look();
         if is_asked {
-            if self.decoder.fill(&mut self.channel)? == 0 {
-                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            match self.decoder.fill(&mut self.channel) {
+                Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Err(error),
+                _ => {}
             }
             while let Some(frame) = self.decoder.next()? {
                 self.take(frame)?;
@@ -228,8 +239,11 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn wait(&self) -> Served<(Vec<(u64, What)>, bool)> {
-        let mut watched = vec![PollFd::new(&self.channel, PollFlags::IN)];
+    fn wait(&self) -> Served<Ready> {
+        let writing = if self.out.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let mut watched = vec![PollFd::new(&self.channel, PollFlags::IN | writing)];
+        watched.extend(self.link.as_ref().map(|link| PollFd::new(link, PollFlags::IN)));
+        let others = watched.len();
         let mut meant = Vec::new();
         for (process, running) in &self.running {
             for (what, fd) in running.watched() {
@@ -241,12 +255,16 @@ impl Server<'_> {
         let timeout = self.next_look().map(timespec);
         match poll(&mut watched, timeout.as_ref()) {
             Ok(_) => {}
-            Err(Errno::INTR) => return Ok((Vec::new(), false)),
+            Err(Errno::INTR) => return Ok(Ready::default()),
             Err(error) => return Err(error.into()),
         }
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let ready = watched[1..].iter().zip(meant).filter(|(fd, _)| is_ready(fd)).map(|(_, what)| what).collect();
-        Ok((ready, is_ready(&watched[0])))
+        let processes = watched[others..].iter().zip(meant).filter(|(fd, _)| is_ready(fd)).map(|(_, what)| what);
+        Ok(Ready {
+            processes: processes.collect(),
+            is_asked: watched[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
+            is_admitted: others > 1 && is_ready(&watched[1]),
+        })
     }
 
     fn next_look(&self) -> Option<Duration> {
@@ -369,8 +387,8 @@ impl Server<'_> {
     /// The limits on everything together must be in place before the first command.
     fn await_admission(&mut self) {
         if let Some(link) = self.link.take() {
-            // Why there are none was told when the sandbox was probed; here only the order matters.
-            let _ = read_admission(link);
+            let failure = read_admission(link);
+            self.answer(&Answer::Admitted { failure });
             // An init that was made before is outside.
             if let Some(spare) = self.spare.take() {
                 end(spare.pid);
@@ -686,6 +704,14 @@ impl Server<'_> {
             }
         }
     }
+}
+
+/// What is ready.
+#[derive(Debug, Default)]
+struct Ready {
+    processes: Vec<(u64, What)>,
+    is_asked: bool,
+    is_admitted: bool,
 }
 
 /// What is ready on a command.

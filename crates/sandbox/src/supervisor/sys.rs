@@ -20,7 +20,6 @@ impl Fresh {
     pub(crate) const NETWORK: Self = Self(libc::CLONE_NEWNET);
     pub(crate) const IPC: Self = Self(libc::CLONE_NEWIPC);
     pub(crate) const UTS: Self = Self(libc::CLONE_NEWUTS);
-    pub(crate) const CGROUP: Self = Self(libc::CLONE_NEWCGROUP);
 
     pub(crate) const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -45,6 +44,12 @@ pub(crate) fn fork_into(fresh: Fresh) -> io::Result<Forked> {
         pid if pid > 0 => Ok(Forked::Parent(i32::try_from(pid).expect("a pid is an int"))),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Sees its own control group as the root of all from now on.
+pub(crate) fn leave_group_view() -> io::Result<()> {
+    // SAFETY: the flag leaves memory and descriptors shared as they are.
+    done(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) })
 }
 
 /// Ends this process at once, without running anything that its parent registered.
