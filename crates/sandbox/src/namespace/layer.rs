@@ -15,13 +15,6 @@ use super::remove::remove_tree;
 use crate::effects;
 use crate::supervisor::protocol::{Ask, DATA, Exec, Failure, Item, Spawn, SpawnLimits};
 
-/// How a layer holds what was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// Apart from the bench, in the upper directory of an overlay.
-    Overlay,
-}
-
 /// A layer.
 #[derive(Debug)]
 pub(super) struct LaidLayer {

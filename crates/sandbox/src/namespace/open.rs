@@ -1,7 +1,7 @@
 //! A sandbox that is ready on a bench.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
 use super::connection::{Connection, Greeting};
 use super::guards::{self, Outcome};
-use super::layer::{Form, LaidLayer};
+use super::layer::LaidLayer;
 use super::plan::{SandboxPlan, Wishes, plan};
 use super::{Options, SupervisorProgram, machine};
 
@@ -30,7 +30,6 @@ pub(super) struct OpenShared {
     pub(super) request: SandboxRequest,
     pub(super) layers: OwnedFd,
     pub(super) bench: OwnedFd,
-    pub(super) form: Form,
     name: String,
     lock: Arc<OwnedFd>,
     next: AtomicU64,
@@ -95,7 +94,6 @@ impl Open {
             request,
             layers,
             bench,
-            form: Form::Overlay,
             name,
             lock: Arc::new(lock),
             next: AtomicU64::new(1),
@@ -236,10 +234,6 @@ impl OpenShared {
     pub(super) fn lock(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.lock)
     }
-
-    pub(super) fn path_of(&self, layer: &str) -> PathBuf {
-        self.plan.layers.join(layer)
-    }
 }
 
 impl Drop for OpenShared {
@@ -250,6 +244,5 @@ impl Drop for OpenShared {
         if !is_needed {
             let _ = rustix::fs::unlinkat(rustix::fs::CWD, &self.plan.lock, AtFlags::empty());
         }
-        let _ = self.layers.as_fd();
     }
 }

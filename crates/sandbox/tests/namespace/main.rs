@@ -7,3 +7,9 @@
 mod room;
 
 mod basics;
+mod life;
+mod limits;
+mod live;
+mod paths;
+mod user;
+mod walls;

@@ -20,7 +20,8 @@ pub(crate) struct Room {
 pub(crate) fn sandbox() -> NamespaceSandbox {
     NamespaceSandbox::new(Options {
         supervisor: Some(SupervisorProgram {
-            path: env!("CARGO_BIN_EXE_garret-supervisor").into(),
+            path: std::env::var_os("GARRET_TEST_SUPERVISOR")
+                .map_or_else(|| env!("CARGO_BIN_EXE_garret-supervisor").into(), PathBuf::from),
             arguments: Vec::new(),
         }),
         ..Options::default()
@@ -162,4 +163,17 @@ pub(crate) fn paths(effects: &Effects) -> Vec<String> {
 
 pub(crate) fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// A text for the shell that runs a text of Python.
+pub(crate) fn python(text: &str) -> String {
+    format!("/usr/bin/python3 - <<'end-of-python'\n{text}\nend-of-python\n")
+}
+
+/// The command lines of processes on the host that hold this mark.
+pub(crate) fn processes_named(mark: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    let texts = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    texts.filter(|text| text.starts_with("sleep ") && text.contains(mark)).collect()
 }
