@@ -8,12 +8,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
-use crate::{EntryKind, EntryPath, Keep, Opened, Origin, Result, Storage, Version, WsPath};
+use crate::{Content, EntryKind, EntryPath, Keep, Opened, Origin, Result, Storage, Version, WsPath};
 
 /// The journal, snapshots and branches of one workspace.
 ///
@@ -24,6 +23,9 @@ use crate::{EntryKind, EntryPath, Keep, Opened, Origin, Result, Storage, Version
 pub trait History: Send + Sync + fmt::Debug {
     /// The id of the workspace, unique for ever.
     fn id(&self) -> &str;
+
+    /// The number of its newest change; 0 before the first.
+    async fn head(&self) -> Result<u64>;
 
     /// Its changes, newest first.
     async fn changes(&self, options: ChangesOptions) -> Result<Vec<Change>>;
@@ -407,9 +409,23 @@ pub struct Put {
     /// The path.
     pub path: EntryPath,
     /// What must be there now.
-    pub expected: Option<Image>,
+    pub expected: Expected,
     /// What will be there.
     pub placed: Placed,
+}
+
+/// What must hold of a path for a [`Put`] to touch it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// This is there; `None` for nothing.
+    Is(Option<Image>),
+    /// Nothing happened to it since: what is put was worked out from the files as they were then.
+    UnchangedSince {
+        /// The newest change then.
+        change: u64,
+        /// The time then; for files that other programs change too.
+        at: Timestamp,
+    },
 }
 
 /// What a [`Put`] puts.
@@ -422,9 +438,19 @@ pub enum Placed {
     /// A file with new content.
     File {
         /// The content.
-        content: Bytes,
+        content: Content,
         /// The permission bits.
         mode: u32,
+    },
+    /// A directory. One that is there keeps what is in it.
+    Directory {
+        /// The permission bits.
+        mode: u32,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Where it points, as written.
+        target: String,
     },
 }
 

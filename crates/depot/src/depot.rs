@@ -112,8 +112,6 @@ impl Depot {
         let blobs = home.join("blobs");
         if is_new {
             make_folders(home, &blobs).map_err(|error| error::home(&error))?;
-        }
-        if is_new {
             // Before SQLite makes it, with the mode that the umask leaves; the files beside it get the mode of this one.
             private::make_file(&home.join("depot.db")).map_err(|error| error::home(&error))?;
         }

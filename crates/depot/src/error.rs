@@ -5,10 +5,12 @@ use garret_core::{Error, ErrorKind};
 /// What the database says, by what the caller does next.
 pub(crate) fn database(error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode::{
-        CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, SystemIoFailure,
+        CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, FileLockingProtocolFailed, NotADatabase,
+        SystemIoFailure,
     };
     match error.sqlite_error_code() {
-        Some(DatabaseBusy | DatabaseLocked) => Error::new(ErrorKind::Unavailable, "the depot is busy"),
+        // The last is what a reader says who found the log in another's hands a hundred times.
+        Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed) => busy(),
         Some(DiskFull) => disk_full(),
         Some(SystemIoFailure | CannotOpen) => disk_fails("the disk of the depot fails"),
         Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
@@ -21,6 +23,18 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
             format!("the depot misreads its database: {}", misread(&error)),
         ),
     }
+}
+
+const BUSY: &str = "the depot is busy";
+
+/// Another process has what is needed, and keeps it.
+pub(crate) fn busy() -> Error {
+    Error::new(ErrorKind::Unavailable, BUSY)
+}
+
+/// Whether waiting helps.
+pub(crate) fn is_busy(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable && error.message() == BUSY
 }
 
 /// SQLite has one word for a page that makes no sense and for one that the disk does not give.

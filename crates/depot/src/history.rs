@@ -20,6 +20,7 @@ pub(crate) use branch::shown;
 pub(crate) use diff::captured_later;
 pub(crate) use journal::paths_of;
 pub(crate) use point::check_kept;
+pub(crate) use put::changed;
 pub(crate) use restore::{described, finish};
 pub(crate) use snapshot::check_label;
 pub(crate) use types::image_of;

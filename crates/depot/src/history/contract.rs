@@ -18,6 +18,10 @@ impl History for DepotWorkspace {
         Self::id(self)
     }
 
+    async fn head(&self) -> Result<u64> {
+        Ok(self.describe().await?.head)
+    }
+
     async fn changes(&self, options: ChangesOptions) -> Result<Vec<Change>> {
         self.selected_changes(options).await
     }

@@ -309,7 +309,8 @@ impl Turn<'_> {
             if needs(mutation) && !made.contains(*first) && self.known(first.as_str().as_bytes())?.is_none() {
                 return Ok(is_intricate(batch));
             }
-            made.insert((*last).clone());
+            // What is written brings the directories above it along.
+            made.extend(last.ancestry());
         }
         Ok(true)
     }

@@ -75,6 +75,13 @@ impl History for Journaled {
         self.room.get().map_or(self.future_id.as_str(), |room| room.id())
     }
 
+    async fn head(&self) -> Result<u64> {
+        match self.drained().await? {
+            Some(room) => History::head(room).await,
+            None => Ok(0),
+        }
+    }
+
     async fn changes(&self, options: ChangesOptions) -> Result<Vec<Change>> {
         match self.drained().await? {
             Some(room) => History::changes(room, options).await,

@@ -87,6 +87,7 @@ impl Turn<'_> {
             self.note(ChangeKind::Capture, new, is_whole && outside.is_empty())
                 .await?;
         }
+        self.outside.extend(outside.iter().map(|entry| entry.path.clone()));
         if !outside.is_empty() {
             self.note(ChangeKind::Outside, outside, is_whole).await?;
         }

@@ -44,6 +44,8 @@ pub(super) struct Turn<'j> {
     pub(super) lock: Exclusive<'j>,
     /// The paths that were met for the first time in this turn.
     pub(super) new: Vec<Vec<u8>>,
+    /// The paths that others changed, as far as this turn found out.
+    pub(super) outside: Vec<Vec<u8>>,
 }
 
 impl Journaled {
@@ -58,6 +60,7 @@ impl Journaled {
             state,
             lock,
             new: Vec::new(),
+            outside: Vec::new(),
         };
         let is_as_left = turn.lock.claim(self.owner)?;
         if !is_as_left || turn.state.open.is_some() || !turn.state.is_ready {

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use garret_core::Result;
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode};
 
+use super::patience::{patiently, wait};
 use super::{Session, schema};
 use crate::error;
 
@@ -43,13 +44,16 @@ pub(crate) enum WriteConnection {
 impl Database {
     /// Opens the database in the file `path`, making or migrating it.
     pub(crate) fn open(path: &Path) -> Result<(Self, WriteConnection)> {
-        let connection = connect(path)?;
-        connection
-            .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
-            .map_err(error::database)?;
-        schema::migrate(&connection)?;
-        // The writer waits by itself, with pauses that differ from process to process.
-        connection.busy_timeout(Duration::ZERO).map_err(error::database)?;
+        // As a whole: of two that make the same database, one is refused in its middle, however long it would wait, since the other
+        // may be waiting for it.
+        let connection = patiently(|| {
+            let connection = connect(path)?;
+            connection
+                .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
+                .map_err(error::database)?;
+            schema::migrate(&connection)?;
+            Ok(connection)
+        })?;
         let path = path.to_owned();
         let idle = Mutex::new(Vec::new());
         Ok((Self::File { path, idle }, WriteConnection::Own(connection)))
@@ -87,7 +91,7 @@ impl Database {
             Self::Memory(shared) => look(&shared.lock().expect("no holder panics"))?,
             Self::File { path, idle } => {
                 let kept = idle.lock().expect("no holder panics").pop();
-                let connection = kept.map_or_else(|| connect(path), Ok)?;
+                let connection = kept.map_or_else(|| connect_reader(path), Ok)?;
                 let outcome = look(&connection)?;
                 let mut idle = idle.lock().expect("no holder panics");
                 if idle.len() < IDLE_READERS {
@@ -109,15 +113,6 @@ impl WriteConnection {
     }
 }
 
-/// Whether a transaction that writes could begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Began {
-    /// It has, and nobody else writes meanwhile.
-    Alone,
-    /// Another has the turn.
-    Busy,
-}
-
 /// The steps of a transaction that writes.
 #[derive(Clone, Copy)]
 pub(crate) struct Writing<'c>(&'c Connection);
@@ -133,13 +128,9 @@ impl<'c> Writing<'c> {
         self.run(level)
     }
 
-    /// Begins, as the only one who writes, unless another does.
-    pub(crate) fn begin(self) -> Result<Began> {
-        let begun = self.try_run("BEGIN IMMEDIATE").map(|()| Began::Alone);
-        begun.or_else(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Ok(Began::Busy),
-            _ => Err(error::database(error)),
-        })
+    /// Begins, as the only one who writes; busy where another does.
+    pub(crate) fn begin(self) -> Result<()> {
+        self.run("BEGIN IMMEDIATE")
     }
 
     /// Begins a part that can be taken back alone.
@@ -175,11 +166,11 @@ impl<'c> Writing<'c> {
     }
 
     fn run(self, sql: &str) -> Result<()> {
-        self.try_run(sql).map_err(error::database)
-    }
-
-    fn try_run(self, sql: &str) -> rusqlite::Result<()> {
-        self.0.prepare_cached(sql)?.execute([]).map(|_| ())
+        let ran = self
+            .0
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute([]));
+        ran.map(|_| ()).map_err(error::database)
     }
 }
 
@@ -192,15 +183,22 @@ fn in_transaction<T>(connection: &Connection, look: impl FnOnce(Session<'_>) -> 
     Ok(outcome)
 }
 
+/// A connection whose statements wait for what others have locked.
+fn connect_reader(path: &Path) -> Result<Connection> {
+    let mut connection = patiently(|| connect(path))?;
+    let waiting = |tries: i32| wait(tries.unsigned_abs());
+    connection.busy_handler(Some(waiting)).map_err(error::database)?;
+    Ok(connection)
+}
+
+/// A connection that waits for nobody: that is left to whoever uses it.
 fn connect(path: &Path) -> Result<Connection> {
     prepared(Connection::open(path).map_err(error::database)?)
 }
 
 fn prepared(connection: Connection) -> Result<Connection> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    connection
-        .busy_timeout(Duration::from_secs(5))
-        .map_err(error::database)?;
+    connection.busy_timeout(Duration::ZERO).map_err(error::database)?;
     // Otherwise a statement whose plan might depend on its values is prepared again each time it gets other ones, at many times the cost
     // of running it.
     connection

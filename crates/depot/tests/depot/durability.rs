@@ -341,6 +341,52 @@ async fn increment(desk: &Desk) {
 }
 
 #[test]
+fn a_fresh_home_can_be_opened_by_many_at_once() {
+    for _ in 0..5 {
+        let home = home();
+        std::thread::scope(|scope| {
+            for number in 0..12 {
+                let home = home.path();
+                scope.spawn(move || {
+                    block_on(async {
+                        let depot = Depot::open(home, options(), context()).await.unwrap();
+                        workspace(&depot, &format!("box-{number}")).await;
+                    });
+                });
+            }
+        });
+        let depot = block_on(on_disk(home.path()));
+        assert_eq!(block_on(depot.workspaces()).unwrap().len(), 12);
+    }
+}
+
+#[test]
+fn what_another_program_has_locked_is_waited_for_and_nothing_is_half_done() {
+    block_on(async {
+        let home = home();
+        let depot = on_disk(home.path()).await;
+        for durability in [Durability::Full, Durability::Relaxed] {
+            let room = workspace(&depot, &format!("{durability:?}")).await;
+            let desk = Desk::over(room.with_durability(durability));
+            desk.probe.write("a", "1").await;
+            let other = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+            other.execute_batch("BEGIN IMMEDIATE").unwrap();
+            let freed = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                other.execute_batch("ROLLBACK").unwrap();
+            });
+            desk.probe.write("a", "2").await;
+            desk.probe.write("b", "3").await;
+            freed.join().unwrap();
+            assert_eq!(desk.newest().await.number, 3);
+            desk.undone(Selection::Last(2)).await;
+            assert_eq!(desk.probe.read("a").await.bytes.as_ref(), b"1");
+        }
+        assert_eq!(depot.check().await.unwrap(), []);
+    });
+}
+
+#[test]
 fn a_refused_job_does_not_touch_its_neighbours_in_the_group() {
     block_on(async {
         let home = home();

@@ -1,6 +1,6 @@
 //! What a merge begins with: the point that both sides last had in common.
 
-use garret_core::{ErrorKind, MergePoint, Merging, Origin, Placed, Put, Puts, Side};
+use garret_core::{ErrorKind, Expected, MergePoint, Merging, Origin, Placed, Put, Puts, Side};
 use garret_depot::{DepotWorkspace, NewWorkspace, Point, Selection};
 use garret_testkit::{Probe, mutations};
 
@@ -20,7 +20,7 @@ async fn take_in(into: &DepotWorkspace, other: &DepotWorkspace) {
     let merging = merging(into, other).await;
     let put = |change: &garret_core::PathChange| Put {
         path: change.path.clone(),
-        expected: change.before.clone(),
+        expected: Expected::Is(change.before.clone()),
         placed: change.after.clone().map_or(Placed::Nothing, Placed::Image),
     };
     let puts = Puts {

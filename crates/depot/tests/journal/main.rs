@@ -10,6 +10,7 @@ mod contract;
 mod desk;
 mod history;
 mod meddling;
+mod putting;
 mod random;
 mod settling;
 mod stopping;

@@ -1,8 +1,8 @@
 //! What a view may see of a change, and what it may do to a path: policies, applied to the past.
 
 use garret_core::{
-    Access, Change, EntryKind, EntryPath, Error, ErrorKind, Image, Making, PathChange, Placed, Put, Puts, Result,
-    Review, WsPath,
+    Access, Change, EntryKind, EntryPath, Error, ErrorKind, Expected, Image, Making, PathChange, Placed, Put, Puts,
+    Result, Review, WsPath,
 };
 
 use crate::Workspace;
@@ -131,7 +131,10 @@ impl Workspace {
     pub(crate) fn review_puts(&self, puts: &Puts) -> Result<()> {
         let change = |put: &Put| PathChange {
             path: put.path.clone(),
-            before: put.expected.clone(),
+            before: match &put.expected {
+                Expected::Is(image) => image.clone(),
+                Expected::UnchangedSince { .. } => None,
+            },
             after: match &put.placed {
                 Placed::Image(image) => Some(image.clone()),
                 _ => None,

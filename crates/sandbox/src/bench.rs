@@ -1,0 +1,1 @@
+//! The directories that layers lie over.

@@ -1,0 +1,1 @@
+//! The small program that stays inside an open sandbox and starts commands there.
