@@ -228,7 +228,7 @@ fn what_is_not_declared_is_refused() {
         let ran = room.run(&[&["-w", "plain"], arguments].concat());
         assert_eq!(ran.failed(), "denied", "{arguments:?}");
     }
-    let none = room.run(&["create", "other", "--capability", "fs,shell"]);
+    let none = room.run(&["create", "other", "--capability", "fs,git"]);
     assert_eq!(none.misused(), "invalid");
 }
 

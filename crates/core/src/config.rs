@@ -38,6 +38,9 @@ pub struct WorkspaceConfig {
     /// How long its history is kept: `durable` where nothing is said and there is a home for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<HistoryMode>,
+    /// Paths that commands make and history leaves out, as in a `.gitignore`: `target/`, `node_modules/`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
     /// How much of a durable history is kept when the garbage is collected: an age (`30d`), a number of changes (`1000`), a size
     /// (`500MB`), or a list of them. Said here, it holds from each opening on; left out, what the command `keep` said holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,6 +56,7 @@ impl WorkspaceConfig {
             tools: ToolsConfig::default(),
             env: BTreeMap::new(),
             history: None,
+            exclude: Vec::new(),
             keep: None,
         }
     }

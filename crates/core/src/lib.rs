@@ -19,6 +19,7 @@ pub mod reference;
 pub mod registry;
 pub mod sandbox;
 pub mod shape;
+pub mod shell;
 pub mod storage;
 pub mod time;
 pub mod version;
@@ -44,6 +45,7 @@ pub use sandbox::{
     Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits, Mark,
     Network, OpenSandbox, Process, Program, Sandbox, SandboxRequest, Signal, Stdin, Stream, Usage,
 };
+pub use shell::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};
 pub use storage::{
     Applied, Batch, Directory, DirectoryEntry, Durability, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation,
     NewEntry, OpenFile, Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,

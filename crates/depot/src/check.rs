@@ -72,6 +72,7 @@ impl Depot {
         let general = |line| Problem::general(format!("the database: {line}"));
         found.problems.extend(sound.into_iter().map(general));
         found.problems.extend(database.read(check_rows)?);
+        found.problems.extend(self.damaged_logs().await?);
         let damage = self.damage(&mut found).await?;
         for row in database.read(|session| session.workspaces())? {
             found.workspaces += 1;

@@ -16,7 +16,7 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 use crate::content::{ContentStore, folders};
 use crate::error;
 use crate::history::check_kept;
-use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
+use crate::metadata::{Database, Expected, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::private;
 use crate::workspace::DepotWorkspace;
@@ -104,7 +104,7 @@ pub struct Fork {
 
 impl Depot {
     /// Opens the depot in the directory `home`, making both where they are missing. A home of an older Garret is brought up to date; one
-    /// of a newer Garret is `unsupported` and left alone.
+    /// of a newer Garret is `unsupported` and left alone; one whose database is lost is `corrupt`, and no new one is begun in it.
     pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
         let turns = home.join("depot.lock");
         // Made last of all, so where it is, everything before it is on the disk.
@@ -112,10 +112,21 @@ impl Depot {
         let blobs = home.join("blobs");
         if is_new {
             make_folders(home, &blobs).map_err(|error| error::home(&error))?;
-            // Before SQLite makes it, with the mode that the umask leaves; the files beside it get the mode of this one.
-            private::make_file(&home.join("depot.db")).map_err(|error| error::home(&error))?;
         }
-        let (database, connection) = Database::open(&home.join("depot.db"))?;
+        let file = home.join("depot.db");
+        // Before the database is looked for: another process makes that before it writes a blob.
+        let expected = match is_new && !has_blobs(&blobs).map_err(|error| error::home(&error))? {
+            true => Expected::Either,
+            false => Expected::Depot,
+        };
+        if expected == Expected::Depot && !file.exists() {
+            return Err(error::lost_database());
+        }
+        if expected == Expected::Either {
+            // Before SQLite makes it, with the mode that the umask leaves; the files beside it get the mode of this one.
+            private::make_file(&file).map_err(|error| error::home(&error))?;
+        }
+        let (database, connection) = Database::open(&file, expected)?;
         if is_new {
             sync_home(home).map_err(|error| error::home(&error))?;
         }
@@ -265,6 +276,17 @@ fn make_folders(home: &Path, blobs: &Path) -> std::io::Result<()> {
         private::make_folder(&blobs.join(folder))?;
     }
     sync_directory(blobs)
+}
+
+/// Whether anything was ever stored among the blobs.
+fn has_blobs(blobs: &Path) -> std::io::Result<bool> {
+    for folder in std::fs::read_dir(blobs)? {
+        let folder = folder?;
+        if folder.file_type()?.is_dir() && std::fs::read_dir(folder.path())?.next().is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A home that a loss of power takes away would take along what was promised to survive it.

@@ -18,6 +18,7 @@ mod bring;
 mod checkout;
 mod codec;
 mod contract;
+mod damage;
 mod gate;
 mod ingest;
 mod known;

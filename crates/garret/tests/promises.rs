@@ -730,7 +730,7 @@ async fn promise_16_a_wrong_call_is_answered() {
 async fn promise_17_nothing_is_ignored_silently() {
     for text in [
         r#"{"storage": "memory:", "capabilities": {"fs": {"readonly": true}}}"#,
-        r#"{"storage": "memory:", "capabilities": {"shell": true}}"#,
+        r#"{"storage": "memory:", "capabilities": {"git": true}}"#,
         r#"{"storage": "memory:", "naming": "bare"}"#,
     ] {
         assert_eq!(

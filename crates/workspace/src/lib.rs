@@ -16,6 +16,7 @@ mod operation;
 mod quota;
 mod scope;
 mod search;
+mod shell;
 pub mod text;
 mod workspace;
 
@@ -25,4 +26,5 @@ pub use history::*;
 pub use neighbours::Neighbours;
 pub use scope::ScopeOptions;
 pub use search::*;
+pub use shell::*;
 pub use workspace::{Workspace, WorkspaceBuilder};

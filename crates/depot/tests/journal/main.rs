@@ -7,6 +7,7 @@
 )]
 
 mod contract;
+mod damage;
 mod desk;
 mod history;
 mod meddling;
