@@ -42,8 +42,9 @@ pub use policy::{Access, FsPolicy, FsRules};
 pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use sandbox::{
-    Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits, Mark,
-    Network, OpenSandbox, Process, Program, Sandbox, SandboxRequest, Signal, Stdin, Stream, Usage,
+    Captured, Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits,
+    Mark, Masker, Network, OpenSandbox, Output, OutputCollector, Process, Program, Sandbox, SandboxRequest, Secrets,
+    Signal, Stdin, Stream, Usage,
 };
 pub use shell::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};
 pub use storage::{
