@@ -99,6 +99,11 @@ pub(crate) fn blob_not_read(error: object_store::Error) -> Error {
     }
 }
 
+/// Whether the disk fails or is full, and nothing is refused: what was asked may be right, and it may work when it is tried again.
+pub(crate) fn is_failure(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::QuotaExceeded)
+}
+
 fn disk_full() -> Error {
     Error::new(ErrorKind::QuotaExceeded, "the disk of the depot is full")
         .hint("nothing was changed; make room on the disk of the depot's home (`garret gc`, or remove other files), then retry")

@@ -12,6 +12,7 @@ use garret_core::{
 };
 
 use super::look::is_nothing;
+use super::record::Known;
 use super::turn::Turn;
 use crate::content::Address;
 use crate::error::damaged;
@@ -50,6 +51,19 @@ impl Goal {
             from: change.after.clone(),
             to: change.before.clone(),
         })
+    }
+
+    /// Whether what is seen is what should be, as far as that can be told without reading it.
+    pub(super) fn is_reached_by(&self, known: Option<&Known>) -> bool {
+        let (Some(image), Some(known)) = (&self.to, known) else {
+            return self.to.is_none() && known.is_none();
+        };
+        image.kind == known.kind
+            && match image.kind {
+                EntryKind::File => image.size == known.size,
+                EntryKind::Symlink => image.target == known.target,
+                _ => true,
+            }
     }
 
     fn is_remade(&self) -> bool {

@@ -15,8 +15,8 @@ async fn depot(desk: &Desk) -> Depot {
 }
 
 fn log_of(desk: &Desk) -> PathBuf {
-    let files = std::fs::read_dir(desk.home.path().join("journals")).unwrap();
-    let mut paths = files.map(|file| file.unwrap().path());
+    let files = std::fs::read_dir(desk.home.path().join("journals")).expect("there are logs");
+    let mut paths = files.map(|file| file.expect("it is there").path());
     let log = paths.find(|path| path.extension().is_some_and(|ending| ending == "log"));
     log.expect("there is a log")
 }

@@ -6,6 +6,7 @@
     reason = "these tests are the other programs that change files behind the journal's back"
 )]
 
+mod attack;
 mod contract;
 mod damage;
 mod desk;
