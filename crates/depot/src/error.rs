@@ -99,14 +99,28 @@ pub(crate) fn blob_not_read(error: object_store::Error) -> Error {
     }
 }
 
+/// Whether the disk fails or is full, and nothing is refused: what was asked may be right, and it may work when it is tried again.
+pub(crate) fn is_failure(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::QuotaExceeded)
+}
+
 fn disk_full() -> Error {
-    Error::new(ErrorKind::Unavailable, "the disk of the depot is full")
-        .hint("nothing was changed; make room on the disk of the depot's home, then retry")
+    Error::new(ErrorKind::QuotaExceeded, "the disk of the depot is full")
+        .hint("nothing was changed; make room on the disk of the depot's home (`garret gc`, or remove other files), then retry")
 }
 
 /// A write that failed may have happened all the same, so no word of that here.
 fn disk_fails(message: &str) -> Error {
     Error::new(ErrorKind::Unavailable, message).hint("check the disk of the depot's home, then retry")
+}
+
+/// A file that is made outside the depot cannot be written.
+pub(crate) fn unwritten(error: &std::io::Error) -> Error {
+    let (kind, message) = match error.kind() {
+        std::io::ErrorKind::StorageFull => (ErrorKind::QuotaExceeded, "the disk of the export is full"),
+        _ => (ErrorKind::Unavailable, "the export cannot be written"),
+    };
+    Error::new(kind, message).hint("make room, or choose another place, then retry")
 }
 
 /// Stored content that is not what was stored.

@@ -41,7 +41,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use futures::lock::Mutex;
 use garret_core::{
-    Applied, Batch, Clock, Directory, Ids, ListOptions, ListPage, Opened, ReadOptions, ReadResult, Result, Stat,
+    Applied, Batch, Clock, Directory, Ids, Keep, ListOptions, ListPage, Opened, ReadOptions, ReadResult, Result, Stat,
     StatOptions, Storage, StorageInfo, WsPath,
 };
 
@@ -68,6 +68,8 @@ pub struct Journaled {
     state: Mutex<State>,
     /// The workspace in the depot, once there is one.
     room: OnceLock<DepotWorkspace>,
+    /// How much of its history is to be kept, until the depot was told.
+    keep: std::sync::Mutex<Option<Keep>>,
     /// The id that it will have.
     future_id: String,
     durability: Durability,
@@ -103,6 +105,7 @@ impl Journaled {
             gate: Arc::new(Gate::new(files)),
             state: Mutex::new(State::default()),
             room: OnceLock::new(),
+            keep: std::sync::Mutex::default(),
             future_id,
             durability,
             clock: context.clock,
@@ -134,7 +137,12 @@ impl Journaled {
             let room = depot.journal_of(self.site.clone(), self.future_id.clone()).await?;
             let _ = self.room.set(room.with_durability(self.durability));
         }
-        Ok(self.room.get().expect("it was set above"))
+        let room = self.room.get().expect("it was set above");
+        let keep = self.keep.lock().expect("no holder panics").take();
+        if let Some(keep) = keep {
+            room.set_keep(&keep).await?;
+        }
+        Ok(room)
     }
 
     /// Reads so that no half of a change is seen.

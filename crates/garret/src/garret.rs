@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Clock, Error, EventSink, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, RandomIds, Reference,
-    Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
+    Actor, Clock, Error, EventSink, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, Opened, RandomIds,
+    Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
 use garret_storage::{LocalFactory, LocalOptions};
@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::anchored::{AnchoredLocal, not_utf8};
 use crate::filestore::{self, FilestoreFactory, FilestoreOptions};
 use crate::home::{self, Home};
-use crate::journal::{branch_config, has_no_place};
+use crate::journal::{branch_config, has_no_place, nothing_to_keep};
 use crate::remembering::RememberingFactory;
 
 /// The name of a workspace that was given none.
@@ -172,22 +172,39 @@ impl Garret {
     /// 4. the tools over the workspace: one for each operation of each declared capability, and none besides.
     pub async fn open_config(&self, name: &str, config: &WorkspaceConfig) -> Result<Toolbox> {
         self.check(config)?;
-        let mode = self.history_of(config)?;
+        let mut mode = self.history_of(config)?;
         let context = self.context(mode);
         let opened = self.storages.open(&config.storage, &context).await?;
-        let kind = opened.storage.info().kind;
-        let is_asked_in_vain =
-            config.history == Some(HistoryMode::Durable) && opened.history.is_none() && opened.place.is_none();
-        if is_asked_in_vain {
-            return Err(has_no_place(&kind));
+        // What does not outlive the process has its history as long as its files.
+        let outlives = opened.place.is_some() || opened.history.is_some() && opened.reference.is_some();
+        if mode == HistoryMode::Durable && !outlives {
+            mode = HistoryMode::Session;
         }
-        let opened = self.journaled(opened, &context).await?;
+        if config.history == Some(HistoryMode::Durable) && opened.history.is_none() && opened.place.is_none() {
+            return Err(has_no_place(&opened.storage.info().kind));
+        }
+        if config.keep.is_some() && mode != HistoryMode::Durable {
+            return Err(nothing_to_keep());
+        }
+        let opened = self.journaled(opened, &context, config.keep).await?;
+        self.assembled(name, config, opened, mode)
+    }
+
+    /// Puts the workspace and its tools over what was opened.
+    pub(crate) fn assembled(
+        &self,
+        name: &str,
+        config: &WorkspaceConfig,
+        opened: Opened,
+        history: HistoryMode,
+    ) -> Result<Toolbox> {
         let reference = opened.reference.clone().map(|payload| Reference {
             schema: Reference::SCHEMA,
-            kind,
+            kind: opened.storage.info().kind,
             name: name.to_owned(),
             payload,
             capabilities: config.capabilities.clone(),
+            history,
         });
         let declared = config.capabilities.fs.policy();
         let mut builder = Workspace::builder(opened.storage)
@@ -201,6 +218,9 @@ impl Garret {
             .ids(self.ids.clone())
             .events(self.events.clone())
             .actor(self.actor.clone());
+        if self.home.is_some() {
+            builder = builder.neighbours(Arc::new(self.clone()));
+        }
         if let Some(approver) = &self.approver {
             builder = builder.approver(approver.clone());
         }
@@ -245,6 +265,7 @@ impl Garret {
         reference.check_schema()?;
         let config = WorkspaceConfig {
             capabilities: reference.capabilities.clone(),
+            history: Some(reference.history),
             ..WorkspaceConfig::on(StorageConfig::Table {
                 kind: reference.kind.clone(),
                 options: reference.payload.clone(),

@@ -41,6 +41,7 @@ mod garret;
 mod home;
 mod journal;
 mod named;
+mod neighbours;
 mod remembering;
 
 pub use garret_core::*;

@@ -8,8 +8,8 @@ use garret_core::{
     Storage, StorageInfo, SystemClock, WsPath,
 };
 
-use crate::Approver;
 use crate::quota::Quota;
+use crate::{Approver, Neighbours};
 
 /// An agent's room: one tree of files, and what may be done there. Cheap to clone; clones share everything but the actor.
 #[derive(Debug, Clone)]
@@ -27,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) history: Option<Arc<dyn History>>,
     pub(crate) reference: Option<Reference>,
     pub(crate) branch_config: Option<serde_json::Value>,
+    pub(crate) neighbours: Option<Arc<dyn Neighbours>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) events: Arc<dyn EventSink>,
@@ -67,6 +68,7 @@ impl Workspace {
             history: None,
             reference: None,
             branch_config: None,
+            neighbours: None,
             policy: FsPolicy::default(),
             env: BTreeMap::new(),
             clock: None,
@@ -141,6 +143,7 @@ pub struct WorkspaceBuilder {
     history: Option<Arc<dyn History>>,
     reference: Option<Reference>,
     branch_config: Option<serde_json::Value>,
+    neighbours: Option<Arc<dyn Neighbours>>,
     policy: FsPolicy,
     env: BTreeMap<String, String>,
     clock: Option<Arc<dyn Clock>>,
@@ -176,6 +179,13 @@ impl WorkspaceBuilder {
     #[must_use]
     pub fn branch_config(mut self, config: serde_json::Value) -> Self {
         self.branch_config = Some(config);
+        self
+    }
+
+    /// Who reaches the workspaces that are merged into this one; without one, a merge takes what their histories know.
+    #[must_use]
+    pub fn neighbours(mut self, neighbours: Arc<dyn Neighbours>) -> Self {
+        self.neighbours = Some(neighbours);
         self
     }
 
@@ -237,6 +247,7 @@ impl WorkspaceBuilder {
             history: self.history,
             reference: self.reference,
             branch_config: self.branch_config,
+            neighbours: self.neighbours,
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::default())),
             ids: self.ids,
             events: self.events,

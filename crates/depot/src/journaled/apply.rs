@@ -11,6 +11,7 @@ use super::look::{Concern, known_of};
 use super::record::{Authorship, Held, Intent, Known, LoggedStep, Seen, Work};
 use super::turn::Turn;
 use crate::change::summary_of;
+use crate::error::is_failure;
 
 /// How often a batch is begun again because other programs changed its paths just then.
 const TRIES: usize = 5;
@@ -435,9 +436,7 @@ impl Turn<'_> {
             let steps = steps(&batch.mutations, contents.to_vec());
             let paths = match foreseen(self.room, steps, batch.follow).await {
                 Ok(changes) => changes.into_iter().filter_map(|change| change.path.as_path().cloned()),
-                Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Internal) => {
-                    return Err(error);
-                }
+                Err(error) if is_failure(&error) || error.kind() == ErrorKind::Internal => return Err(error),
                 Err(_) => return Ok(None),
             };
             let paths: Vec<_> = paths.collect();

@@ -15,7 +15,7 @@ use super::record::{Authorship, Found, FoundEntry, Held, Intent, Known, LoggedSt
 use crate::change::{Author, Changing, Step};
 use crate::content::Prepared;
 use crate::depot::Shared;
-use crate::error::damaged;
+use crate::error::{damaged, is_failure};
 use crate::metadata::{Node, Session};
 use crate::workspace::DepotWorkspace;
 use garret_core::Durability;
@@ -256,10 +256,7 @@ pub(super) fn is_only_looking(error: &Error) -> bool {
 
 /// Whether the tree refuses, rather than the disk.
 fn is_refusal(error: &Error) -> bool {
-    !matches!(
-        error.kind(),
-        ErrorKind::Unavailable | ErrorKind::Internal | ErrorKind::Corrupt
-    )
+    !is_failure(error) && !matches!(error.kind(), ErrorKind::Internal | ErrorKind::Corrupt)
 }
 
 fn author(by: Authorship, ids: &dyn Ids) -> Author {

@@ -88,6 +88,13 @@ impl Log {
         Ok(())
     }
 
+    /// Takes back what was added since it had `size` bytes; this needs no room on the disk.
+    pub(super) fn cut_back(&mut self, size: u64) -> Result<()> {
+        self.file.set_len(size).map_err(|failure| error::home(&failure))?;
+        self.end = size;
+        Ok(())
+    }
+
     /// Empties it, once all of it is in the journal.
     pub(super) fn clear(&mut self) -> Result<()> {
         if self.end > 0 {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Change, Clash, EntryPath, Error, ErrorKind, Expected, Making, Origin, PathChange, Puts, Restore, Result,
-    Reversed, Timestamp, WsPath,
+    Actor, Change, Clash, EntryPath, Error, ErrorKind, Expected, Making, Origin, PathChange, Put, Puts, Restore,
+    Result, Reversed, Timestamp, WsPath,
 };
 
 use super::bring::{Goal, cannot_carry, not_carried};
@@ -43,6 +43,9 @@ impl Turn<'_> {
     /// Does the operation as one change.
     pub(super) async fn operate(mut self, operation: Operation, making: Making) -> Result<Outcome> {
         self.drain().await?;
+        if let Operation::Put(puts) = &operation {
+            self.look_at_puts(puts).await?;
+        }
         let mut looked = None;
         for _ in 0..ROUNDS {
             let planned = match self.plan(&operation).await? {
@@ -60,9 +63,6 @@ impl Turn<'_> {
                 return self.carry_out(operation, making, planned).await;
             }
             self.look_at_plan(&operation, &planned).await?;
-            if let Operation::Put(puts) = &operation {
-                self.check_met(puts).await?;
-            }
             looked = Some(planned);
         }
         Err(Error::new(
@@ -103,6 +103,21 @@ impl Turn<'_> {
         }
         self.look_at(&concerns).await?;
         self.drain().await
+    }
+
+    /// Looks at the paths of puts that were worked out from files which the journal may never have met.
+    async fn look_at_puts(&mut self, puts: &Puts) -> Result<()> {
+        let is_unmet = |put: &&Put| matches!(put.expected, Expected::UnchangedSince { .. });
+        let paths = puts.puts.iter().filter(is_unmet).filter_map(|put| put.path.as_path());
+        let concerns: Vec<_> = paths
+            .map(|path| Concern {
+                path: path.clone(),
+                is_deep: false,
+            })
+            .collect();
+        self.look_at(&concerns).await?;
+        self.drain().await?;
+        self.check_met(puts).await
     }
 
     /// Refuses puts that were worked out before others changed the same paths. What they did earlier than that was seen by whoever worked

@@ -15,6 +15,7 @@ use super::look::Concern;
 use super::operate::Planned;
 use super::record::{Held, Intent, LoggedStep, Work};
 use super::turn::Turn;
+use crate::error::is_failure;
 
 /// The most steps whose every state is worked out.
 const MAX_STAGES: usize = 200;
@@ -42,7 +43,7 @@ impl Turn<'_> {
         };
         let paths = match planned {
             Ok(paths) => paths,
-            Err(error) if error.kind() == garret_core::ErrorKind::Unavailable => return Err(error),
+            Err(error) if is_failure(&error) => return Err(error),
             // The tree refuses it, as the storage did or would have: nothing was touched.
             Err(_) => return self.give_up(&intent).await,
         };

@@ -1,5 +1,6 @@
 //! A writer's turn: the lock, the log and what is known, in one hand.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use futures::lock::MutexGuard;
@@ -35,6 +36,8 @@ pub(super) struct State {
     is_ready: bool,
     /// An intent whose end is not written down yet. Where there is no log, it is all there is of it.
     open: Option<Intent>,
+    /// Where the newest intent stands in the log.
+    intent_at: Range<u64>,
     /// The newest record of the log that was put aside.
     aside: u64,
     /// Where the journal is not what the storage was seen to be.
@@ -212,8 +215,11 @@ impl Turn<'_> {
     /// Says what is about to be done; from here on a crash is settled.
     pub(super) fn open_intent(&mut self, intent: Intent) -> Result<()> {
         let record = Record::Intent(intent);
-        if let Some(log) = self.state.log.as_mut() {
+        let state = &mut *self.state;
+        if let Some(log) = state.log.as_mut() {
+            let start = log.size();
             log.append(&[&record], self.journaled.durability)?;
+            state.intent_at = start..log.size();
         }
         let Record::Intent(intent) = record else {
             unreachable!("it was made above")
@@ -247,9 +253,12 @@ impl Turn<'_> {
             return Ok(());
         };
         let record = Record::Aborted { id: intent.id };
-        match self.state.log.as_mut() {
-            Some(log) => log.append(&[&record], Durability::Relaxed),
-            None => Ok(()),
+        let state = &mut *self.state;
+        let Some(log) = state.log.as_mut() else { return Ok(()) };
+        match log.append(&[&record], Durability::Relaxed) {
+            // On a full disk there is no room for the word, and readers would wait for a change that nobody makes: the intent goes.
+            Err(_) if log.size() == state.intent_at.end => log.cut_back(state.intent_at.start),
+            written => written,
         }
     }
 

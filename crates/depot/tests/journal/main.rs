@@ -12,6 +12,7 @@ mod damage;
 mod desk;
 mod history;
 mod meddling;
+mod putting;
 mod random;
 mod settling;
 mod stopping;

@@ -16,6 +16,7 @@ impl Workspace {
             history: None,
             reference: None,
             branch_config: None,
+            neighbours: None,
             clock: shared.clock.clone(),
             ids: shared.ids.clone(),
             events: shared.events.clone(),
