@@ -256,7 +256,16 @@ fn collect(program: i32, children: &OwnedFd) -> std::io::Result<Option<Status>> 
     Ok(None)
 }
 
+/// Ends whatever else is in this process namespace, and collects it: whoever is orphaned on the way becomes a child of this process.
+fn end_the_rest() {
+    while sys::kill(-1, libc::SIGKILL).is_ok() {
+        while let Ok(Some(_)) = sys::wait_any(true) {}
+    }
+}
+
+/// Ends everything that is left, and says so once nothing is: its own end takes the kernel longer, and nobody needs to wait for that.
 fn tell_end(status: Status, socket: &mut UnixStream) -> std::io::Result<()> {
+    end_the_rest();
     let used = sys::used_by_children();
     let (code, signal) = match status {
         Status::Exited(code) => (Some(code), None),

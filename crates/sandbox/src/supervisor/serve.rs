@@ -60,6 +60,7 @@ pub(super) fn main(
                 filters,
                 laid: BTreeMap::new(),
                 running: BTreeMap::new(),
+                leaving: Vec::new(),
                 drafts: BTreeMap::new(),
                 spare: None,
                 laid_so_far: 0,
@@ -118,6 +119,8 @@ struct Server<'a> {
     filters: Filters,
     laid: BTreeMap<String, Layer>,
     running: BTreeMap<u64, Running>,
+    /// Inits whose command is over and whose own end takes the kernel a while.
+    leaving: Vec<i32>,
     drafts: BTreeMap<u64, Draft>,
     spare: Option<Spare>,
     laid_so_far: u64,
@@ -243,6 +246,8 @@ impl Server<'_> {
             }
         }
         self.look();
+        self.leaving
+            .retain(|pid| matches!(sys::wait_for(*pid, false), Ok(None)));
         if is_asked {
             match self.decoder.fill(&mut self.channel) {
                 Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -403,7 +408,7 @@ impl Server<'_> {
                 has_landlock: self.plan.has_landlock,
                 has_group: self.plan.group.is_some(),
                 // The server, the init of each command, and an init that waits with its program.
-                own_processes: self.running.len() as u64 + 4,
+                own_processes: (self.running.len() + self.leaving.len()) as u64 + 4,
             },
             layer: mounted,
             read_only: self.plan.read_only.clone(),
@@ -636,6 +641,8 @@ impl Server<'_> {
                     system_us,
                     max_memory,
                 });
+                self.leaving.push(running.pid);
+                self.conclude(process);
             }
         }
     }
@@ -643,10 +650,20 @@ impl Server<'_> {
     /// Deals with the end of an init, and so of everything that its command started.
     fn bury(&mut self, process: u64) -> Served {
         self.listen(process)?;
+        if let Some(running) = self.running.get(&process)
+            && running.pidfd.is_some()
+        {
+            let _ = sys::wait_for(running.pid, true);
+            self.conclude(process);
+        }
+        Ok(())
+    }
+
+    /// Tells how a command ended, of which no process is left.
+    fn conclude(&mut self, process: u64) {
         let Some(running) = self.running.get_mut(&process) else {
-            return Ok(());
+            return;
         };
-        let _ = sys::wait_for(running.pid, true);
         running.pidfd = None;
         running.input = None;
         let kills = running
@@ -664,7 +681,6 @@ impl Server<'_> {
         self.forget(process);
         self.check_paused(&layer);
         self.check_lifted(&layer);
-        Ok(())
     }
 
     fn signal(&mut self, process: u64, number: i32) {
