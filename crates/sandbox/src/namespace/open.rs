@@ -1,6 +1,6 @@
 //! A sandbox that is ready on a bench.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,9 +11,13 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
 use super::connection::{Connection, Greeting};
 use super::guards::{self, Outcome};
-use super::layer::LaidLayer;
+use super::layer::{Form, LaidLayer, make_directories};
 use super::plan::{SandboxPlan, Wishes, plan};
-use super::{Options, SupervisorProgram, machine};
+use super::remove::remove_tree;
+use super::{Layers, Options, SupervisorProgram, machine};
+
+/// How the name of a layer begins that is about to be deleted.
+const GONE: &str = ".gone-";
 
 /// A sandbox that is ready on a bench.
 #[derive(Debug)]
@@ -30,6 +34,7 @@ pub(super) struct OpenShared {
     pub(super) request: SandboxRequest,
     pub(super) layers: OwnedFd,
     pub(super) bench: OwnedFd,
+    pub(super) form: Form,
     name: String,
     lock: Arc<OwnedFd>,
     next: AtomicU64,
@@ -77,6 +82,7 @@ impl Open {
             gid: options.gid,
             shell: options.shell.as_deref(),
             name: &name,
+            trial: options.layers == Layers::Best,
         };
         let plan = plan(&request, &machine, wishes);
         if !plan.is_writable_down() {
@@ -85,6 +91,9 @@ impl Open {
         }
         let (layers, lock) = make_ready(&plan)?;
         let bench = open_directory(&plan.bench)?;
+        if let Some(trial) = &plan.trial {
+            make_directories(&layers, &bench, &plan.user, trial).map_err(|_| unusable())?;
+        }
         let program = program(options)?;
         let (connection, greeting) = Connection::open(&program, plan.clone()).await?;
         let Greeting { opened, admission } = match greeting {
@@ -94,20 +103,33 @@ impl Open {
                 return Err(guards::not_opened(&failure));
             }
         };
+        let overlay_failure = opened.overlay_failure.clone();
+        let form = if overlay_failure.is_some() {
+            Form::Copy
+        } else {
+            Form::Overlay
+        };
+        if form == Form::Copy && !plan.hidden.is_empty() {
+            connection.close().await;
+            return Err(cannot_hide());
+        }
         let shared = Arc::new(OpenShared {
             connection: Arc::new(connection),
             plan,
             request,
             layers,
             bench,
+            form,
             name,
             lock: Arc::new(lock),
             next: AtomicU64::new(1),
             living: Mutex::default(),
         });
+        shared.tidy();
         let outcome = Outcome {
             opened,
-            ..Outcome::default()
+            overlay_failure,
+            group_failure: None,
         };
         Ok(((shared, outcome), admission))
     }
@@ -140,6 +162,14 @@ fn make_directory(path: &Path) -> Result<()> {
 fn open_directory(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(|_| unusable())
+}
+
+fn cannot_hide() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "this machine cannot hide paths from commands: the kernel mounts no overlay here",
+    )
+    .hint("use a kernel of 5.11 or newer and keep the scratch directory on ext4, xfs, btrfs or tmpfs; or hide nothing")
 }
 
 pub(super) fn unusable() -> Error {
@@ -241,6 +271,41 @@ impl OpenShared {
         // Others may look at the other layers of the same sandbox.
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).ok()?;
         Some(Arc::new(lock))
+    }
+
+    /// Takes a layer away at once, and deletes it when there is time.
+    pub(super) fn discard(&self, layer: &str) -> Result<()> {
+        let gone = format!("{GONE}{layer}");
+        rustix::fs::renameat(&self.layers, layer, &self.layers, gone.as_str()).map_err(|_| unusable())?;
+        self.delete(gone);
+        Ok(())
+    }
+
+    /// Deletes in the background. What cannot be deleted now is tried again when the next sandbox opens.
+    fn delete(&self, gone: String) {
+        let Ok(layers) = self.layers.try_clone() else {
+            return;
+        };
+        let delete = move || {
+            let _ = remove_tree(layers.as_fd(), gone.as_bytes());
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(delete)),
+            Err(_) => delete(),
+        }
+    }
+
+    /// Deletes what an earlier sandbox took away and did not delete.
+    fn tidy(&self) {
+        let Ok(entries) = rustix::fs::Dir::read_from(&self.layers) else {
+            return;
+        };
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+        names
+            .filter(|name| name.starts_with(GONE))
+            .for_each(|gone| self.delete(gone));
     }
 
     pub(super) fn lock(&self) -> Arc<OwnedFd> {

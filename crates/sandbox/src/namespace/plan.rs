@@ -66,6 +66,8 @@ pub struct SandboxPlan {
     pub bench: PathBuf,
     /// The directory that holds the layers.
     pub layers: PathBuf,
+    /// The directory among them on which an overlay is tried; `None` where layers are to be copies.
+    pub trial: Option<String>,
     /// The file whose lock says that the sandbox lives.
     pub lock: PathBuf,
     /// Paths that do not exist for a command.
@@ -242,6 +244,8 @@ pub struct Wishes<'a> {
     pub shell: Option<&'a str>,
     /// The name of this sandbox, unique on the machine.
     pub name: &'a str,
+    /// Whether overlays are tried.
+    pub trial: bool,
 }
 
 /// The paths of the host that a plan asks about.
@@ -268,6 +272,7 @@ pub fn plan(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> 
         root: root(request, machine, wishes),
         bench: request.bench.clone(),
         layers: request.scratch.join("layers"),
+        trial: wishes.trial.then(|| format!(".gone-trial-{}", wishes.name)),
         lock: request.scratch.join("locks").join(wishes.name),
         hidden: texts(&request.hidden),
         read_only: texts(&request.read_only),
@@ -529,6 +534,7 @@ mod tests {
             gid: 61184,
             shell: None,
             name: "s1",
+            trial: true,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use landlock::{
@@ -11,9 +12,10 @@ use landlock::{
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
+use serde::{Deserialize, Serialize};
 
 use super::layers::open_below;
-use super::protocol::{Exec, Failure, Spawn};
+use super::protocol::{Decoder, Exec, Failure, Frame, Spawn, read_frame};
 use super::sys;
 use super::system_calls::Filters;
 
@@ -27,10 +29,10 @@ pub(super) struct Standard {
     pub(super) error: OwnedFd,
 }
 
-/// What the last steps need.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Confinement<'a> {
-    pub(super) filters: &'a Filters,
+/// What to be, and within what.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) spawn: Spawn,
     pub(super) has_landlock: bool,
     /// Whether memory and processes are limited by a group, so that the limits of a single process may be left.
     pub(super) has_group: bool,
@@ -41,34 +43,45 @@ pub(super) struct Confinement<'a> {
 /// Drops every right for good: on this process, and on all that it starts.
 pub(super) fn drop_rights() -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new("dropping rights", error);
-    for capability in CapabilitySet::all().iter() {
-        // One that this kernel does not know is not in the set.
-        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
-    }
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
-    let _ = rustix::thread::clear_ambient_capability_set();
     rustix::thread::set_capabilities(None, none).map_err(failed)?;
     rustix::thread::set_no_new_privs(true).map_err(failed)
 }
 
-/// Becomes the program; returns only where it could not.
-pub(super) fn execute(spawn: &Spawn, standard: &Standard, confinement: Confinement<'_>) -> Failure {
-    match prepare(spawn, standard, confinement) {
+fn forget_rights() {
+    for capability in CapabilitySet::all().iter() {
+        // One that this kernel does not know is not in the set.
+        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+    }
+    let _ = rustix::thread::clear_ambient_capability_set();
+}
+
+/// Gives up everything that is not needed to wait, waits for an order, and becomes the program; returns only where it could not.
+pub(super) fn wait_and_execute(standard: &Standard, filters: &Filters, orders: &mut UnixStream) -> Failure {
+    if let Err(failure) = prepare(standard, filters) {
+        return failure;
+    }
+    let mut decoder = Decoder::default();
+    let Ok(Some(Frame::Message(order))) = read_frame::<Order>(&mut decoder, orders) else {
+        // Nobody needs it any more.
+        sys::exit(0)
+    };
+    match settle(&order) {
         Err(failure) => failure,
-        Ok(()) => match &spawn.program {
-            Exec::Arguments(arguments) => search(arguments, spawn),
+        Ok(()) => match &order.spawn.program {
+            Exec::Arguments(arguments) => search(arguments, &order.spawn),
             Exec::Probe => look_around(),
         },
     }
 }
 
-fn prepare(spawn: &Spawn, standard: &Standard, confinement: Confinement<'_>) -> Result<(), Failure> {
+/// What can be given up before the order is known.
+fn prepare(standard: &Standard, filters: &Filters) -> Result<(), Failure> {
     let _ = rustix::process::setsid();
-    enter(&spawn.cwd)?;
     for (at, fd) in [&standard.input, &standard.output, &standard.error]
         .into_iter()
         .enumerate()
@@ -76,15 +89,23 @@ fn prepare(spawn: &Spawn, standard: &Standard, confinement: Confinement<'_>) -> 
         sys::place_at(fd.as_fd(), at as i32).map_err(|error| Failure::new("connecting", error))?;
     }
     sys::close_on_exec_from(3).map_err(|error| Failure::new("closing descriptors", error))?;
-    limit(spawn, confinement)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     sys::reset_signals();
-    if confinement.has_landlock {
+    forget_rights();
+    drop_rights()?;
+    let refused = |_| Failure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
+    filters.install().map_err(refused)
+}
+
+/// What depends on the order.
+fn settle(order: &Order) -> Result<(), Failure> {
+    enter(&order.spawn.cwd)?;
+    limit(order)?;
+    if order.has_landlock {
         // Where the kernel has less of it than this asks for, what it has is taken: the namespaces are the boundary.
         restrict_files().map_err(|_| Failure::new("restricting files", io::Error::from_raw_os_error(libc::EPERM)))?;
     }
-    let refused = |_| Failure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
-    confinement.filters.install().map_err(refused)
+    Ok(())
 }
 
 fn enter(cwd: &str) -> Result<(), Failure> {
@@ -98,10 +119,10 @@ fn enter(cwd: &str) -> Result<(), Failure> {
     rustix::process::chdir(cwd).map_err(failed)
 }
 
-fn limit(spawn: &Spawn, confinement: Confinement<'_>) -> Result<(), Failure> {
-    let limits = &spawn.limits;
-    let alone = |limit: Option<u64>| if confinement.has_group { None } else { limit };
-    let processes = limits.processes.map(|count| count + confinement.own_processes);
+fn limit(order: &Order) -> Result<(), Failure> {
+    let limits = &order.spawn.limits;
+    let alone = |limit: Option<u64>| if order.has_group { None } else { limit };
+    let processes = limits.processes.map(|count| count + order.own_processes);
     // Two seconds at least: the limit on all together, which counts finer, ends a command first.
     let cpu = limits.cpu_ms.map(|ms| ms.div_ceil(1000) + 1);
     let wanted = [

@@ -162,8 +162,8 @@ impl Hierarchy {
             limit_memory(&made, counts == Counts::Both, memory)?;
         }
         if let (Some(processes), true) = (group.processes, counts != Counts::Memory) {
-            // The supervisor and the init of a command are counted too.
-            write(&made, "pids.max", &(processes + 3).to_string())?;
+            // The supervisor, the init of a command, and one that waits with its program are counted too.
+            write(&made, "pids.max", &(processes + 4).to_string())?;
         }
         let main = make_below(&made, "main")?;
         if plan.user.is_dedicated {

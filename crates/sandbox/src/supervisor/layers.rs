@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 
 use super::protocol::Failure;
 use super::root::{BENCH, LAYERS, MASKS, MOUNTED};
@@ -42,6 +42,18 @@ impl Laid {
         Ok(laid)
     }
 
+    /// Shows the directory `name` as it is: a copy of the bench, which needs no overlay.
+    pub(super) fn show(number: u64, name: &str) -> Result<Self, Failure> {
+        let failed = |error: Errno| Failure::new("laying a layer", error);
+        let laid = Self {
+            number,
+            has_mask: false,
+        };
+        rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
+        mount_bind(format!("{LAYERS}/{name}/upper"), laid.path()).map_err(failed)?;
+        Ok(laid)
+    }
+
     /// Where it is mounted.
     pub(super) fn path(&self) -> PathBuf {
         Path::new(MOUNTED).join(self.number.to_string())
@@ -74,6 +86,20 @@ impl Laid {
         }
         Ok(())
     }
+}
+
+/// Mounts an overlay and takes it off again; why that did not work, where it did not.
+pub(super) fn try_overlay(trial: Option<&str>) -> Option<String> {
+    let Some(trial) = trial else {
+        return Some("asked for".to_owned());
+    };
+    let tried = Laid::lay(0, trial, &[]).and_then(Laid::lift);
+    let reason = |failure: Failure| {
+        std::io::Error::from_raw_os_error(failure.errno)
+            .to_string()
+            .to_lowercase()
+    };
+    tried.err().map(reason)
 }
 
 /// Opens the directory or file at `path` below `base`, through no link.

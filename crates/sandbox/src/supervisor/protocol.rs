@@ -26,8 +26,8 @@ const BYTES: u8 = 1;
 pub(crate) enum Ask {
     /// Make yourself ready; the first message.
     Open(Box<SandboxPlan>),
-    /// Lay the layer whose directory has this name.
-    Lay { request: u64, layer: String },
+    /// Lay the layer whose directory has this name; whether that worked is told by what is asked of it next.
+    Lay { layer: String, is_copy: bool },
     /// Start a process on a layer.
     Start {
         request: u64,
@@ -129,6 +129,8 @@ pub(crate) enum Answer {
 pub(crate) struct Opened {
     /// Whether `/proc` could be mounted.
     pub(crate) has_proc: bool,
+    /// Why no overlay can be mounted, where none can.
+    pub(crate) overlay_failure: Option<String>,
 }
 
 /// Why something failed.

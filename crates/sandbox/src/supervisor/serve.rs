@@ -16,7 +16,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags};
 
-use super::confine::Standard;
+use super::confine::{Order, Standard};
 use super::groups::{Groups, Narrow};
 use super::init::{self, Ends, Run, Said, Tell};
 use super::keeper::{Grabbed, read_admission};
@@ -28,7 +28,7 @@ use super::protocol::{
 };
 use super::sys::{self, Forked, Fresh};
 use super::system_calls::Filters;
-use super::{root, sample};
+use super::{layers, root, sample};
 use crate::namespace::plan::{INSIDE, SandboxPlan};
 
 /// How long after its start a command is first looked at, and how often then.
@@ -60,6 +60,7 @@ pub(super) fn main(
                 filters,
                 laid: BTreeMap::new(),
                 running: BTreeMap::new(),
+                leaving: Vec::new(),
                 drafts: BTreeMap::new(),
                 spare: None,
                 laid_so_far: 0,
@@ -118,6 +119,8 @@ struct Server<'a> {
     filters: Filters,
     laid: BTreeMap<String, Layer>,
     running: BTreeMap<u64, Running>,
+    /// Inits whose command is over and whose own end takes the kernel a while.
+    leaving: Vec<i32>,
     drafts: BTreeMap<u64, Draft>,
     spare: Option<Spare>,
     laid_so_far: u64,
@@ -181,6 +184,7 @@ impl Server<'_> {
         rustix::io::ioctl_fionbio(&self.channel, true)?;
         let opened = Opened {
             has_proc: self.has_proc,
+            overlay_failure: layers::try_overlay(self.plan.trial.as_deref()),
         };
         self.answer(&Answer::Opened(opened));
         self.flush()?;
@@ -242,6 +246,8 @@ impl Server<'_> {
             }
         }
         self.look();
+        self.leaving
+            .retain(|pid| matches!(sys::wait_for(*pid, false), Ok(None)));
         if is_asked {
             match self.decoder.fill(&mut self.channel) {
                 Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -315,7 +321,7 @@ impl Server<'_> {
     fn obey(&mut self, ask: Ask) -> Served {
         match ask {
             Ask::Open(_) => {}
-            Ask::Lay { request, layer } => self.lay(request, layer),
+            Ask::Lay { layer, is_copy } => self.lay(layer, is_copy),
             Ask::Start {
                 request,
                 process,
@@ -342,10 +348,13 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn lay(&mut self, request: u64, layer: String) {
+    fn lay(&mut self, layer: String, is_copy: bool) {
         self.laid_so_far += 1;
-        let laid = Laid::lay(self.laid_so_far, &layer, &self.plan.hidden);
-        self.settle(request, laid.as_ref().map(drop).map_err(Clone::clone));
+        let laid = if is_copy {
+            Laid::show(self.laid_so_far, &layer)
+        } else {
+            Laid::lay(self.laid_so_far, &layer, &self.plan.hidden)
+        };
         self.laid.insert(
             layer,
             Layer {
@@ -394,13 +403,15 @@ impl Server<'_> {
         };
         let processes = receive(&spare.socket).map_err(|error| Failure::new("meeting the init", error))?;
         let run = Run {
-            spawn: spawn.clone(),
+            order: Order {
+                spawn: spawn.clone(),
+                has_landlock: self.plan.has_landlock,
+                has_group: self.plan.group.is_some(),
+                // The server, the init of each command, and an init that waits with its program.
+                own_processes: (self.running.len() + self.leaving.len()) as u64 + 4,
+            },
             layer: mounted,
             read_only: self.plan.read_only.clone(),
-            has_landlock: self.plan.has_landlock,
-            has_group: self.plan.group.is_some(),
-            // The server, the init of each command, and one that waits.
-            own_processes: self.running.len() as u64 + 3,
         };
         let mut socket = spare.socket;
         write_message(&Tell::Run(Box::new(run)), &mut socket)
@@ -630,6 +641,8 @@ impl Server<'_> {
                     system_us,
                     max_memory,
                 });
+                self.leaving.push(running.pid);
+                self.conclude(process);
             }
         }
     }
@@ -637,10 +650,20 @@ impl Server<'_> {
     /// Deals with the end of an init, and so of everything that its command started.
     fn bury(&mut self, process: u64) -> Served {
         self.listen(process)?;
+        if let Some(running) = self.running.get(&process)
+            && running.pidfd.is_some()
+        {
+            let _ = sys::wait_for(running.pid, true);
+            self.conclude(process);
+        }
+        Ok(())
+    }
+
+    /// Tells how a command ended, of which no process is left.
+    fn conclude(&mut self, process: u64) {
         let Some(running) = self.running.get_mut(&process) else {
-            return Ok(());
+            return;
         };
-        let _ = sys::wait_for(running.pid, true);
         running.pidfd = None;
         running.input = None;
         let kills = running
@@ -658,7 +681,6 @@ impl Server<'_> {
         self.forget(process);
         self.check_paused(&layer);
         self.check_lifted(&layer);
-        Ok(())
     }
 
     fn signal(&mut self, process: u64, number: i32) {

@@ -29,12 +29,7 @@ async fn what_a_command_wrote_is_its_effect_and_the_bench_stays_as_it_was() {
     assert_eq!(effects.effects[0].placed, Placed::Nothing);
     assert!(matches!(effects.effects[2].placed, Placed::File { mode: 0o755, .. }));
     assert_eq!(std::fs::read(room.bench().join("old")).unwrap(), b"old");
-    assert_eq!(
-        std::fs::read_dir(room.directory.path().join("scratch/layers"))
-            .unwrap()
-            .count(),
-        0
-    );
+    crate::room::is_tidy(&room.directory).await;
 }
 
 #[tokio::test]

@@ -12,15 +12,15 @@ const MEBIBYTE: u64 = 1024 * 1024;
 async fn at_the_time_limit_every_process_ends_however_it_hid() {
     let room = Room::new().await;
     let before = Instant::now();
-    let text = "sleep 8765.1 & disown; setsid sleep 8765.2 & (setsid sh -c 'trap \"\" TERM INT HUP; sleep 8765.3 & wait' &) ; \
-                trap '' TERM; sleep 8765.4";
+    let text = "sleep @8765@1 & disown; setsid sleep @8765@2 & (setsid sh -c 'trap \"\" TERM INT HUP; sleep @8765@3 & wait' &) ; \
+                trap '' TERM; sleep @8765@4";
     let (outcome, _) = room
         .run_command(limited(text, |limits| limits.wall = Some(Duration::from_millis(700))))
         .await;
     assert_eq!(outcome.exit.limit, Some(Limit::Wall));
     assert_eq!(outcome.exit.ended, Ended::Signalled(9));
     assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
-    assert_eq!(processes_named("8765."), Vec::<String>::new());
+    assert_eq!(processes_named("@8765@"), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_command_may_have_less_memory_than_its_sandbox() {
 #[tokio::test]
 async fn a_fork_bomb_fills_its_sandbox_and_ends_with_it() {
     let room = Room::with(|request| request.limits.processes = Some(48)).await;
-    let text = "bomb() { bomb | bomb & }; bomb; sleep 8764.1";
+    let text = "bomb() { bomb | bomb & }; bomb; sleep @8764@1";
     let command = limited(text, |limits| limits.wall = Some(Duration::from_millis(1500)));
     let before = Instant::now();
     let (outcome, _) = room.run_command(command).await;
@@ -164,7 +164,7 @@ async fn endless_output_ends_with_the_time() {
 #[tokio::test]
 async fn a_command_cannot_have_more_than_its_sandbox() {
     let room = Room::with(|request| request.limits.wall = Some(Duration::from_millis(400))).await;
-    let command: Command = limited("sleep 8763.1", |limits| limits.wall = None);
+    let command: Command = limited("sleep @8763@1", |limits| limits.wall = None);
     assert_eq!(room.run_command(command).await.0.exit.limit, Some(Limit::Wall));
 }
 

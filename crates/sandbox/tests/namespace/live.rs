@@ -139,7 +139,7 @@ async fn ending_one_process_leaves_the_others_of_its_layer() {
     let room = Room::new().await;
     let layer = room.open.lay().await.unwrap();
     let mut one = layer
-        .start(shell("(setsid sleep 8762.1 &); sleep 8762.2"))
+        .start(shell("(setsid sleep @8762@1 &); sleep @8762@2"))
         .await
         .unwrap();
     let mut other = layer
@@ -148,11 +148,11 @@ async fn ending_one_process_leaves_the_others_of_its_layer() {
         .unwrap();
     one.signal(garret_core::Signal::Kill).await.unwrap();
     one.wait().await.unwrap();
-    assert_eq!(crate::room::processes_named("8762."), Vec::<String>::new());
+    assert_eq!(crate::room::processes_named("@8762@"), Vec::<String>::new());
     run_on(&*layer, shell("touch stop")).await;
     assert_eq!(finish(&mut *other).await.text(), "ended\n");
-    drop(layer.start(shell("sleep 8762.3")).await.unwrap());
+    drop(layer.start(shell("sleep @8762@3")).await.unwrap());
     layer.lift().await.unwrap();
-    assert_eq!(crate::room::processes_named("8762."), Vec::<String>::new());
+    assert_eq!(crate::room::processes_named("@8762@"), Vec::<String>::new());
     layer.remove().await.unwrap();
 }

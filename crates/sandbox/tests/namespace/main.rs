@@ -4,12 +4,14 @@
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,
-    reason = "tests set up directories and look at the host from outside"
+    clippy::unwrap_used,
+    reason = "tests set up directories, look at the host from outside, and may fail"
 )]
 
 mod room;
 
 mod basics;
+mod copies;
 mod life;
 mod limits;
 mod live;
