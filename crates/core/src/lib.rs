@@ -10,6 +10,7 @@ pub mod config;
 pub mod content;
 pub mod error;
 pub mod event;
+pub mod exclude;
 pub mod history;
 pub mod keep;
 pub mod memory;
@@ -19,6 +20,7 @@ pub mod reference;
 pub mod registry;
 pub mod sandbox;
 pub mod shape;
+pub mod shell;
 pub mod storage;
 pub mod time;
 pub mod version;
@@ -29,10 +31,11 @@ pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
 pub use content::{Content, ContentReader, ContentSource};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
+pub use exclude::Exclusions;
 pub use history::{
     Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, Expected, History,
-    HistoryMode, Image, Making, MergePoint, Merging, NewBranch, PathChange, PathVersion, Placed, Point, Put, Puts,
-    Restore, Reversed, Review, Selection, Side, Snapshot, SnapshotOptions,
+    HistoryMode, Image, Making, MergePoint, Merging, NewBranch, OpenedBranch, PathChange, PathVersion, Placed, Point,
+    Put, Puts, Restore, Reversed, Review, Selection, Side, Snapshot, SnapshotOptions, SnapshotSize,
 };
 pub use keep::Keep;
 pub use memory::MemoryStorage;
@@ -41,9 +44,11 @@ pub use policy::{Access, FsPolicy, FsRules};
 pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use sandbox::{
-    Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits, Mark,
-    Network, OpenSandbox, Process, Program, Sandbox, SandboxRequest, Signal, Stdin, Stream, Usage,
+    Captured, Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits,
+    Mark, Masker, Network, OpenSandbox, Output, OutputCollector, Process, Program, Sandbox, SandboxRequest, Secrets,
+    Signal, Stdin, Stream, Usage,
 };
+pub use shell::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};
 pub use storage::{
     Applied, Batch, Directory, DirectoryEntry, Durability, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation,
     NewEntry, OpenFile, Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,

@@ -9,6 +9,8 @@
 mod command;
 mod effects;
 mod limits;
+mod masking;
+mod output;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,6 +24,8 @@ use crate::{Result, WsPath};
 pub use command::{Chunk, Command, Ended, Exit, Finished, Process, Program, Signal, Stdin, Stream, Usage};
 pub use effects::{Dropped, Effect, Effects, Mark};
 pub use limits::{Limit, Limits};
+pub use masking::{Masker, Secrets};
+pub use output::{Captured, Output, OutputCollector};
 
 /// A way to run commands apart from everything else on the machine.
 #[async_trait]
@@ -173,7 +177,7 @@ impl Guard {
 }
 
 /// Whether a guard holds, and by what means.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Enforced {
     /// The guard.
     pub guard: Guard,

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Change, Clash, EntryPath, Error, ErrorKind, Expected, Making, Origin, PathChange, Puts, Restore, Result,
-    Reversed, Timestamp, WsPath,
+    Actor, Change, Clash, EntryPath, Error, ErrorKind, Expected, Making, Origin, PathChange, Put, Puts, Restore,
+    Result, Reversed, Timestamp, WsPath,
 };
 
 use super::bring::{Goal, cannot_carry, not_carried};
@@ -43,6 +43,9 @@ impl Turn<'_> {
     /// Does the operation as one change.
     pub(super) async fn operate(mut self, operation: Operation, making: Making) -> Result<Outcome> {
         self.drain().await?;
+        if let Operation::Put(puts) = &operation {
+            self.look_at_puts(puts).await?;
+        }
         let mut looked = None;
         for _ in 0..ROUNDS {
             let planned = match self.plan(&operation).await? {
@@ -60,9 +63,6 @@ impl Turn<'_> {
                 return self.carry_out(operation, making, planned).await;
             }
             self.look_at_plan(&operation, &planned).await?;
-            if let Operation::Put(puts) = &operation {
-                self.check_met(puts).await?;
-            }
             looked = Some(planned);
         }
         Err(Error::new(
@@ -103,6 +103,21 @@ impl Turn<'_> {
         }
         self.look_at(&concerns).await?;
         self.drain().await
+    }
+
+    /// Looks at the paths of puts that were worked out from files which the journal may never have met.
+    async fn look_at_puts(&mut self, puts: &Puts) -> Result<()> {
+        let is_unmet = |put: &&Put| matches!(put.expected, Expected::UnchangedSince { .. });
+        let paths = puts.puts.iter().filter(is_unmet).filter_map(|put| put.path.as_path());
+        let concerns: Vec<_> = paths
+            .map(|path| Concern {
+                path: path.clone(),
+                is_deep: false,
+            })
+            .collect();
+        self.look_at(&concerns).await?;
+        self.drain().await?;
+        self.check_met(puts).await
     }
 
     /// Refuses puts that were worked out before others changed the same paths. What they did earlier than that was seen by whoever worked
@@ -156,16 +171,22 @@ impl Turn<'_> {
             work: Work::Operation(operation.clone()),
         })?;
         self.lock.begin()?;
-        if !batch.mutations.is_empty()
-            && let Err(error) = self.journaled.files.apply(batch).await
-        {
-            self.abort()?;
-            self.lock.end()?;
-            return Err(error);
+        let mut applied = Vec::new();
+        if !batch.mutations.is_empty() {
+            applied = match self.journaled.files.apply(batch.clone()).await {
+                Ok(applied) => applied,
+                Err(error) => {
+                    self.abort()?;
+                    self.lock.end()?;
+                    return Err(error);
+                }
+            };
         }
         self.bring_raw(&planned).await?;
-        let touched: Vec<WsPath> = goals.into_iter().map(|goal| goal.path).collect();
-        let seen = self.seen(touched).await?;
+        let touched: Vec<WsPath> = goals.iter().map(|goal| goal.path.clone()).collect();
+        let mut seen = self.seen(touched).await?;
+        let mut misfits = self.doubtful(&batch, &applied, &mut seen).await?;
+        misfits.extend(unfit(&goals, &mut seen));
         let done = run(&self.concluding(id, seen.clone()), operation, making.origin.into()).await;
         // Every path is where it should be, so readers may see them. Where the depot failed, the next turn finds the intent open and
         // everything done, and tells the depot.
@@ -174,6 +195,11 @@ impl Turn<'_> {
         self.state.knowledge.take(&seen);
         // The transaction has said that the record is done; this saves the next turn from finding that out.
         self.abort()?;
+        if !misfits.is_empty() {
+            self.doubt(misfits);
+            // It is done, whatever others made of it; where this fails, the next turn looks.
+            let _ = self.drain().await;
+        }
         Ok(done)
     }
 
@@ -219,6 +245,19 @@ impl Turn<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The paths that are not what they should have become, because others were at work too. Nothing is remembered of them.
+fn unfit(goals: &[Goal], seen: &mut [Seen]) -> Vec<Vec<u8>> {
+    let mut misfits = Vec::new();
+    for one in seen {
+        let goal = goals.iter().find(|goal| goal.path.as_str().as_bytes() == one.path);
+        if goal.is_some_and(|goal| !goal.is_reached_by(one.known.as_ref())) {
+            one.known = None;
+            misfits.push(one.path.clone());
+        }
+    }
+    misfits
 }
 
 /// Names what was never captured, so that the state it was in is not known.
