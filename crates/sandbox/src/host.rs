@@ -24,6 +24,8 @@ mod place;
 mod process;
 #[cfg(target_os = "linux")]
 mod tree;
+#[cfg(target_os = "linux")]
+mod unchanged;
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, OFlags};
 use super::open::{Room, apart, make_directory, open_directory, unusable};
 use super::process::{HostProcess, Starting};
 use super::tree::Tree;
-use super::{place, process};
+use super::{place, process, unchanged};
 use crate::effects::beneath;
 use crate::namespace::remove::remove_tree;
 
@@ -135,9 +135,12 @@ impl Inner {
     }
 
     fn read(&self, since: Option<&Mark>) -> Result<Effects> {
-        let since = since.or(self.begun.as_ref());
-        let mut effects = crate::effects::of_copy(self.copy()?.as_fd(), self.room.bench.as_fd(), since)?;
+        let bench = self.room.bench.as_fd();
+        let mut effects = crate::effects::of_copy(self.copy()?.as_fd(), bench, since.or(self.begun.as_ref()))?;
         effects.effects.retain(|effect| !self.is_hidden(effect));
+        if since.is_none() {
+            effects.effects.retain(|effect| !unchanged::is_as_on(bench, effect));
+        }
         Ok(effects)
     }
 

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::{ChildStdin, Command as Spawning, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ChildStdin, Command as Spawning, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -368,10 +369,10 @@ impl Pump {
 }
 
 fn exit_of(report: Option<Report>, limit: Option<Limit>, duration: Duration) -> Exit {
-    let status = report.map_or(9, |report| report.status);
-    let ended = match rustix::process::WaitStatus::from_raw(status) {
-        status if status.signaled() => Ended::Signalled(status.terminating_signal().unwrap_or(9)),
-        status => Ended::Exited(status.exit_status().unwrap_or(0)),
+    let status = ExitStatus::from_raw(report.map_or(libc::SIGKILL, |report| report.status));
+    let ended = match (status.signal(), status.code()) {
+        (Some(number), _) => Ended::Signalled(number),
+        (None, code) => Ended::Exited(code.unwrap_or_default()),
     };
     let by_signal = match ended {
         Ended::Signalled(number) if number == rustix::process::Signal::XCPU.as_raw() => Some(Limit::Cpu),
