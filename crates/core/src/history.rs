@@ -62,6 +62,9 @@ pub trait History: Send + Sync + fmt::Debug {
     /// Its snapshots, oldest first.
     async fn snapshots(&self) -> Result<Vec<Snapshot>>;
 
+    /// What each of its snapshots holds, oldest first. Unlike everything else here, this costs what the whole depot weighs.
+    async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>>;
+
     /// Forgets the label; the changes stay as long as retention keeps them.
     async fn delete_snapshot(&self, label: &str) -> Result<()>;
 
@@ -76,6 +79,9 @@ pub trait History: Send + Sync + fmt::Debug {
 
     /// Hands out the branch `name` (by name or id) of this workspace. What is no branch of it is `not_found`.
     async fn open_branch(&self, name: &str) -> Result<OpenedBranch>;
+
+    /// The history of the branch with this id, for whoever puts something there.
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>>;
 
     /// What a merge of the workspace `other` (by name or id) into this one has to bring together. One that never met this one is
     /// `not_found`, in the same words as one that is not there: who may merge learns nothing of workspaces that are none of his business.
@@ -486,6 +492,19 @@ pub struct Snapshot {
     pub at: Timestamp,
     /// Whether it holds only what the depot had met.
     pub lazy: bool,
+}
+
+/// What a snapshot holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SnapshotSize {
+    /// Its label.
+    pub label: String,
+    /// Files that it shows.
+    pub files: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Stored bytes that nothing else holds: what would be freed if it went. 0 while the history that it lies in is kept.
+    pub alone_bytes: u64,
 }
 
 /// A branch to make.

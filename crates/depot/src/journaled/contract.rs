@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use garret_core::{
     Branch, Change, ChangesOptions, Error, ErrorKind, History, Keep, Making, Merging, NewBranch, OpenedBranch,
-    PathChange, PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage,
-    WsPath,
+    PathChange, PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions,
+    SnapshotSize, Storage, WsPath,
 };
 
 use super::Journaled;
@@ -160,6 +160,13 @@ impl History for Journaled {
         }
     }
 
+    async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>> {
+        match self.drained().await? {
+            Some(room) => room.snapshot_sizes().await,
+            None => Ok(Vec::new()),
+        }
+    }
+
     async fn delete_snapshot(&self, label: &str) -> Result<()> {
         self.required().await?.delete_snapshot(label).await
     }
@@ -193,6 +200,10 @@ impl History for Journaled {
 
     async fn open_branch(&self, name: &str) -> Result<OpenedBranch> {
         self.required().await?.open_branch(name).await
+    }
+
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>> {
+        self.required().await?.of_branch(id).await
     }
 
     async fn merging(&self, other: &str) -> Result<Merging> {
