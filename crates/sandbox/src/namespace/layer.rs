@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garret_core::{Command, Content, Effect, Effects, Error, ErrorKind, Layer, Limits, Mark, Placed, Process, Program, Result, Stdin};
+use garret_core::{
+    Command, Content, Effect, Effects, Error, ErrorKind, Layer, Limits, Mark, Placed, Process, Program, Result, Stdin,
+};
 use rustix::fs::{Mode, OFlags};
 
 use super::connection::{Expected, Reply, ended};
@@ -98,7 +100,12 @@ impl LaidLayer {
             return Err(Error::new(ErrorKind::Internal, "a layer knows no history"));
         };
         let (layer, path) = (self.name.clone(), effect.path.as_bytes().to_vec());
-        let (request, reply) = self.sandbox.connection.ask(|request| Ask::Place { request, layer, path, item })?;
+        let (request, reply) = self.sandbox.connection.ask(|request| Ask::Place {
+            request,
+            layer,
+            path,
+            item,
+        })?;
         if let Some(content) = content {
             self.send_content(request, &content)?;
         }
@@ -119,7 +126,8 @@ impl LaidLayer {
     fn upper(&self) -> Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let own = rustix::fs::openat(&self.sandbox.layers, self.name.as_str(), flags, Mode::empty());
-        own.and_then(|own| rustix::fs::openat(&own, "upper", flags, Mode::empty())).map_err(|_| unusable())
+        own.and_then(|own| rustix::fs::openat(&own, "upper", flags, Mode::empty()))
+            .map_err(|_| unusable())
     }
 }
 
@@ -133,7 +141,11 @@ impl Layer for LaidLayer {
         self.check_live()?;
         let connection = &self.sandbox.connection;
         let process = connection.number();
-        let spawn = Box::new(spawn_of(&command, &self.sandbox.plan.shell, &self.sandbox.request.limits));
+        let spawn = Box::new(spawn_of(
+            &command,
+            &self.sandbox.plan.shell,
+            &self.sandbox.request.limits,
+        ));
         let is_piped = matches!(command.stdin, Stdin::Piped);
         let expected = Expected {
             input: given(&command.stdin),
@@ -142,7 +154,12 @@ impl Layer for LaidLayer {
         let has_given = expected.input.is_some();
         let source = connection.expect(process, expected);
         let layer = self.name.clone();
-        let (_, reply) = connection.ask(|request| Ask::Start { request, process, layer, spawn })?;
+        let (_, reply) = connection.ask(|request| Ask::Start {
+            request,
+            process,
+            layer,
+            spawn,
+        })?;
         if has_given {
             connection.feed(process)?;
         }
@@ -168,7 +185,9 @@ impl Layer for LaidLayer {
     async fn pause(&self) -> Result<()> {
         self.check_live()?;
         self.laid().await?;
-        self.request(|request, layer| Ask::Pause { request, layer }).await?.map_err(|failure| defect(&failure))?;
+        self.request(|request, layer| Ask::Pause { request, layer })
+            .await?
+            .map_err(|failure| defect(&failure))?;
         *self.state() = State::Paused;
         Ok(())
     }
@@ -176,12 +195,16 @@ impl Layer for LaidLayer {
     async fn resume(&self) -> Result<()> {
         self.check_live()?;
         *self.state() = State::Live;
-        self.request(|request, layer| Ask::Resume { request, layer }).await?.map_err(|failure| defect(&failure))
+        self.request(|request, layer| Ask::Resume { request, layer })
+            .await?
+            .map_err(|failure| defect(&failure))
     }
 
     async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
         if !matches!(*self.state(), State::Paused | State::Lifted) {
-            return Err(Error::invalid("what was done on a layer is read while it is paused or after it was lifted"));
+            return Err(Error::invalid(
+                "what was done on a layer is read while it is paused or after it was lifted",
+            ));
         }
         let upper = self.upper()?;
         let bench = self.sandbox.bench.try_clone().map_err(|_| unusable())?;
@@ -276,7 +299,8 @@ fn spawn_of(command: &Command, shell: &str, most: &Limits) -> Spawn {
 
 /// The limits of a command, none above those of the sandbox.
 pub(super) fn limits_of(own: &Limits, most: &Limits) -> SpawnLimits {
-    let millis = |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let millis =
+        |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     SpawnLimits {
         wall_ms: lower(millis(own.wall), millis(most.wall)),
         cpu_ms: lower(millis(own.cpu), millis(most.cpu)),
@@ -301,7 +325,9 @@ fn item_of(effect: &Effect) -> Option<(Item, Option<Content>)> {
         Placed::Directory { mode } => (Item::Directory { mode: *mode }, None),
         Placed::Symlink { target } => (Item::Symlink { target: target.clone() }, None),
         Placed::File { content, mode } => {
-            let modified = effect.modified.map(|time| (time.as_second(), i64::from(time.subsec_nanosecond())));
+            let modified = effect
+                .modified
+                .map(|time| (time.as_second(), i64::from(time.subsec_nanosecond())));
             let item = Item::File {
                 mode: *mode,
                 size: content.len(),
@@ -336,16 +362,21 @@ fn not_started(command: &Command, failure: &Failure) -> Error {
         Program::Shell(_) => "the shell",
     };
     match (failure.step.as_str(), failure.errno) {
-        ("entering the directory", _) => Error::new(ErrorKind::NotFound, "the directory to run in is not there").at(&command.cwd),
-        ("executing", libc::ENOENT | libc::ENOTDIR) => {
-            Error::new(ErrorKind::NotFound, format!("there is no program `{name}` in the sandbox"))
-                .hint("name a program of /usr or of the workspace; a toolchain elsewhere must be listed in the configuration")
+        ("entering the directory", _) => {
+            Error::new(ErrorKind::NotFound, "the directory to run in is not there").at(&command.cwd)
         }
+        ("executing", libc::ENOENT | libc::ENOTDIR) => Error::new(
+            ErrorKind::NotFound,
+            format!("there is no program `{name}` in the sandbox"),
+        )
+        .hint("name a program of /usr or of the workspace; a toolchain elsewhere must be listed in the configuration"),
         ("executing", libc::EACCES) => Error::new(ErrorKind::Denied, format!("`{name}` is not executable"))
             .hint("give it the executable bit, or run it by its interpreter"),
         ("executing", libc::E2BIG) => Error::new(ErrorKind::TooLarge, "the arguments and the environment are too long")
             .hint("pass long input by the standard input or a file"),
-        ("reading the arguments", _) => Error::invalid("an argument or a variable holds a NUL byte, or there is no program"),
+        ("reading the arguments", _) => {
+            Error::invalid("an argument or a variable holds a NUL byte, or there is no program")
+        }
         _ => defect(failure),
     }
 }
@@ -353,5 +384,8 @@ fn not_started(command: &Command, failure: &Failure) -> Error {
 fn defect(failure: &Failure) -> Error {
     let reason = std::io::Error::from_raw_os_error(failure.errno).to_string();
     let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
-    Error::new(ErrorKind::Unavailable, format!("the sandbox could not do it: {} failed: {reason}", failure.step))
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("the sandbox could not do it: {} failed: {reason}", failure.step),
+    )
 }

@@ -43,7 +43,9 @@ impl Open {
         let needs_groups = required.contains(&Guard::Memory) || required.contains(&Guard::ProcessCount);
         let mut outcome = open.1;
         if needs_groups {
-            outcome.group_failure = admission.await.unwrap_or_else(|_| Some("the supervisor ended".to_owned()));
+            outcome.group_failure = admission
+                .await
+                .unwrap_or_else(|_| Some("the supervisor ended".to_owned()));
         }
         let shared = open.0;
         let enforced = guards::enforced(&shared.plan, &outcome);
@@ -63,7 +65,10 @@ impl Open {
     pub(super) async fn begin(
         options: &Options,
         request: SandboxRequest,
-    ) -> Result<((Arc<OpenShared>, Outcome), tokio::sync::oneshot::Receiver<Option<String>>)> {
+    ) -> Result<(
+        (Arc<OpenShared>, Outcome),
+        tokio::sync::oneshot::Receiver<Option<String>>,
+    )> {
         let name = options.ids.next();
         let machine = machine::look(&request.bench, &options.system)?;
         let wishes = Wishes {
@@ -75,7 +80,8 @@ impl Open {
         };
         let plan = plan(&request, &machine, wishes);
         if !plan.is_writable_down() {
-            return Err(Error::invalid("the path of the bench is not text").hint("move the workspace to a directory with a plain name"));
+            return Err(Error::invalid("the path of the bench is not text")
+                .hint("move the workspace to a directory with a plain name"));
         }
         let (layers, lock) = make_ready(&plan)?;
         let bench = open_directory(&plan.bench)?;
@@ -152,7 +158,11 @@ fn program(options: &Options) -> Result<SupervisorProgram> {
     };
     let running = std::env::current_exe().map_err(|_| missing())?;
     // Beside it; or one above, where a test runs from a directory of its own.
-    let beside = running.ancestors().skip(1).take(2).map(|directory| directory.join("garret-supervisor"));
+    let beside = running
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join("garret-supervisor"));
     let path = beside
         .into_iter()
         .find(|path| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok())
@@ -206,8 +216,10 @@ impl OpenShared {
     /// The names of all layers, in the order in which they were laid.
     fn names(&self) -> Result<Vec<String>> {
         let entries = rustix::fs::Dir::read_from(&self.layers).map_err(|_| unusable())?;
-        let mut names: Vec<String> =
-            entries.flatten().filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned)).collect();
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
+            .collect();
         names.retain(|name| name.contains('.') && !name.starts_with('.'));
         names.sort_by_key(|name| {
             let (sandbox, number) = name.split_once('.').unwrap_or((name, ""));
@@ -240,7 +252,9 @@ impl Drop for OpenShared {
     fn drop(&mut self) {
         // The lock stays where layers stay that somebody may want back.
         let prefix = format!("{}.", self.name);
-        let is_needed = self.names().is_ok_and(|names| names.iter().any(|name| name.starts_with(&prefix)));
+        let is_needed = self
+            .names()
+            .is_ok_and(|names| names.iter().any(|name| name.starts_with(&prefix)));
         if !is_needed {
             let _ = rustix::fs::unlinkat(rustix::fs::CWD, &self.plan.lock, AtFlags::empty());
         }

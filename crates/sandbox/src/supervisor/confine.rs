@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    Scope,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -68,7 +69,10 @@ pub(super) fn execute(spawn: &Spawn, standard: &Standard, confinement: Confineme
 fn prepare(spawn: &Spawn, standard: &Standard, confinement: Confinement<'_>) -> Result<(), Failure> {
     let _ = rustix::process::setsid();
     enter(&spawn.cwd)?;
-    for (at, fd) in [&standard.input, &standard.output, &standard.error].into_iter().enumerate() {
+    for (at, fd) in [&standard.input, &standard.output, &standard.error]
+        .into_iter()
+        .enumerate()
+    {
         sys::place_at(fd.as_fd(), at as i32).map_err(|error| Failure::new("connecting", error))?;
     }
     sys::close_on_exec_from(3).map_err(|error| Failure::new("closing descriptors", error))?;
@@ -160,8 +164,11 @@ fn search(arguments: &[String], spawn: &Spawn) -> Failure {
         return not_text();
     };
     let texts: Result<Vec<CString>, _> = arguments.iter().map(|text| CString::new(text.as_str())).collect();
-    let environment: Result<Vec<CString>, _> =
-        spawn.env.iter().map(|(name, value)| CString::new(format!("{name}={value}"))).collect();
+    let environment: Result<Vec<CString>, _> = spawn
+        .env
+        .iter()
+        .map(|(name, value)| CString::new(format!("{name}={value}")))
+        .collect();
     let (Ok(texts), Ok(environment)) = (texts, environment) else {
         return not_text();
     };
@@ -207,7 +214,10 @@ fn try_one(program: &CStr, arguments: &[CString], environment: &[CString]) -> io
 fn look_around() -> Failure {
     let processes = count_processes();
     let found = [
-        ("files", sys::shuts_out(Path::new("/")) && sys::shuts_out(Path::new("/usr")) && !has_entries("/home")),
+        (
+            "files",
+            sys::shuts_out(Path::new("/")) && sys::shuts_out(Path::new("/usr")) && !has_entries("/home"),
+        ),
         ("processes", processes.is_none_or(|count| count <= 2)),
         ("network", is_alone_on_the_network()),
         ("system_calls", sys::is_confined()),
@@ -226,14 +236,24 @@ fn has_entries(path: &str) -> bool {
 
 fn count_processes() -> Option<usize> {
     let names = names("/proc")?;
-    Some(names.iter().filter(|name| name.first().is_some_and(u8::is_ascii_digit)).count())
+    Some(
+        names
+            .iter()
+            .filter(|name| name.first().is_some_and(u8::is_ascii_digit))
+            .count(),
+    )
 }
 
 fn names(path: &str) -> Option<Vec<Vec<u8>>> {
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()?;
     let entries = rustix::fs::Dir::read_from(directory).ok()?.flatten();
-    Some(entries.map(|entry| entry.file_name().to_bytes().to_vec()).filter(|name| name != b"." && name != b"..").collect())
+    Some(
+        entries
+            .map(|entry| entry.file_name().to_bytes().to_vec())
+            .filter(|name| name != b"." && name != b"..")
+            .collect(),
+    )
 }
 
 /// Whether the only interface is that of the sandbox itself.
@@ -247,5 +267,7 @@ fn is_alone_on_the_network() -> bool {
     let text = String::from_utf8_lossy(&text[..length]).into_owned();
     let names = text.lines().skip(2).filter_map(|line| line.split(':').next());
     // Tunnels that the kernel puts into every namespace are down and lead nowhere.
-    !names.map(str::trim).any(|name| name.starts_with("eth") || name.starts_with("en") || name.starts_with("wl"))
+    !names
+        .map(str::trim)
+        .any(|name| name.starts_with("eth") || name.starts_with("en") || name.starts_with("wl"))
 }

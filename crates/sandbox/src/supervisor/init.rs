@@ -13,7 +13,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_bind, mount_bind_recursive, mount_change, move_mount, open_tree,
+    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_bind, mount_bind_recursive, mount_change, move_mount,
+    open_tree,
 };
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::{Deserialize, Serialize};
@@ -85,7 +86,12 @@ pub(super) fn main(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> ! 
 
 fn run(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Result<()> {
     let Ends { mut socket, standard } = ends;
-    let mut keep = vec![socket.as_fd(), standard.input.as_fd(), standard.output.as_fd(), standard.error.as_fd()];
+    let mut keep = vec![
+        socket.as_fd(),
+        standard.input.as_fd(),
+        standard.output.as_fd(),
+        standard.error.as_fd(),
+    ];
     keep.extend(narrow.iter().flat_map(|narrow| narrow.descriptors()));
     sys::close_all_but(&keep)?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -117,12 +123,21 @@ fn announce(socket: &UnixStream, has_proc: bool) -> rustix::io::Result<()> {
     if let Some(shown) = &shown {
         ancillary.push(SendAncillaryMessage::ScmRights(shown));
     }
-    rustix::net::sendmsg(socket, &[std::io::IoSlice::new(b"r")], &mut ancillary, SendFlags::empty())?;
+    rustix::net::sendmsg(
+        socket,
+        &[std::io::IoSlice::new(b"r")],
+        &mut ancillary,
+        SendFlags::empty(),
+    )?;
     Ok(())
 }
 
 fn directory(path: &str) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
 }
 
 /// Takes the layer, gives up all rights and starts the program; its number.
@@ -169,7 +184,12 @@ fn protect_one(path: &str) -> rustix::io::Result<()> {
 }
 
 /// Starts the program and waits until it has been executed, or could not.
-fn start(spawn: &Spawn, standard: &Standard, confinement: Confinement<'_>, narrow: Option<&Narrow>) -> Result<i32, Failure> {
+fn start(
+    spawn: &Spawn,
+    standard: &Standard,
+    confinement: Confinement<'_>,
+    narrow: Option<&Narrow>,
+) -> Result<i32, Failure> {
     let failed = |error: std::io::Error| Failure::new("starting", error);
     let (mut told, tell) = UnixStream::pair().map_err(failed)?;
     match sys::fork_into(sys::Fresh::NOTHING).map_err(failed)? {
@@ -206,7 +226,10 @@ fn watch(
         if let Some(status) = collect(program, children)? {
             return tell_end(status, socket);
         }
-        let mut watched = [PollFd::new(&*socket, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
+        let mut watched = [
+            PollFd::new(&*socket, PollFlags::IN),
+            PollFd::new(children, PollFlags::IN),
+        ];
         match poll(&mut watched, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -317,5 +340,7 @@ fn is_stopped(path: &str) -> bool {
 /// The entries of a directory of `/proc` that are numbers.
 pub(super) fn numbers(directory: &OwnedFd) -> rustix::io::Result<Vec<u32>> {
     let entries = rustix::fs::Dir::read_from(directory)?.flatten();
-    Ok(entries.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect())
+    Ok(entries
+        .filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok())
+        .collect())
 }

@@ -31,7 +31,14 @@ impl Laid {
             mask(&laid.mask(), hidden).map_err(|error| Failure::new("hiding paths", error))?;
         }
         let options = laid.options(name);
-        mount("garret", laid.path(), "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str()).map_err(failed)?;
+        mount(
+            "garret",
+            laid.path(),
+            "overlay",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            options.as_c_str(),
+        )
+        .map_err(failed)?;
         Ok(laid)
     }
 
@@ -47,7 +54,11 @@ impl Laid {
     /// Volatile: nothing waits for the disk. What becomes a change is made durable when it is committed, and a layer is never mounted a
     /// second time.
     fn options(&self, name: &str) -> CString {
-        let mask = if self.has_mask { format!("{}:", self.mask().display()) } else { String::new() };
+        let mask = if self.has_mask {
+            format!("{}:", self.mask().display())
+        } else {
+            String::new()
+        };
         let options = format!(
             "lowerdir={mask}{BENCH},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
         );
@@ -77,7 +88,11 @@ pub(super) fn open_below(base: impl AsFd, path: &str, flags: OFlags) -> rustix::
 fn mask(mask: &Path, hidden: &[String]) -> rustix::io::Result<()> {
     let bench = rustix::fs::open(BENCH, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::fs::mkdir(mask, Mode::RWXU)?;
-    let mask = rustix::fs::open(mask, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mask = rustix::fs::open(
+        mask,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     look_alike(&mask, &bench)?;
     for path in hidden {
         match hide(&mask, &bench, path) {
@@ -94,7 +109,11 @@ fn hide(mask: &OwnedFd, bench: &OwnedFd, path: &str) -> rustix::io::Result<()> {
     let mut directory = mask.try_clone().map_err(|_| Errno::MFILE)?;
     let mut walked = String::new();
     for part in above.split('/').filter(|part| !part.is_empty()) {
-        walked = if walked.is_empty() { part.to_owned() } else { format!("{walked}/{part}") };
+        walked = if walked.is_empty() {
+            part.to_owned()
+        } else {
+            format!("{walked}/{part}")
+        };
         let original = open_below(bench, &walked, OFlags::PATH | OFlags::DIRECTORY)?;
         match rustix::fs::mkdirat(&directory, part, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -103,11 +122,17 @@ fn hide(mask: &OwnedFd, bench: &OwnedFd, path: &str) -> rustix::io::Result<()> {
         directory = open_below(&directory, part, OFlags::RDONLY | OFlags::DIRECTORY)?;
         look_alike(&directory, &original)?;
     }
-    let full = if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") };
-    open_below(bench, &full, OFlags::PATH | OFlags::NOFOLLOW).map(drop).or_else(|error| match error {
-        Errno::LOOP => Ok(()),
-        other => Err(other),
-    })?;
+    let full = if above.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{above}/{name}")
+    };
+    open_below(bench, &full, OFlags::PATH | OFlags::NOFOLLOW)
+        .map(drop)
+        .or_else(|error| match error {
+            Errno::LOOP => Ok(()),
+            other => Err(other),
+        })?;
     rustix::fs::mknodat(&directory, name, FileType::CharacterDevice, Mode::empty(), 0)
 }
 
@@ -128,7 +153,11 @@ fn look_alike(directory: &OwnedFd, original: &OwnedFd) -> rustix::io::Result<()>
 
 /// Removes a mask: directories and whiteouts, as deep as the longest path that is hidden.
 fn remove_mask(path: &Path) -> rustix::io::Result<()> {
-    let directory = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let directory = rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let names: Vec<CString> = rustix::fs::Dir::read_from(&directory)?
         .flatten()
         .map(|entry| entry.file_name().to_owned())

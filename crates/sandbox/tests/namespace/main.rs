@@ -2,7 +2,10 @@
 //! root, `as_another_user` runs all of it once more as a user without rights.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::disallowed_methods, reason = "tests set up directories and look at the host from outside")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests set up directories and look at the host from outside"
+)]
 
 mod room;
 

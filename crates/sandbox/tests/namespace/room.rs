@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garret_core::{
-    Chunk, Command, Effects, Exit, Guard, Layer, Limits, Network, OpenSandbox, Process, Program, Sandbox, SandboxRequest, Stdin, Stream,
-    WsPath,
+    Chunk, Command, Effects, Exit, Guard, Layer, Limits, Network, OpenSandbox, Process, Program, Sandbox,
+    SandboxRequest, Stdin, Stream, WsPath,
 };
 use garret_sandbox::namespace::{NamespaceSandbox, Options, SupervisorProgram, plan};
 use tempfile::TempDir;
@@ -131,7 +131,9 @@ pub(crate) fn shell(text: &str) -> Command {
 }
 
 pub(crate) fn arguments(arguments: &[&str]) -> Command {
-    command(Program::Arguments(arguments.iter().map(|one| (*one).to_owned()).collect()))
+    command(Program::Arguments(
+        arguments.iter().map(|one| (*one).to_owned()).collect(),
+    ))
 }
 
 fn command(program: Program) -> Command {
@@ -158,11 +160,18 @@ pub(crate) fn reading(text: &str, stdin: impl Into<Bytes>) -> Command {
 }
 
 pub(crate) fn paths(effects: &Effects) -> Vec<String> {
-    effects.effects.iter().map(|effect| effect.path.shown().to_string()).collect()
+    effects
+        .effects
+        .iter()
+        .map(|effect| effect.path.shown().to_string())
+        .collect()
 }
 
 pub(crate) fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 /// A text for the shell that runs a text of Python.
@@ -175,5 +184,7 @@ pub(crate) fn processes_named(mark: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     let texts = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    texts.filter(|text| text.starts_with("sleep ") && text.contains(mark)).collect()
+    texts
+        .filter(|text| text.starts_with("sleep ") && text.contains(mark))
+        .collect()
 }
