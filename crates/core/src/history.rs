@@ -80,6 +80,9 @@ pub trait History: Send + Sync + fmt::Debug {
     /// Hands out the branch `name` (by name or id) of this workspace. What is no branch of it is `not_found`.
     async fn open_branch(&self, name: &str) -> Result<OpenedBranch>;
 
+    /// The history of the branch with this id, for whoever puts something there.
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>>;
+
     /// What a merge of the workspace `other` (by name or id) into this one has to bring together. One that never met this one is
     /// `not_found`, in the same words as one that is not there: who may merge learns nothing of workspaces that are none of his business.
     async fn merging(&self, other: &str) -> Result<Merging>;

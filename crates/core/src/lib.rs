@@ -10,6 +10,7 @@ pub mod config;
 pub mod content;
 pub mod error;
 pub mod event;
+pub mod exclude;
 pub mod history;
 pub mod keep;
 pub mod memory;
@@ -30,6 +31,7 @@ pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
 pub use content::{Content, ContentReader, ContentSource};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
+pub use exclude::Exclusions;
 pub use history::{
     Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, Expected, History,
     HistoryMode, Image, Making, MergePoint, Merging, NewBranch, OpenedBranch, PathChange, PathVersion, Placed, Point,

@@ -177,7 +177,7 @@ impl Guard {
 }
 
 /// Whether a guard holds, and by what means.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Enforced {
     /// The guard.
     pub guard: Guard,

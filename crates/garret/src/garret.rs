@@ -1,11 +1,12 @@
 //! The composition root: where storages, clock, ids, events and approver become a workspace with its tools.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Clock, Error, EventSink, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, Opened, RandomIds,
+    Actor, Clock, Error, EventSink, Exclusions, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, Opened, RandomIds,
     Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
@@ -19,6 +20,7 @@ use crate::filestore::{self, FilestoreFactory, FilestoreOptions};
 use crate::home::{self, Home};
 use crate::journal::{branch_config, has_no_place, nothing_to_keep};
 use crate::remembering::RememberingFactory;
+use crate::shell::{Sandboxes, default_sandboxes};
 
 /// The name of a workspace that was given none.
 pub const UNNAMED: &str = "workspace";
@@ -28,6 +30,8 @@ pub const UNNAMED: &str = "workspace";
 pub struct Garret {
     storages: StorageRegistry,
     pub(crate) home: Option<Home>,
+    pub(crate) sandboxes: Sandboxes,
+    pub(crate) environment: BTreeMap<String, String>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
@@ -42,7 +46,7 @@ impl Default for Garret {
 }
 
 impl Garret {
-    /// Knows the storages `memory`, `local` and `filestore`, the system's clock and random ids; events go nowhere, nobody gives approval,
+    /// Knows the storages `memory`, `local` and `filestore`, the sandboxes `namespace` and `host`, the system's clock and random ids; events go nowhere, nobody gives approval,
     /// and there is no home: history ends with the process until [`Garret::home`] is given one.
     pub fn new() -> Self {
         let mut storages = StorageRegistry::empty();
@@ -52,6 +56,8 @@ impl Garret {
         Self {
             storages,
             home: None,
+            sandboxes: default_sandboxes(),
+            environment: BTreeMap::new(),
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
@@ -160,6 +166,7 @@ impl Garret {
         check_options(&config.storage)?;
         let policy = config.capabilities.fs.policy().unwrap_or_default();
         check_tools(&policy.require_approval)?;
+        self.check_shell(config)?;
         FsRules::new(policy).map(|_| ())
     }
 
@@ -169,7 +176,8 @@ impl Garret {
     /// 2. its history: the depot's own where the files live there, a journal beside the files otherwise;
     /// 3. the workspace over both: each operation passes log, approval, policy and quota, in that order, so that whatever is refused, and
     ///    by whom, is logged, and nothing counts against the quota that the policy did not admit;
-    /// 4. the tools over the workspace: one for each operation of each declared capability, and none besides.
+    /// 4. the sandbox beside it, where commands or code are declared: what a command did passes the same policy and quota;
+    /// 5. the tools over the workspace: one for each operation of each declared capability, and none besides.
     pub async fn open_config(&self, name: &str, config: &WorkspaceConfig) -> Result<Toolbox> {
         self.check(config)?;
         let mut mode = self.history_of(config)?;
@@ -186,7 +194,7 @@ impl Garret {
         if config.keep.is_some() && mode != HistoryMode::Durable {
             return Err(nothing_to_keep());
         }
-        let opened = self.journaled(opened, &context, config.keep).await?;
+        let opened = self.journaled(opened, &context, config.keep, Exclusions::new(&config.exclude)?).await?;
         self.assembled(name, config, opened, mode)
     }
 
@@ -207,12 +215,17 @@ impl Garret {
             history,
         });
         let declared = config.capabilities.fs.policy();
+        let shell = self.shell_parts(config, &opened, history)?;
+        // What commands reach anyway is not kept from whoever holds the workspace.
+        let undeclared = || shell.as_ref().map_or_else(nothing, |_| FsPolicy::default());
+        let policy = declared.clone().unwrap_or_else(undeclared);
         let mut builder = Workspace::builder(opened.storage)
             .history(opened.history)
             .reference(reference)
             .branch_config(branch_config(config)?)
             .name(name)
-            .policy(declared.clone().unwrap_or_else(nothing))
+            .policy(policy)
+            .shell(shell)
             .env(config.env.clone())
             .clock(self.clock.clone())
             .ids(self.ids.clone())

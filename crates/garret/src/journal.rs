@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use garret_core::{
-    Error, ErrorKind, History as _, HistoryMode, Keep, OpenContext, Opened, Result, StorageConfig, WorkspaceConfig,
+    Error, ErrorKind, Exclusions, History as _, HistoryMode, Keep, OpenContext, Opened, Result, StorageConfig, WorkspaceConfig,
 };
 use garret_depot::{Depot, DepotOptions, Journaled, LazyDepot};
 
@@ -15,7 +15,13 @@ use crate::{Garret, filestore};
 impl Garret {
     /// Gives what was opened a history, unless it has one or is to have none: durable in the home where its place can be found again,
     /// and otherwise for as long as it is open.
-    pub(crate) async fn journaled(&self, opened: Opened, context: &OpenContext, keep: Option<Keep>) -> Result<Opened> {
+    pub(crate) async fn journaled(
+        &self,
+        opened: Opened,
+        context: &OpenContext,
+        keep: Option<Keep>,
+        exclusions: Exclusions,
+    ) -> Result<Opened> {
         if let (Some(history), Some(keep)) = (&opened.history, keep) {
             history.set_keep(&keep).await?;
         }
@@ -30,17 +36,15 @@ impl Garret {
                 Arc::new(LazyDepot::opened(depot))
             }
         };
-        let (place, reference, durability) = (opened.place.clone(), opened.reference.clone(), opened.durability);
-        let journaled = Journaled::open(opened, depot, durability).await?;
+        let known = opened.clone();
+        let journaled = Journaled::open_excluding(opened, depot, known.durability, exclusions).await?;
         if let Some(keep) = keep {
             journaled.set_keep(&keep).await?;
         }
         Ok(Opened {
             history: Some(journaled.clone()),
-            place,
-            reference,
-            durability,
-            ..journaled.into()
+            storage: journaled,
+            ..known
         })
     }
 }

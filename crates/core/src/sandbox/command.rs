@@ -152,7 +152,7 @@ impl Ended {
 }
 
 /// What a command used, with all the processes that it waited for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Usage {
     /// Time on processors in its own code, in milliseconds.
     pub user_ms: u64,

@@ -117,6 +117,11 @@ impl History for DepotWorkspace {
         Self::open_branch(self, name).await
     }
 
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>> {
+        let branch = self.depot().workspace(id).await?;
+        Ok(Arc::new(branch.with_durability(self.durability)))
+    }
+
     async fn merging(&self, other: &str) -> Result<Merging> {
         Self::merging(self, other).await
     }

@@ -202,6 +202,10 @@ impl History for Journaled {
         self.required().await?.open_branch(name).await
     }
 
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>> {
+        self.required().await?.of_branch(id).await
+    }
+
     async fn merging(&self, other: &str) -> Result<Merging> {
         self.looked_at(&WsPath::root()).await?.merging(other).await
     }

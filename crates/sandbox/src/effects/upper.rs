@@ -13,7 +13,7 @@ use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::io::Errno;
 
 use super::attributes::{DirectoryMarks, is_metadata_only, is_whiteout};
-use super::beneath::{MAX_PATH_BYTES, Tree, join, look, look_at, names, open, prefixes, split};
+use super::beneath::{MAX_PATH_BYTES, Tree, join, look, names, open, prefixes, split};
 use super::error::At;
 use super::found::{Found, held};
 use super::seen::{Meaning, Seen, is_merged};
@@ -72,7 +72,8 @@ impl Reading<'_> {
     fn directory(&mut self, waiting: &Waiting) -> Result<()> {
         let path = &waiting.path[..];
         let upper = self.upper.directory(path).at(path)?;
-        let seen = Seen::of(&fstat(&upper).at(path)?);
+        let mut seen = Seen::of(&fstat(&upper).at(path)?);
+        seen.mode = self.upper.mode_before(path).unwrap_or(seen.mode);
         let marks = DirectoryMarks::of(upper.as_fd()).at(path)?;
         let lower = waiting.lower.filter(Seen::is_directory);
         // The kernel does not ask whether the top is opaque.
@@ -268,7 +269,7 @@ impl Reading<'_> {
     fn vanished(&mut self) -> Result<()> {
         for path in self.found.vanished() {
             let lower = match self.shows_through(&path) {
-                true => look_at(self.lower_top, &path).at(&path)?,
+                true => self.lower.look_at(&path).at(&path)?,
                 false => None,
             };
             let Some(stat) = lower.filter(|stat| !is_lower_whiteout(stat)) else {

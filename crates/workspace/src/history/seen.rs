@@ -123,7 +123,7 @@ impl Workspace {
     }
 
     /// Checks that this view may do to each path what a change of the past would.
-    fn review(&self, paths: &[PathChange]) -> Result<()> {
+    pub(crate) fn review(&self, paths: &[PathChange]) -> Result<()> {
         paths.iter().try_for_each(|one| self.review_path(one))
     }
 
@@ -193,7 +193,7 @@ impl Workspace {
     }
 
     /// Checks that a directory may come or go with what is in it, as it does where a file is written.
-    fn check_directory(&self, path: &WsPath) -> Result<()> {
+    pub(crate) fn check_directory(&self, path: &WsPath) -> Result<()> {
         self.view.layers.iter().try_for_each(|layer| {
             let relative = path.relative_to(&layer.base).ok_or_else(|| Error::path_escape(path))?;
             layer.rules.check_directory(&relative)
