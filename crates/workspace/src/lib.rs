@@ -8,6 +8,7 @@
 
 mod admit;
 mod approval;
+mod code;
 mod commit;
 mod fs;
 mod history;
@@ -20,6 +21,7 @@ pub mod text;
 mod workspace;
 
 pub use approval::{Approval, ApprovalRequest, Approver};
+pub use code::*;
 pub use fs::*;
 pub use history::*;
 pub use scope::ScopeOptions;
