@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
-use crate::{Content, EntryKind, EntryPath, Origin, Result, Storage, Version, WsPath};
+use crate::{Content, EntryKind, EntryPath, Keep, Opened, Origin, Result, Storage, Version, WsPath};
 
 /// The journal, snapshots and branches of one workspace.
 ///
@@ -71,11 +71,17 @@ pub trait History: Send + Sync + fmt::Debug {
     /// The workspaces that begin at a point of this one.
     async fn branches(&self) -> Result<Vec<Branch>>;
 
-    /// The history of a workspace that begins at a point of this one, by its id.
+    /// Says how much of it is kept when retention runs. Nothing is dropped before that.
+    async fn set_keep(&self, keep: &Keep) -> Result<()>;
+
+    /// Hands out the branch `name` (by name or id) of this workspace. What is no branch of it is `not_found`.
+    async fn open_branch(&self, name: &str) -> Result<OpenedBranch>;
+
+    /// The history of the branch with this id, for whoever puts something there.
     async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>>;
 
-    /// What a merge of the workspace `other` (by name or id) into this one has to bring together. Workspaces that never met are
-    /// `invalid`.
+    /// What a merge of the workspace `other` (by name or id) into this one has to bring together. One that never met this one is
+    /// `not_found`, in the same words as one that is not there: who may merge learns nothing of workspaces that are none of his business.
     async fn merging(&self, other: &str) -> Result<Merging>;
 }
 
@@ -277,6 +283,15 @@ pub enum Point {
 impl Point {
     /// The word for the newest state. No snapshot can have it as its label.
     pub const NOW: &'static str = "now";
+
+    /// Whether it is the newest state, however it is written.
+    pub fn is_now(&self) -> bool {
+        match self {
+            Self::Now => true,
+            Self::Named(text) => text == Self::NOW,
+            _ => false,
+        }
+    }
 
     /// The point that a text means; without one, or by the word [`Point::NOW`], the newest state.
     pub fn or_now(text: Option<&str>) -> Self {
@@ -507,6 +522,20 @@ pub struct Branch {
     pub changes: u64,
     /// When it was made.
     pub created: Timestamp,
+}
+
+/// A branch that was handed out.
+#[derive(Debug, Clone)]
+pub struct OpenedBranch {
+    /// What it is.
+    pub branch: Branch,
+    /// Where its files live: the kind of storage.
+    pub kind: String,
+    /// The configuration that was kept for it.
+    pub config: serde_json::Value,
+    /// Its files and their history, where they end with those of the workspace it was branched off; `None` where they outlive them, so
+    /// that whoever has the home opens it there.
+    pub opened: Option<Opened>,
 }
 
 /// What a merge has to bring together.

@@ -34,8 +34,8 @@ pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Ou
 pub use exclude::Exclusions;
 pub use history::{
     Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, Expected, History,
-    HistoryMode, Image, Making, MergePoint, Merging, NewBranch, PathChange, PathVersion, Placed, Point, Put, Puts,
-    Restore, Reversed, Review, Selection, Side, Snapshot, SnapshotOptions,
+    HistoryMode, Image, Making, MergePoint, Merging, NewBranch, OpenedBranch, PathChange, PathVersion, Placed, Point,
+    Put, Puts, Restore, Reversed, Review, Selection, Side, Snapshot, SnapshotOptions,
 };
 pub use keep::Keep;
 pub use memory::MemoryStorage;

@@ -16,6 +16,7 @@ mod types;
 mod undo;
 mod versions;
 
+pub(crate) use branch::shown;
 pub(crate) use diff::captured_later;
 pub(crate) use journal::paths_of;
 pub(crate) use point::check_kept;

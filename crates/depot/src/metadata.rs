@@ -30,6 +30,7 @@ pub(crate) use entries::{EntryRow, Held, Node};
 pub(crate) use merges::MoveRow;
 pub(crate) use patience::patiently;
 pub(crate) use retention::{EndedRow, Oldest};
+pub(crate) use schema::Expected;
 pub(crate) use snapshots::SnapshotRow;
 pub(crate) use workspaces::{Level, WorkspaceRow};
 

@@ -8,12 +8,12 @@ use garret_core::{
     Reference, Result, Storage, StorageInfo, SystemClock, WsPath,
 };
 
-use crate::Approver;
 use crate::code::CodeRules;
 use crate::quota::Quota;
 use crate::shell::ShellParts;
 use crate::shell::benched::Benched;
 use crate::shell::workshop::{Owned, Workshop};
+use crate::{Approver, Neighbours};
 
 /// An agent's room: one tree of files, and what may be done there. Cheap to clone; clones share everything but the actor.
 #[derive(Debug, Clone)]
@@ -31,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) history: Option<Arc<dyn History>>,
     pub(crate) reference: Option<Reference>,
     pub(crate) branch_config: Option<serde_json::Value>,
+    pub(crate) neighbours: Option<Arc<dyn Neighbours>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) events: Arc<dyn EventSink>,
@@ -75,6 +76,7 @@ impl Workspace {
             history: None,
             reference: None,
             branch_config: None,
+            neighbours: None,
             policy: FsPolicy::default(),
             env: BTreeMap::new(),
             clock: None,
@@ -151,6 +153,7 @@ pub struct WorkspaceBuilder {
     history: Option<Arc<dyn History>>,
     reference: Option<Reference>,
     branch_config: Option<serde_json::Value>,
+    neighbours: Option<Arc<dyn Neighbours>>,
     policy: FsPolicy,
     env: BTreeMap<String, String>,
     clock: Option<Arc<dyn Clock>>,
@@ -188,6 +191,13 @@ impl WorkspaceBuilder {
     #[must_use]
     pub fn branch_config(mut self, config: serde_json::Value) -> Self {
         self.branch_config = Some(config);
+        self
+    }
+
+    /// Who reaches the workspaces that are merged into this one; without one, a merge takes what their histories know.
+    #[must_use]
+    pub fn neighbours(mut self, neighbours: Arc<dyn Neighbours>) -> Self {
+        self.neighbours = Some(neighbours);
         self
     }
 
@@ -263,6 +273,7 @@ impl WorkspaceBuilder {
             history: self.history,
             reference: self.reference,
             branch_config: self.branch_config,
+            neighbours: self.neighbours,
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::default())),
             ids: self.ids,
             events: self.events,
@@ -324,6 +335,7 @@ impl Shared {
             history: self.history.clone(),
             reference: self.reference.clone(),
             branch_config: self.branch_config.clone(),
+            neighbours: self.neighbours.clone(),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             events: self.events.clone(),

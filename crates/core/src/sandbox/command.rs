@@ -72,7 +72,7 @@ pub enum Stdin {
 #[async_trait]
 pub trait Process: Send + Sync + fmt::Debug {
     /// The next output, in the order in which it was read; `None` after the last. Nothing is read ahead without bound: who does not ask
-    /// holds the command up.
+    /// holds the command up. It ends with the process that was started, even where one that it left behind holds its streams open.
     async fn output(&mut self) -> Option<Chunk>;
 
     /// How it ended; waits until it has. Output that was not asked for is dropped.

@@ -34,7 +34,7 @@ impl Secrets {
         });
         let mut pairs: Vec<_> = pairs.filter(|(_, value)| !value.is_empty()).collect();
         // Of two values that begin alike, the longer one is meant.
-        pairs.sort_by(|(_, one), (_, other)| other.len().cmp(&one.len()));
+        pairs.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         let values: Vec<_> = pairs.iter().map(|(_, value)| value.clone()).collect();
         let secret = |(label, value)| Secret {
             label: harmless_label(label, &values),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, History, Making, Merging, NewBranch, PathChange, PathVersion, Point, Puts, Restore,
-    Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
+    Branch, Change, ChangesOptions, History, Keep, Making, Merging, NewBranch, OpenedBranch, PathChange, PathVersion,
+    Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
 };
 
+use super::branch::shown;
 use crate::depot::NewWorkspace;
 use crate::workspace::DepotWorkspace;
 
@@ -96,6 +97,14 @@ impl History for DepotWorkspace {
         Ok(all.into_iter().filter(is_own).map(shown).collect())
     }
 
+    async fn set_keep(&self, keep: &Keep) -> Result<()> {
+        Self::set_keep(self, keep).await
+    }
+
+    async fn open_branch(&self, name: &str) -> Result<OpenedBranch> {
+        Self::open_branch(self, name).await
+    }
+
     async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>> {
         let branch = self.depot().workspace(id).await?;
         Ok(Arc::new(branch.with_durability(self.durability)))
@@ -103,15 +112,5 @@ impl History for DepotWorkspace {
 
     async fn merging(&self, other: &str) -> Result<Merging> {
         Self::merging(self, other).await
-    }
-}
-
-fn shown(info: crate::WorkspaceInfo) -> Branch {
-    Branch {
-        id: info.id,
-        name: info.name,
-        fork: info.fork.map_or(0, |fork| fork.change),
-        changes: info.head,
-        created: info.created,
     }
 }

@@ -171,16 +171,22 @@ impl Turn<'_> {
             work: Work::Operation(operation.clone()),
         })?;
         self.lock.begin()?;
-        if !batch.mutations.is_empty()
-            && let Err(error) = self.journaled.files.apply(batch).await
-        {
-            self.abort()?;
-            self.lock.end()?;
-            return Err(error);
+        let mut applied = Vec::new();
+        if !batch.mutations.is_empty() {
+            applied = match self.journaled.files.apply(batch.clone()).await {
+                Ok(applied) => applied,
+                Err(error) => {
+                    self.abort()?;
+                    self.lock.end()?;
+                    return Err(error);
+                }
+            };
         }
         self.bring_raw(&planned).await?;
-        let touched: Vec<WsPath> = goals.into_iter().map(|goal| goal.path).collect();
-        let seen = self.seen(touched).await?;
+        let touched: Vec<WsPath> = goals.iter().map(|goal| goal.path.clone()).collect();
+        let mut seen = self.seen(touched).await?;
+        let mut misfits = self.doubtful(&batch, &applied, &mut seen).await?;
+        misfits.extend(unfit(&goals, &mut seen));
         let done = run(&self.concluding(id, seen.clone()), operation, making.origin.into()).await;
         // Every path is where it should be, so readers may see them. Where the depot failed, the next turn finds the intent open and
         // everything done, and tells the depot.
@@ -189,6 +195,11 @@ impl Turn<'_> {
         self.state.knowledge.take(&seen);
         // The transaction has said that the record is done; this saves the next turn from finding that out.
         self.abort()?;
+        if !misfits.is_empty() {
+            self.doubt(misfits);
+            // It is done, whatever others made of it; where this fails, the next turn looks.
+            let _ = self.drain().await;
+        }
         Ok(done)
     }
 
@@ -234,6 +245,19 @@ impl Turn<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The paths that are not what they should have become, because others were at work too. Nothing is remembered of them.
+fn unfit(goals: &[Goal], seen: &mut [Seen]) -> Vec<Vec<u8>> {
+    let mut misfits = Vec::new();
+    for one in seen {
+        let goal = goals.iter().find(|goal| goal.path.as_str().as_bytes() == one.path);
+        if goal.is_some_and(|goal| !goal.is_reached_by(one.known.as_ref())) {
+            one.known = None;
+            misfits.push(one.path.clone());
+        }
+    }
+    misfits
 }
 
 /// Names what was never captured, so that the state it was in is not known.

@@ -11,8 +11,9 @@ use garret_core::Result;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::Session;
 use super::patience::{patiently, wait};
-use super::{Session, schema};
+use super::schema::{self, Expected};
 use crate::error;
 
 /// Statements that a connection keeps prepared.
@@ -42,8 +43,8 @@ pub(crate) enum WriteConnection {
 }
 
 impl Database {
-    /// Opens the database in the file `path`, making or migrating it.
-    pub(crate) fn open(path: &Path) -> Result<(Self, WriteConnection)> {
+    /// Opens the database in the file `path`, migrating it, or making it where none is expected.
+    pub(crate) fn open(path: &Path, expected: Expected) -> Result<(Self, WriteConnection)> {
         // As a whole: of two that make the same database, one is refused in its middle, however long it would wait, since the other
         // may be waiting for it.
         let connection = patiently(|| {
@@ -51,7 +52,7 @@ impl Database {
             connection
                 .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
                 .map_err(error::database)?;
-            schema::migrate(&connection)?;
+            schema::migrate(&connection, expected)?;
             Ok(connection)
         })?;
         let path = path.to_owned();
@@ -62,7 +63,7 @@ impl Database {
     /// An empty database that lives as long as this value.
     pub(crate) fn in_memory() -> Result<(Self, WriteConnection)> {
         let connection = prepared(Connection::open_in_memory().map_err(error::database)?)?;
-        schema::migrate(&connection)?;
+        schema::migrate(&connection, Expected::Either)?;
         let shared = Arc::new(Mutex::new(connection));
         Ok((Self::Memory(shared.clone()), WriteConnection::Shared(shared)))
     }

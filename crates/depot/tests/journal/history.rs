@@ -380,6 +380,21 @@ async fn what_others_put_there_just_in_time_is_recorded_with_what_was_made_of_it
 }
 
 #[tokio::test]
+async fn a_copy_of_what_others_change_just_then_is_recorded_as_what_it_is() {
+    let desk = Desk::new().await;
+    desk.write("a", "ours").await;
+    let theirs = desk.path("a");
+    let meddler = move || std::fs::write(&theirs, "them").unwrap();
+    let room = desk.meddled(Moment::Change, meddler).await;
+    room.apply(copy("a", "b").into()).await.unwrap();
+    assert_eq!(desk.on_disk("b").as_deref(), Some("them"));
+    let (known, there) = desk.trees().await;
+    assert_eq!(known, there);
+    let expected = [ChangeKind::Change, ChangeKind::Change, ChangeKind::Outside];
+    assert_eq!(desk.kinds().await, expected);
+}
+
+#[tokio::test]
 async fn what_others_move_in_between_two_looks_has_its_directory_in_the_journal() {
     let desk = Desk::over(&[("kept", "1")]).await;
     let theirs = desk.path("d");

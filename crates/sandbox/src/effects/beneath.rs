@@ -3,6 +3,7 @@
 //! Directories are opened by their path below the top rather than from the one above, so that a tree as deep as a path can be costs one
 //! handle at a time. Bits that a command took away from what belongs to this very user are lent for as long as the reading takes.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
@@ -24,23 +25,17 @@ const OWNER_BITS: u32 = 0o700;
 #[derive(Debug)]
 pub(crate) struct Tree<'a> {
     top: BorrowedFd<'a>,
-    lent: Vec<Lent>,
+    /// The modes that entries had before they were given bits for the time being.
+    lent: BTreeMap<Vec<u8>, u32>,
     /// Whether bits may stand in the way; nothing stands in the way of root.
     needs_bits: bool,
-}
-
-/// An entry that was given bits for the time being.
-#[derive(Debug)]
-struct Lent {
-    path: Vec<u8>,
-    mode: u32,
 }
 
 impl<'a> Tree<'a> {
     pub(crate) fn new(top: BorrowedFd<'a>) -> Self {
         Self {
             top,
-            lent: Vec::new(),
+            lent: BTreeMap::new(),
             needs_bits: !rustix::process::geteuid().is_root(),
         }
     }
@@ -74,6 +69,16 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// The mode that the entry at `path` had before it was given bits, where it was.
+    pub(crate) fn mode_before(&self, path: &[u8]) -> Option<u32> {
+        self.lent.get(path).copied()
+    }
+
+    /// Says that the entry at `path` has a mode of its own now, which stays.
+    pub(crate) fn forget(&mut self, path: &[u8]) {
+        self.lent.remove(path);
+    }
+
     /// Gives the owner all bits of `path` and of every directory above it.
     fn lend(&mut self, path: &[u8]) -> Result<(), Errno> {
         for prefix in prefixes(path) {
@@ -86,10 +91,7 @@ impl<'a> Tree<'a> {
             };
             if mode & wanted != wanted {
                 set_mode(&held, mode | wanted)?;
-                self.lent.push(Lent {
-                    path: prefix.to_vec(),
-                    mode,
-                });
+                self.lent.entry(prefix.to_vec()).or_insert(mode);
             }
         }
         Ok(())
@@ -99,9 +101,9 @@ impl<'a> Tree<'a> {
 /// What was lent is taken back, from below: a directory above must let pass until then.
 impl Drop for Tree<'_> {
     fn drop(&mut self) {
-        for Lent { path, mode } in self.lent.drain(..).rev() {
-            if let Ok(held) = open(self.top, &path, OFlags::PATH | OFlags::NOFOLLOW) {
-                let _ = set_mode(&held, mode);
+        for (path, mode) in self.lent.iter().rev() {
+            if let Ok(held) = open(self.top, path, OFlags::PATH | OFlags::NOFOLLOW) {
+                let _ = set_mode(&held, *mode);
             }
         }
     }

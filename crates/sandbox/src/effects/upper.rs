@@ -72,7 +72,8 @@ impl Reading<'_> {
     fn directory(&mut self, waiting: &Waiting) -> Result<()> {
         let path = &waiting.path[..];
         let upper = self.upper.directory(path).at(path)?;
-        let seen = Seen::of(&fstat(&upper).at(path)?);
+        let mut seen = Seen::of(&fstat(&upper).at(path)?);
+        seen.mode = self.upper.mode_before(path).unwrap_or(seen.mode);
         let marks = DirectoryMarks::of(upper.as_fd()).at(path)?;
         let lower = waiting.lower.filter(Seen::is_directory);
         // The kernel does not ask whether the top is opaque.

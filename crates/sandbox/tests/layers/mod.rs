@@ -15,13 +15,18 @@ use std::process::Command;
 use garret_core::{Effect, Effects, Mark, Placed};
 use garret_sandbox::effects;
 
+/// Sets an attribute (`-n NAME -v VALUE FILE`) or removes one (`-x NAME FILE`), as the tool of this name does where it is installed.
+const SETFATTR: &str = r#"setfattr() { python3 -c 'import os, sys
+a = sys.argv
+os.removexattr(a[3], a[2]) if a[1] == "-x" else os.setxattr(a[5], a[2], a[4].encode())' "$@"; }"#;
+
 /// A lower and an upper directory, and where they are mounted.
-pub struct Layers {
+pub(crate) struct Layers {
     directory: tempfile::TempDir,
 }
 
 impl Layers {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["lower", "upper", "work", "merged"] {
             fs::create_dir(directory.path().join(name)).unwrap();
@@ -29,33 +34,33 @@ impl Layers {
         Self { directory }
     }
 
-    pub fn lower(&self) -> PathBuf {
+    pub(crate) fn lower(&self) -> PathBuf {
         self.directory.path().join("lower")
     }
 
-    pub fn upper(&self) -> PathBuf {
+    pub(crate) fn upper(&self) -> PathBuf {
         self.directory.path().join("upper")
     }
 
-    pub fn outside(&self) -> PathBuf {
+    pub(crate) fn outside(&self) -> PathBuf {
         self.directory.path().join("outside")
     }
 
     /// Runs a script in the lower directory.
-    pub fn below(&self, script: &str) {
+    pub(crate) fn below(&self, script: &str) {
         run_in(&self.lower(), script);
     }
 
     /// Runs a script in the upper directory, as one who forges a layer would.
-    pub fn above(&self, script: &str) {
+    pub(crate) fn above(&self, script: &str) {
         run_in(&self.upper(), script);
     }
 
     /// Runs a script in an overlay of the two; `false` where this machine mounts none.
-    pub fn merged(&self, script: &str) -> bool {
+    pub(crate) fn merged(&self, script: &str) -> bool {
         let mount =
             "mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work,userxattr merged || exit 99";
-        let whole = format!("{mount}\ncd merged\n{script}\ntrue");
+        let whole = format!("{SETFATTR}\n{mount}\ncd merged\n{script}\ntrue");
         let flags = if is_root() { "-m" } else { "-Urm" };
         let mut command = Command::new("unshare");
         command
@@ -72,26 +77,26 @@ impl Layers {
         }
     }
 
-    pub fn effects(&self, since: Option<&Mark>) -> Effects {
+    pub(crate) fn effects(&self, since: Option<&Mark>) -> Effects {
         let (upper, lower) = (File::open(self.upper()).unwrap(), File::open(self.lower()).unwrap());
         effects::of_upper(upper.as_fd(), lower.as_fd(), since).unwrap()
     }
 }
 
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-pub fn run_in(directory: &Path, script: &str) {
+pub(crate) fn run_in(directory: &Path, script: &str) {
     let status = Command::new("sh")
-        .args(["-c", &format!("set -e\n{script}")])
+        .args(["-c", &format!("{SETFATTR}\nset -e\n{script}")])
         .current_dir(directory)
         .status();
     assert!(status.unwrap().success(), "{script}");
 }
 
 /// The effects in words: `f path mode content`, `d path mode`, `l path target`, `- path`.
-pub fn words(effects: &Effects) -> Vec<String> {
+pub(crate) fn words(effects: &Effects) -> Vec<String> {
     effects.effects.iter().map(word).collect()
 }
 
@@ -112,13 +117,13 @@ fn word(effect: &Effect) -> String {
 }
 
 /// What was left out, in words.
-pub fn dropped(effects: &Effects) -> Vec<String> {
+pub(crate) fn dropped(effects: &Effects) -> Vec<String> {
     let word = |one: &garret_core::Dropped| format!("{} {}", one.path.shown(), one.what);
     effects.dropped.iter().map(word).collect()
 }
 
 /// Does to a directory what the effects say.
-pub fn apply(effects: &Effects, root: &Path) {
+pub(crate) fn apply(effects: &Effects, root: &Path) {
     for effect in &effects.effects {
         let path = root.join(OsStr::from_bytes(effect.path.as_bytes()));
         let there = fs::symlink_metadata(&path).ok();
@@ -149,7 +154,7 @@ pub fn apply(effects: &Effects, root: &Path) {
 }
 
 /// Everything in a directory, by path.
-pub fn tree(root: &Path) -> BTreeMap<Vec<u8>, String> {
+pub(crate) fn tree(root: &Path) -> BTreeMap<Vec<u8>, String> {
     let mut found = BTreeMap::new();
     gather(root, root, &mut found);
     found
@@ -179,34 +184,34 @@ fn gather(root: &Path, directory: &Path, found: &mut BTreeMap<Vec<u8>, String>) 
 }
 
 /// A copy of a directory with modes and times.
-pub fn twin(of: &Path) -> tempfile::TempDir {
+pub(crate) fn twin(of: &Path) -> tempfile::TempDir {
     let twin = tempfile::tempdir().unwrap();
     run_in(twin.path(), &format!("cp -a '{}/.' .", of.display()));
     twin
 }
 
 /// Random numbers that are the same in every run.
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    pub fn roll(&mut self, sides: usize) -> usize {
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) as usize % sides
     }
 
-    pub fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+    pub(crate) fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
         from[self.roll(from.len())]
     }
 }
 
 /// Runs the named test again as somebody who is not root, where this is root; `true` where the caller should run it itself.
-pub fn is_somebody(test: &str) -> bool {
+pub(crate) fn is_somebody(test: &str) -> bool {
     if !is_root() {
         return true;
     }

@@ -14,6 +14,7 @@ impl Workspace {
             history: None,
             reference: None,
             branch_config: None,
+            neighbours: None,
             ..self.shared.without_shell()
         };
         Ok(Self {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Branch, Change, ChangesOptions, Directory, History, ListOptions, ListPage, Making, Merging,
-    Mutation, NewBranch, PathChange, PathVersion, Point, Puts, ReadOptions, ReadResult, Restore, Result, Reversed,
+    Applied, Batch, Branch, Change, ChangesOptions, Directory, History, Keep, ListOptions, ListPage, Making, Merging,
+    Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions, ReadResult, Restore, Result, Reversed,
     Selection, Snapshot, SnapshotOptions, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
@@ -127,6 +127,14 @@ impl History for Benched<dyn History> {
 
     async fn branches(&self) -> Result<Vec<Branch>> {
         self.inner.branches().await
+    }
+
+    async fn set_keep(&self, keep: &Keep) -> Result<()> {
+        self.inner.set_keep(keep).await
+    }
+
+    async fn open_branch(&self, name: &str) -> Result<OpenedBranch> {
+        self.inner.open_branch(name).await
     }
 
     async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>> {

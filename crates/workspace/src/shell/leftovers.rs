@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use garret_core::path::quote;
-use garret_core::{BenchState, EffectsMode, Error, ErrorKind, Layer, Origin, Result, Taken};
+use garret_core::{BenchState, Effect, EffectsMode, Error, ErrorKind, Layer, Origin, Result, Taken};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::keep::{Basis, Kept, Maker, Split};
+use super::keep::{Basis, Maker, Split};
 use super::result::Changed;
-use super::workshop::Workshop;
+use super::workshop::{Held, Workshop};
 use super::{label, note};
 use crate::Workspace;
 
@@ -25,6 +25,35 @@ pub struct Leftover {
     pub changed: Changed,
 }
 
+/// The bench that layers were left on.
+#[derive(Debug)]
+struct Left {
+    state: BenchState,
+    /// `None` while something lives on it: then it stays as it is.
+    held: Option<Held>,
+}
+
+impl Left {
+    async fn take(self, excluded: &[Effect]) -> Result<()> {
+        let taken = Taken {
+            committed: &[],
+            excluded,
+            head: self.state.head,
+        };
+        match self.held {
+            Some(held) => held.take(taken).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn release(self) -> Result<()> {
+        match self.held {
+            Some(held) => held.release().await,
+            None => Ok(()),
+        }
+    }
+}
+
 impl Workspace {
     /// What crashes left behind, with what keeping it would do.
     pub async fn leftovers(&self) -> Result<Vec<Leftover>> {
@@ -32,12 +61,13 @@ impl Workspace {
             let shop = self.workshop()?;
             let _turn = shop.turn.lock().await;
             let mut found = Vec::new();
-            let (state, layers) = self.left(shop).await?;
+            let (left, layers) = self.left(shop).await?;
             for layer in layers {
-                let (command, changed) = self.keep_leftover(shop, &state, &*layer, EffectsMode::Discard).await?;
+                let (command, changed, _) = self.keep_leftover(shop, &left, &*layer, EffectsMode::Discard).await?;
                 let id = layer.id().to_owned();
                 found.push(Leftover { id, command, changed });
             }
+            left.release().await?;
             Ok(found)
         };
         self.observe("leftovers", None, |_| 0, work).await
@@ -48,11 +78,15 @@ impl Workspace {
         let work = async {
             let shop = self.workshop()?;
             let _turn = shop.turn.lock().await;
-            let (state, layer) = self.left_by_id(shop, id).await?;
-            let (_, changed) = self.keep_leftover(shop, &state, &*layer, EffectsMode::Commit).await?;
-            if changed.refused.is_none() {
-                self.drop_leftover(shop, &state, &*layer).await?;
+            let (left, layer) = self.left_by_id(shop, id).await?;
+            let (_, changed, excluded) = self.keep_leftover(shop, &left, &*layer, EffectsMode::Commit).await?;
+            if changed.refused.is_some() {
+                left.release().await?;
+                return Ok(changed);
             }
+            let state = left.state.clone();
+            left.take(&excluded).await?;
+            self.drop_leftover(shop, &state, &*layer).await?;
             Ok(changed)
         };
         self.observe("commit_leftover", None, |_| 0, work).await
@@ -63,13 +97,14 @@ impl Workspace {
         let work = async {
             let shop = self.workshop()?;
             let _turn = shop.turn.lock().await;
-            let (state, layer) = self.left_by_id(shop, id).await?;
-            self.drop_leftover(shop, &state, &*layer).await
+            let (left, layer) = self.left_by_id(shop, id).await?;
+            self.drop_leftover(shop, &left.state, &*layer).await?;
+            left.release().await
         };
         self.observe("discard_leftover", None, |()| 0, work).await
     }
 
-    async fn left(&self, shop: &Arc<Workshop>) -> Result<(BenchState, Vec<Arc<dyn Layer>>)> {
+    async fn left(&self, shop: &Arc<Workshop>) -> Result<(Left, Vec<Arc<dyn Layer>>)> {
         if !self.view.base.is_root() {
             return Err(
                 Error::new(ErrorKind::Denied, "a narrowed view has no leftovers").hint("use the workspace around it")
@@ -78,35 +113,41 @@ impl Workspace {
         let under = shop.under(self);
         let fence = under.fence().await?;
         // While something lives, its bench stays as it is.
-        let state = match shop.live.state().await {
-            Some(state) => state,
-            None => shop.bench.ready().await?,
+        let left = match shop.live.state().await {
+            Some(state) => Left { state, held: None },
+            None => {
+                let (state, held) = shop.ready().await?;
+                Left {
+                    state,
+                    held: Some(held),
+                }
+            }
         };
-        let layers = shop.sandbox_for(&fence, &state).await?.leftovers().await?;
-        Ok((state, layers))
+        let layers = shop.sandbox_for(&fence, &left.state).await?.leftovers().await?;
+        Ok((left, layers))
     }
 
-    async fn left_by_id(&self, shop: &Arc<Workshop>, id: &str) -> Result<(BenchState, Arc<dyn Layer>)> {
-        let (state, layers) = self.left(shop).await?;
+    async fn left_by_id(&self, shop: &Arc<Workshop>, id: &str) -> Result<(Left, Arc<dyn Layer>)> {
+        let (left, layers) = self.left(shop).await?;
         let found = layers.into_iter().find(|layer| layer.id() == id);
         let layer = found.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("there is no leftover {}", quote(id)))
                 .hint("`leftovers` lists those that there are")
         })?;
-        Ok((state, layer))
+        Ok((left, layer))
     }
 
     async fn keep_leftover(
         &self,
         shop: &Arc<Workshop>,
-        state: &BenchState,
+        left: &Left,
         layer: &dyn Layer,
         mode: EffectsMode,
-    ) -> Result<(Option<String>, Changed)> {
+    ) -> Result<(Option<String>, Changed, Vec<Effect>)> {
         let under = shop.under(self);
         layer.lift().await?;
         let effects = layer.effects(None).await?;
-        let known = note::read(state, layer.id());
+        let known = note::read(&left.state, layer.id());
         let command = known.as_ref().map(|note| note.command.clone());
         // Without a note nobody knows what it was laid over, so whatever was changed since the beginning counts as changed by others.
         let basis = known.as_ref().map_or_else(Basis::beginning, note::Note::basis);
@@ -123,15 +164,8 @@ impl Workspace {
             asks_quota: true,
         };
         let keeping = under.keep(&kept, &basis, maker).await?;
-        if mode == EffectsMode::Commit && !matches!(keeping.kept, Kept::Refused(_)) && !shop.live.is_live() {
-            let taken = Taken {
-                committed: &[],
-                excluded: &excluded,
-                head: state.head,
-            };
-            shop.bench.take(taken).await?;
-        }
-        Ok((command, self.changed(&keeping, &excluded, &effects.dropped, shop)))
+        let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
+        Ok((command, changed, excluded))
     }
 
     async fn drop_leftover(&self, shop: &Arc<Workshop>, state: &BenchState, layer: &dyn Layer) -> Result<()> {

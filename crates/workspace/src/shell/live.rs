@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use super::keep::{Basis, Keeping, Kept, Maker, Split};
 use super::label;
 use super::result::Changed;
-use super::workshop::{Laid, Workshop, in_background};
+use super::workshop::{Held, Laid, Workshop, in_background};
 use crate::Workspace;
 
 /// The live layer, where there is one.
@@ -35,6 +35,7 @@ pub(super) struct LiveSlot {
 struct Live {
     laid: Laid,
     state: BenchState,
+    held: Option<Held>,
     basis: Basis,
     mark: Option<Mark>,
     /// The view that it was laid for: what that may not see is not shown to its processes.
@@ -126,7 +127,7 @@ impl Workshop {
         }
         let under = self.under(view);
         let fence = under.fence().await?;
-        let state = self.bench.ready().await?;
+        let (state, held) = self.ready().await?;
         let at = under.shared.clock.now();
         let laid = self.lay(&fence, &state).await?;
         let basis = Basis { head: state.head, at };
@@ -134,6 +135,7 @@ impl Workshop {
         let mut live = Live {
             laid,
             state,
+            held: Some(held),
             basis,
             mark: None,
             view: under,
@@ -309,7 +311,9 @@ impl Workshop {
             excluded: &excluded,
             head: live.state.head,
         };
-        self.bench.take(taken).await?;
+        if let Some(held) = live.held.take() {
+            held.take(taken).await?;
+        }
         super::note::remove(&live.state, layer.id());
         layer.remove().await?;
         Ok(Settled {

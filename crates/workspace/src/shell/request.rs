@@ -20,6 +20,8 @@ pub struct RunRequest {
     pub stdin: Option<Bytes>,
     /// The time on the clock after which it is ended; that of the policy where none is given, and never more.
     pub timeout: Option<Duration>,
+    /// The most bytes of output that are kept; those of the policy where none are given, and never more.
+    pub max_output: Option<u64>,
     /// What becomes of what it does to the files; what the policy says where none is given.
     pub effects: Option<EffectsMode>,
 }
@@ -43,6 +45,7 @@ impl RunRequest {
             env: BTreeMap::new(),
             stdin: None,
             timeout: None,
+            max_output: None,
             effects: None,
         }
     }

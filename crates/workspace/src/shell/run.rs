@@ -18,7 +18,7 @@ use super::keep::{Basis, Kept, Maker, Split};
 use super::live::{Seat, Taking};
 use super::request::NoSink;
 use super::result::{Changed, RunResult, StreamShown};
-use super::workshop::{Laid, Workshop, in_background, is_isolated};
+use super::workshop::{Held, Laid, Workshop, in_background, is_isolated};
 use super::{CommandLine, OutputSink, RunRequest, label};
 use crate::Workspace;
 
@@ -43,7 +43,9 @@ struct Ran {
 struct Cover {
     layer: Arc<dyn Layer>,
     state: BenchState,
-    turn: Option<OwnedMutexGuard<()>>,
+    /// The bench and the turn, until the layer is off.
+    held: Option<(Held, OwnedMutexGuard<()>)>,
+    is_off: bool,
 }
 
 impl Workspace {
@@ -106,8 +108,10 @@ impl Workspace {
         let policy = shop.rules.policy();
         let parts = [&shop.inherited, self.environment(), &request.env];
         let Environment { variables, secrets } = Environment::new(policy, &parts)?;
+        let most = shop.rules.limits().output;
         let limits = Limits {
             wall: wall(shop.rules.limits().wall, request.timeout)?,
+            output: request.max_output.map_or(most, |asked| asked.min(most)),
             ..shop.rules.limits().clone()
         };
         Ok(Prepared {
@@ -134,16 +138,17 @@ impl Workspace {
         let shop = self.workshop()?;
         let under = shop.under(self);
         let fence = under.fence().await?;
-        let state = shop.bench.ready().await?;
+        let (state, held) = shop.ready().await?;
         let basis = Basis {
             head: state.head,
             at: self.shared.clock.now(),
         };
         let laid = shop.lay(&fence, &state).await?;
-        let cover = Cover {
+        let mut cover = Cover {
             layer: laid.layer.clone(),
             state,
-            turn: Some(turn),
+            held: Some((held, turn)),
+            is_off: false,
         };
         super::note::write(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
         let mut process = laid.layer.start(prepared.command.clone()).await?;
@@ -161,14 +166,14 @@ impl Workspace {
     /// Keeps what the command did, and has the bench take it over.
     async fn take(
         &self,
-        under: &Workspace,
-        state: &BenchState,
+        cover: &mut Cover,
         basis: &Basis,
         prepared: &Prepared,
         exit: &Exit,
         effects: Effects,
     ) -> Result<Changed> {
         let shop = self.workshop()?;
+        let under = shop.under(self);
         let Split { kept, excluded } = under.split(shop, effects.effects).await?;
         let maker = Maker {
             origin: under.run_origin(prepared, exit),
@@ -180,17 +185,19 @@ impl Workspace {
         let is_in_files = keeping.is_in_files() && prepared.effects != EffectsMode::Discard;
         let next = match &keeping.kept {
             // Where others made changes in between, the bench has those still to come.
-            Kept::Change(change) if change.number == state.head + 1 => change.number,
-            _ => state.head,
+            Kept::Change(change) if change.number == cover.state.head + 1 => change.number,
+            _ => cover.state.head,
         };
-        if is_in_files || matches!(keeping.kept, Kept::Branch(_)) {
-            let taken = Taken {
-                committed: if is_in_files { &kept } else { &[] },
-                excluded: &excluded,
-                head: next,
-            };
-            shop.bench.take(taken).await?;
-        }
+        // A bench is everybody's again once it was told what to take, be it nothing.
+        let taken = Taken {
+            committed: if is_in_files { &kept } else { &[] },
+            excluded: match is_in_files || matches!(keeping.kept, Kept::Branch(_)) {
+                true => &excluded,
+                false => &[],
+            },
+            head: next,
+        };
+        cover.give(taken).await?;
         Ok(changed)
     }
 
@@ -233,24 +240,31 @@ impl Workspace {
 }
 
 impl Cover {
-    async fn off(mut self) -> Result<()> {
-        super::note::remove(&self.state, self.layer.id());
-        self.layer.remove().await?;
-        self.turn = None;
+    /// Has the bench take over what the layer left.
+    async fn give(&mut self, taken: Taken<'_>) -> Result<()> {
+        let (held, turn) = self.held.take().expect("it is given once");
+        held.take(taken).await?;
+        drop(turn);
         Ok(())
+    }
+
+    async fn off(mut self) -> Result<()> {
+        self.is_off = true;
+        super::note::remove(&self.state, self.layer.id());
+        self.layer.remove().await
     }
 }
 
 impl Drop for Cover {
     fn drop(&mut self) {
-        if let Some(turn) = self.turn.take() {
-            let (layer, state) = (self.layer.clone(), self.state.clone());
+        if !self.is_off {
+            let (layer, state, held) = (self.layer.clone(), self.state.clone(), self.held.take());
             in_background(async move {
                 // One that cannot be removed now is found when the workspace is opened again.
                 if layer.remove().await.is_ok() {
                     super::note::remove(&state, layer.id());
                 }
-                drop(turn);
+                drop(held);
             });
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use garret_core::{
     Bench, BenchState, Enforced, Error, ErrorKind, Exclusions, Guard, Layer, Limits, OpenSandbox, Result, Sandbox,
-    SandboxRequest, ShellPolicy,
+    SandboxRequest, ShellPolicy, Taken,
 };
 use tokio::sync::Mutex;
 
@@ -38,7 +38,7 @@ pub struct ShellParts {
 #[derive(Debug)]
 pub(crate) struct Workshop {
     sandbox: Arc<dyn Sandbox>,
-    pub(super) bench: Arc<dyn Bench>,
+    bench: Arc<dyn Bench>,
     pub(super) rules: ShellRules,
     pub(super) exclusions: Exclusions,
     /// What a command has of the environment of the program.
@@ -127,6 +127,17 @@ impl Workshop {
         }
     }
 
+    /// Brings the bench up to the newest change. It is this workspace's alone until what is given back with it says what to take.
+    pub(super) async fn ready(&self) -> Result<(BenchState, Held)> {
+        let state = self.bench.ready().await?;
+        let held = Held {
+            bench: self.bench.clone(),
+            head: state.head,
+            is_held: true,
+        };
+        Ok((state, held))
+    }
+
     /// Lays a layer over the bench. A sandbox that died is opened again, once.
     pub(super) async fn lay(&self, fence: &Fence, state: &BenchState) -> Result<Laid> {
         let opened = self.opened(fence, state).await?;
@@ -213,6 +224,48 @@ impl Workshop {
             opened.sandbox.close().await?;
         }
         Ok(())
+    }
+}
+
+/// A bench that is this workspace's alone. Dropped, it takes nothing.
+#[derive(Debug)]
+pub(super) struct Held {
+    bench: Arc<dyn Bench>,
+    head: u64,
+    is_held: bool,
+}
+
+impl Held {
+    /// Has the bench take over what a layer left, and lets others have it.
+    pub(super) async fn take(mut self, taken: Taken<'_>) -> Result<()> {
+        self.is_held = false;
+        self.bench.take(taken).await
+    }
+
+    /// Lets others have it.
+    pub(super) async fn release(self) -> Result<()> {
+        let head = self.head;
+        self.take(nothing(head)).await
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.is_held {
+            let (bench, head) = (self.bench.clone(), self.head);
+            in_background(async move {
+                // What cannot be given back now is with the end of the process.
+                let _ = bench.take(nothing(head)).await;
+            });
+        }
+    }
+}
+
+fn nothing(head: u64) -> Taken<'static> {
+    Taken {
+        committed: &[],
+        excluded: &[],
+        head,
     }
 }
 

@@ -111,9 +111,9 @@ pub(super) fn runs(command: &SimpleCommand) -> Vec<Runs> {
         "watch" => of_watch(words),
         "su" => of_option(words, "-c", "--command"),
         "find" => of_find(words),
-        "command" if of_option(words, "-v", "-V") != [] => Vec::new(),
-        "env" if of_option(words, "-S", "--split-string") != [] => of_option(words, "-S", "--split-string"),
-        "flock" | "runuser" if of_option(words, "-c", "--command") != [] => of_option(words, "-c", "--command"),
+        "command" if !of_option(words, "-v", "-V").is_empty() => Vec::new(),
+        "env" if !of_option(words, "-S", "--split-string").is_empty() => of_option(words, "-S", "--split-string"),
+        "flock" | "runuser" if !of_option(words, "-c", "--command").is_empty() => of_option(words, "-c", "--command"),
         name if SHELLS.contains(&name) => of_shell(words),
         name => of_wrapper(name, words),
     }
