@@ -3,6 +3,7 @@
 //! Whoever attends to a context owns its process. Calls come to it one by one; between them it takes what the process writes, notices when
 //! it dies, and ends it when nobody used it for too long. Each call ends with what all processes did to the files being taken over.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub(super) struct Piece {
     /// The word of its mark.
     pub(super) word: String,
     pub(super) timeout: Option<Duration>,
+    /// The most bytes of output that are kept, where that is less than the policy says.
+    pub(super) most: Option<u64>,
 }
 
 /// A piece of code that somebody waits for.
@@ -79,7 +82,8 @@ enum Over {
 #[derive(Debug)]
 pub(super) struct Attendant {
     driven: DrivenProcess,
-    collector: OutputCollector,
+    /// What came since the last call.
+    pending: Pending,
     /// Where changes come from that no call made.
     origin: Origin,
 }
@@ -87,8 +91,8 @@ pub(super) struct Attendant {
 impl Attendant {
     pub(super) fn new(driven: DrivenProcess, origin: Origin) -> Self {
         Self {
-            collector: collector(&driven),
             driven,
+            pending: Pending::default(),
             origin,
         }
     }
@@ -100,16 +104,22 @@ impl Attendant {
     /// Runs a piece; `stop` gives the reason where it is to end before that.
     pub(super) async fn run(&mut self, piece: Piece, stop: impl Future<Output = String>) -> Heard {
         let mut marked = Marked::new(&piece.word);
-        let listening = listen(self.driven.process(), piece.line, &mut marked, &mut self.collector);
+        let most = piece.most.unwrap_or(u64::MAX).min(self.driven.most());
+        let mut collector = OutputCollector::new(most, self.driven.secrets());
+        std::mem::take(&mut self.pending).hand_over(&mut collector);
+        let listening = listen(self.driven.process(), piece.line, &mut marked, &mut collector);
         let over = tokio::select! {
             over = within(piece.timeout, listening) => over,
             why = stop => Over::Stopped(why),
         };
         let death = match over {
             Over::Marked => None,
-            over => Some(self.bury(over, &mut marked).await),
+            over => {
+                let death = self.bury(over, |chunk| keep(marked.push(chunk), &mut collector)).await;
+                marked.finish().for_each(|chunk| keep(Some(chunk), &mut collector));
+                Some(death)
+            }
         };
-        let collector = std::mem::replace(&mut self.collector, collector(&self.driven));
         let told = marked.told();
         Heard {
             outcome: told.map_or_else(Outcome::default, |told| Outcome::read(told, self.driven.secrets())),
@@ -119,8 +129,7 @@ impl Attendant {
     }
 
     /// Ends the process, hears it out, and says how it ended.
-    async fn bury(&mut self, over: Over, marked: &mut Marked) -> Death {
-        let collector = &mut self.collector;
+    async fn bury(&mut self, over: Over, mut hear: impl FnMut(&Chunk)) -> Death {
         let process = self.driven.process();
         if !matches!(over, Over::Died) {
             // One that cannot be signalled has ended.
@@ -128,12 +137,11 @@ impl Attendant {
         }
         let hearing = async {
             while let Some(chunk) = process.output().await {
-                keep(marked.push(&chunk), collector);
+                hear(&chunk);
             }
             process.wait().await.ok()
         };
         let exit = tokio::time::timeout(LAST_WORDS, hearing).await.ok().flatten();
-        marked.finish().for_each(|chunk| keep(Some(chunk), collector));
         Death {
             timed_out: matches!(over, Over::TimedOut(_)),
             how: how(over, exit.as_ref()),
@@ -162,14 +170,14 @@ impl Attendant {
                 },
                 chunk = self.driven.process().output() => match chunk {
                     Some(chunk) => {
-                        keep(Some(chunk), &mut self.collector);
+                        self.pending.push(chunk, self.driven.most());
                         continue;
                     }
                     None => Over::Died,
                 },
                 () = &mut unused => Over::Stopped(format!("nobody used it for {} s", idle.as_secs_f64())),
             };
-            let death = self.bury(over, &mut Marked::new("")).await;
+            let death = self.bury(over, |_| {}).await;
             entry.life.send_replace(Life::Ended(death.how.clone()));
             // What cannot be kept now is told by those who look after the processes.
             let _ = self.driven.end(self.origin, None).await;
@@ -213,8 +221,27 @@ impl Attendant {
     }
 }
 
-fn collector(driven: &DrivenProcess) -> OutputCollector {
-    OutputCollector::new(driven.most(), driven.secrets())
+/// What a process wrote while nobody asked: the last of it, for the next call.
+#[derive(Debug, Default)]
+struct Pending {
+    chunks: VecDeque<Chunk>,
+    bytes: u64,
+}
+
+impl Pending {
+    fn push(&mut self, chunk: Chunk, most: u64) {
+        self.bytes += chunk.bytes.len() as u64;
+        self.chunks.push_back(chunk);
+        while self.bytes > most
+            && let Some(oldest) = self.chunks.pop_front()
+        {
+            self.bytes -= oldest.bytes.len() as u64;
+        }
+    }
+
+    fn hand_over(self, collector: &mut OutputCollector) {
+        self.chunks.into_iter().for_each(|chunk| keep(Some(chunk), collector));
+    }
 }
 
 fn keep(chunk: Option<Chunk>, collector: &mut OutputCollector) {

@@ -14,7 +14,13 @@ pub struct CodeValue {
     pub repr: String,
     /// The value as JSON, where it has such a form.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_json")]
     pub json: Option<Value>,
+}
+
+/// Written out, because clients want a type.
+fn any_json(_generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": ["null", "boolean", "number", "string", "array", "object"] })
 }
 
 /// An error that the code did not catch.

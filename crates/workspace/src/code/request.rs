@@ -19,6 +19,8 @@ pub struct CodeRequest {
     pub env: BTreeMap<String, String>,
     /// The time on the clock after which it is ended; that of the policy where none is given, and never more.
     pub timeout: Option<Duration>,
+    /// The most bytes of output that are kept; those of the policy where none are given, and never more.
+    pub max_output: Option<u64>,
     /// What becomes of what it does to the files; what the policy says where none is given.
     pub effects: Option<EffectsMode>,
 }
@@ -32,6 +34,7 @@ impl CodeRequest {
             cwd: String::new(),
             env: BTreeMap::new(),
             timeout: None,
+            max_output: None,
             effects: None,
         }
     }
@@ -93,6 +96,8 @@ pub struct PieceRequest {
     pub code: String,
     /// The time on the clock after which it is ended, and the context with it; that of the policy where none is given, and never more.
     pub timeout: Option<Duration>,
+    /// The most bytes of output that are kept; those of the policy where none are given, and never more.
+    pub max_output: Option<u64>,
 }
 
 impl PieceRequest {
@@ -102,6 +107,7 @@ impl PieceRequest {
             context: context.into(),
             code: code.into(),
             timeout: None,
+            max_output: None,
         }
     }
 }

@@ -63,6 +63,7 @@ fn driven(request: &CodeRequest, word: &str) -> Result<Driven> {
             env: request.env.clone(),
             stdin: Some(driver::request(*language, word, code)?),
             timeout: request.timeout,
+            max_output: request.max_output,
             effects: request.effects,
             ..RunRequest::of(driver::program(*language))
         },

@@ -136,6 +136,7 @@ impl Workspace {
             line: driver::request(language, &word, code)?,
             word,
             timeout,
+            most: None,
         })
     }
 
@@ -151,7 +152,10 @@ impl Workspace {
             .await?;
         let (reply, answer) = oneshot::channel();
         let call = Call {
-            piece: self.code_piece(language, code, timeout)?,
+            piece: Piece {
+                most: request.max_output,
+                ..self.code_piece(language, code, timeout)?
+            },
             label,
             view: self.clone(),
             reply,

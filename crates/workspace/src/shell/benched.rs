@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use garret_core::{
     Applied, Batch, Branch, Change, ChangesOptions, Directory, History, Keep, ListOptions, ListPage, Making, Merging,
-    Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions, ReadResult, Restore, Result, Reversed,
-    Selection, Snapshot, SnapshotOptions, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions, ReadResult, Restore, Result,
+    Reversed, Selection, Snapshot, SnapshotOptions, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
 use super::workshop::Workshop;

@@ -156,9 +156,7 @@ impl Workspace {
         drop(process);
         laid.layer.lift().await?;
         let effects = laid.layer.effects(None).await?;
-        let changed = self
-            .take(&under, &cover.state, &basis, &prepared, &ran.exit, effects)
-            .await?;
+        let changed = self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await?;
         cover.off().await?;
         Ok(result(ran, changed, &laid))
     }
