@@ -84,7 +84,9 @@ impl Garret {
         opened: &Opened,
         history: HistoryMode,
     ) -> Result<Option<ShellParts>> {
-        let Some(policy) = policy_of(config) else { return Ok(None) };
+        let Some(policy) = policy_of(config) else {
+            return Ok(None);
+        };
         Ok(Some(ShellParts {
             sandbox: self.sandbox_of(&policy)?,
             bench: self.bench_of(config, opened, history)?,

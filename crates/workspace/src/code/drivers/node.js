@@ -2,6 +2,8 @@
 //
 // Each line on descriptor 3 is a word and the code in base64. What the code prints goes where it prints it; when it has ended, the record
 // separator and the word end both streams, standard output, by descriptor 4, with the outcome as JSON in base64, and standard error by 5.
+// All of it is in a function: what a script declares outside of one is seen by every other script.
+(() => {
 'use strict';
 const fs = require('node:fs');
 const path = require('node:path');
@@ -153,3 +155,4 @@ for (const event of ['unhandledRejection', 'uncaughtException']) {
   // What the code still waits for goes on; the process ends when that does.
   if (hasFailed) process.exitCode ??= 1;
 })().catch(() => exit(70));
+})();
