@@ -62,6 +62,9 @@ pub trait History: Send + Sync + fmt::Debug {
     /// Its snapshots, oldest first.
     async fn snapshots(&self) -> Result<Vec<Snapshot>>;
 
+    /// What each of its snapshots holds, oldest first. Unlike everything else here, this costs what the whole depot weighs.
+    async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>>;
+
     /// Forgets the label; the changes stay as long as retention keeps them.
     async fn delete_snapshot(&self, label: &str) -> Result<()>;
 
@@ -489,6 +492,19 @@ pub struct Snapshot {
     pub at: Timestamp,
     /// Whether it holds only what the depot had met.
     pub lazy: bool,
+}
+
+/// What a snapshot holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SnapshotSize {
+    /// Its label.
+    pub label: String,
+    /// Files that it shows.
+    pub files: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Stored bytes that nothing else holds: what would be freed if it went. 0 while the history that it lies in is kept.
+    pub alone_bytes: u64,
 }
 
 /// A branch to make.

@@ -35,7 +35,7 @@ pub use exclude::Exclusions;
 pub use history::{
     Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, Expected, History,
     HistoryMode, Image, Making, MergePoint, Merging, NewBranch, OpenedBranch, PathChange, PathVersion, Placed, Point,
-    Put, Puts, Restore, Reversed, Review, Selection, Side, Snapshot, SnapshotOptions,
+    Put, Puts, Restore, Reversed, Review, Selection, Side, Snapshot, SnapshotOptions, SnapshotSize,
 };
 pub use keep::Keep;
 pub use memory::MemoryStorage;

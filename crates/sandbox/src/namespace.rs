@@ -48,8 +48,20 @@ pub struct Options {
     pub gid: u32,
     /// The shell for texts; `None` takes bash where it is there, and `/bin/sh` otherwise.
     pub shell: Option<String>,
+    /// How layers are made.
+    pub layers: Layers,
     /// Where names of sandboxes come from.
     pub ids: Arc<dyn Ids>,
+}
+
+/// How layers are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Layers {
+    /// Overlays where the kernel mounts them, copies otherwise.
+    #[default]
+    Best,
+    /// Copies of the bench, which cost what it weighs.
+    Copies,
 }
 
 impl Default for Options {
@@ -60,6 +72,7 @@ impl Default for Options {
             uid: DEDICATED_USER,
             gid: DEDICATED_USER,
             shell: None,
+            layers: Layers::Best,
             ids: Arc::new(RandomIds),
         }
     }

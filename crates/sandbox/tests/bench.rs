@@ -73,7 +73,10 @@ impl Room {
     async fn commit(&self, effects: &[Effect], head: u64) -> u64 {
         let put = |effect: &Effect| Put {
             path: effect.path.clone(),
-            expected: Expected::UnchangedSince(head),
+            expected: Expected::UnchangedSince {
+                change: head,
+                at: SystemClock::default().now(),
+            },
             placed: effect.placed.clone(),
         };
         let puts = Puts {
@@ -549,7 +552,9 @@ async fn a_bench_belongs_to_one_process_until_it_is_taken_over_or_released() {
 async fn a_branch_checks_out_what_it_inherits() {
     let room = Room::new().await;
     room.write("a", "1").await;
-    room.files.branch(NewBranch::from("try"), &Point::Now).await.unwrap();
+    History::branch(room.files.as_ref(), NewBranch::from("try"), &Point::Now)
+        .await
+        .unwrap();
     let branch = Arc::new(room.depot.workspace("try").await.unwrap());
     let bench = bench_of(&branch, &room.home("branch"), &[]);
     let root = bench.ready().await.unwrap().root;

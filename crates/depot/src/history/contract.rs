@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use garret_core::{
     Branch, Change, ChangesOptions, History, Keep, Making, Merging, NewBranch, OpenedBranch, PathChange, PathVersion,
-    Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
+    Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Storage, WsPath,
 };
 
 use super::branch::shown;
@@ -72,6 +72,18 @@ impl History for DepotWorkspace {
 
     async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         Self::snapshots(self).await
+    }
+
+    async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>> {
+        let usage = self.depot().usage().await?;
+        let own = usage.workspaces.into_iter().find(|one| one.id == self.id());
+        let sized = |one: crate::SnapshotUsage| SnapshotSize {
+            label: one.label,
+            files: one.files,
+            bytes: one.bytes,
+            alone_bytes: one.alone_bytes,
+        };
+        Ok(own.into_iter().flat_map(|one| one.snapshots).map(sized).collect())
     }
 
     async fn delete_snapshot(&self, label: &str) -> Result<()> {

@@ -200,7 +200,7 @@ impl Turn<'_> {
         touched.extend(moved(batch, &concerns, &below));
         let mut seen = self.seen(touched).await?;
         seen.extend(self.gone(&below, &seen).await?);
-        let doubtful = self.doubtful(&planned, &applied, &mut seen).await?;
+        let doubtful = self.doubtful(&sent, &applied, &mut seen).await?;
         self.learn_file_mode(batch, &applied, &seen);
         self.close(seen).await?;
         self.lock.end()?;
@@ -211,53 +211,61 @@ impl Turn<'_> {
         Ok(applied)
     }
 
-    /// The files whose content nobody vouches for, because others changed them, or what they were copied from, in the middle of the
-    /// batch. No version of them is remembered, so that a look reads them.
+    /// The files whose content nobody vouches for, because others changed them, or what they were made of, in the middle of the batch
+    /// that was sent. No version of them is remembered, so that a look reads them.
     pub(super) async fn doubtful(
         &mut self,
-        batch: &Batch,
+        sent: &Batch,
         applied: &[Applied],
         seen: &mut [Seen],
     ) -> Result<Vec<Vec<u8>>> {
         let mut doubtful = Vec::new();
-        for (index, (mutation, applied)) in batch.mutations.iter().zip(applied).enumerate() {
-            let path = mutation.path();
-            let (earlier, later) = (&batch.mutations[..index], &batch.mutations[index + 1..]);
-            let Some(place) = seen.iter().position(|seen| seen.path == path.as_str().as_bytes()) else {
+        for one in seen {
+            let (Some(path), Some(Known { token: Some(token), .. })) = (path_of(&one.path), &one.known) else {
                 continue;
             };
-            if later.iter().any(|later| meets(later, path)) {
+            if self.vouches(sent, applied, &path, token).await? || self.is_still_known(&path).await? {
                 continue;
             }
-            let is_sure = match mutation {
-                Mutation::Write { .. } | Mutation::Append { .. } => {
-                    self.is_what_was_left(path, applied, &seen[place]).await?
-                }
-                Mutation::Copy { from, .. } if !earlier.iter().any(|earlier| meets(earlier, from)) => {
-                    self.is_still_known(from).await?
-                }
-                _ => true,
-            };
-            if is_sure {
-                continue;
+            if let Some(known) = &mut one.known {
+                known.token = None;
             }
-            for (path, ..) in paths_of(mutation).into_iter().flatten() {
-                let path = path.as_str().as_bytes();
-                let of_it = seen.iter_mut().filter(|seen| seen.path == path);
-                of_it
-                    .filter_map(|seen| seen.known.as_mut())
-                    .for_each(|known| known.token = None);
-                doubtful.push(path.to_vec());
-            }
+            doubtful.push(one.path.clone());
         }
         Ok(doubtful)
     }
 
-    async fn is_what_was_left(&self, path: &WsPath, applied: &Applied, seen: &Seen) -> Result<bool> {
-        let (Some(left), Some(found)) = (&applied.version, &seen.known) else {
-            return Ok(true);
+    /// Whether the batch tells what is in a file that it left with the version `token`.
+    async fn vouches(&mut self, sent: &Batch, applied: &[Applied], path: &WsPath, token: &str) -> Result<bool> {
+        let mut both = sent.mutations.iter().zip(applied).enumerate().rev();
+        let Some((index, (last, applied))) = both.find(|(_, (mutation, _))| meets(mutation, path)) else {
+            return Ok(false);
         };
-        Ok(found.token.as_deref() == Some(left.as_str()) || self.holds(path, left.as_str()).await?)
+        match last {
+            // What it was appended to is known only where the storage was asked to check it.
+            Mutation::Append {
+                precondition: Precondition::Any,
+                ..
+            } => Ok(false),
+            Mutation::Write { path: written, .. } | Mutation::Append { path: written, .. } if written == path => {
+                self.is_what_was_left(path, applied, token).await
+            }
+            Mutation::Copy { from, to, .. } if to == path => {
+                let earlier = &sent.mutations[..index];
+                Ok(earlier.iter().any(|earlier| meets(earlier, from)) || self.is_still_known(from).await?)
+            }
+            // What a file becomes when it is moved, or gets another mode, does not tell what it was.
+            Mutation::Rename { .. } | Mutation::SetMode { .. } => Ok(true),
+            _ => Ok(false),
+        }
+    }
+
+    async fn is_what_was_left(&self, path: &WsPath, applied: &Applied, token: &str) -> Result<bool> {
+        match &applied.version {
+            Some(left) if left.as_str() == token => Ok(true),
+            Some(left) => self.holds(path, left.as_str()).await,
+            None => Ok(false),
+        }
     }
 
     /// Whether a file is still what it was at the look.
@@ -632,6 +640,10 @@ fn bind(mutation: &mut Mutation, binding: Precondition) {
         }
         _ => {}
     }
+}
+
+fn path_of(bytes: &[u8]) -> Option<WsPath> {
+    WsPath::parse(std::str::from_utf8(bytes).ok()?).ok()
 }
 
 /// Whether a mutation has to do with what is at `path`.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use garret_core::{
     Branch, Change, ChangesOptions, Error, ErrorKind, History, Keep, Making, Merging, NewBranch, OpenedBranch,
-    PathChange, PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage,
-    WsPath,
+    PathChange, PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions,
+    SnapshotSize, Storage, WsPath,
 };
 
 use super::Journaled;
@@ -156,6 +156,13 @@ impl History for Journaled {
     async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         match self.known_room().await? {
             Some(room) => room.snapshots().await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>> {
+        match self.drained().await? {
+            Some(room) => room.snapshot_sizes().await,
             None => Ok(Vec::new()),
         }
     }

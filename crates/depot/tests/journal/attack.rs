@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use garret_core::{Batch, ErrorKind, Follow, Mutation, Storage};
-use garret_depot::{ChangesOptions, History, Selection, SnapshotOptions};
+use garret_depot::{ChangeKind, ChangesOptions, History, Selection, SnapshotOptions};
 use garret_testkit::fuzz::Random;
 use garret_testkit::mutations::{append_or_create, copy, link, make_dir, remove_tree, rename, set_mode, write};
 
@@ -93,6 +93,13 @@ async fn whatever_is_exchanged_under_a_change_the_journal_comes_to_know_what_is_
         desk.room.snapshot("after", SnapshotOptions::default()).await.unwrap();
         let (known, there) = desk.trees().await;
         assert_eq!(known, there, "with the seed {seed}");
+        let kinds = desk.kinds().await;
+        for kind in [ChangeKind::Change, ChangeKind::Outside] {
+            assert!(
+                kinds.contains(&kind),
+                "with the seed {seed}, both were at work: {kinds:?}"
+            );
+        }
         let depot = depot_at(desk.home.path()).get().await.unwrap();
         assert_eq!(depot.check().await.unwrap(), [], "with the seed {seed}");
     }

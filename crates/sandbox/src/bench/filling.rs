@@ -176,7 +176,7 @@ fn put(
         match &wanted.what {
             What::Directory { mode } => placing.directory(path, *mode, wanted.modified)?,
             What::Symlink { target } => placing.link(path, target, wanted.modified)?,
-            What::File { .. } => {}
+            What::File { .. } | What::OutOfReach => {}
         }
     }
     let mut versions = BTreeMap::new();

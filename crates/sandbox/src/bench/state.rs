@@ -14,7 +14,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use garret_core::{Error, ErrorKind, Result};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, mkdirat, openat, renameat, statx, unlinkat,
+};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +47,7 @@ pub(super) struct State {
     /// Whether every entry is in place.
     pub(super) is_whole: bool,
     /// The directory that it speaks of.
-    tree: u64,
+    tree: String,
     /// How much of the manifest counts.
     pub(super) manifest_bytes: u64,
     /// The run of the machine in which it was last made whole.
@@ -61,7 +63,7 @@ impl State {
             head: 0,
             change: None,
             is_whole: false,
-            tree: inode(tree)?,
+            tree: identity(tree)?,
             manifest_bytes: 0,
             boot: boot(),
         })
@@ -83,7 +85,7 @@ impl State {
             }
         }
         let state = serde_json::from_slice::<Self>(&bytes[..length]).ok();
-        let tree = inode(tree)?;
+        let tree = identity(tree)?;
         Ok(state.filter(|state| state.format == FORMAT && state.tree == tree))
     }
 
@@ -108,9 +110,17 @@ impl State {
     }
 }
 
-#[allow(clippy::unnecessary_cast, reason = "the field has another type on other machines")]
-fn inode(directory: &OwnedFd) -> Result<u64> {
-    Ok(fstat(directory).at(b"")?.st_ino as u64)
+/// What tells this directory from every other: numbers of directories are given again, so the time of its birth counts too.
+fn identity(directory: &OwnedFd) -> Result<String> {
+    let stat = statx(
+        directory,
+        c"",
+        AtFlags::EMPTY_PATH,
+        StatxFlags::BASIC_STATS | StatxFlags::BTIME,
+    )
+    .at(b"")?;
+    let birth = &stat.stx_btime;
+    Ok(format!("{}-{}.{}", stat.stx_ino, birth.tv_sec, birth.tv_nsec))
 }
 
 fn boot() -> String {

@@ -12,7 +12,7 @@ use super::filling::Work;
 use super::manifest::Records;
 use super::placing::TEMPORARY;
 use super::wanted::{Everything, Wanted, What};
-use crate::effects::beneath::{Tree, join, look, look_at, names, split};
+use crate::effects::beneath::{Tree, join, look, names, split};
 use crate::effects::error::At;
 use crate::effects::seen::Seen;
 
@@ -60,6 +60,7 @@ pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excl
         }
     }
     work.removed.sort();
+    work.wanted.retain(|_, wanted| wanted.what != What::OutOfReach);
     Ok(work)
 }
 
@@ -73,6 +74,7 @@ fn is_as_wanted(
 ) -> Result<bool, Errno> {
     let has_bits = |mode: u32| seen.bits() & COMPARED_BITS == mode & COMPARED_BITS;
     Ok(match &wanted.what {
+        What::OutOfReach => true,
         What::Directory { mode } => seen.is_directory() && has_bits(*mode),
         What::Symlink { target } => {
             seen.kind() == FileType::Symlink
@@ -93,9 +95,10 @@ fn is_as_wanted(
 /// looked at.
 pub(super) fn changed(tree: &OwnedFd, changes: &[PathChange], excluded: &Excluded) -> Result<Option<Work>> {
     let mut work = Work::default();
+    let mut reach = Tree::new(tree.as_fd());
     for change in changes {
         let path = change.path.as_bytes();
-        let there = look_at(tree.as_fd(), path).at(path)?.map(|stat| Seen::of(&stat));
+        let there = reach.look_at(path).at(path)?.map(|stat| Seen::of(&stat));
         if excluded.covers_bytes(path) {
             if let (None, Some(wanted)) = (there, change.after.as_ref().and_then(Wanted::of)) {
                 work.wanted.insert(path.to_vec(), wanted);
@@ -122,6 +125,7 @@ fn was_so(there: Option<&Seen>, change: &PathChange, excluded: &Excluded) -> boo
         // A name that the storage did not give out.
         (Some(_), None) => change.path.is_escaped(),
         (Some(before), Some(there)) => match before.what {
+            What::OutOfReach => true,
             What::Directory { mode } => there.is_directory() && has_bits(there, mode),
             What::Symlink { .. } => there.kind() == FileType::Symlink,
             What::File { size, mode, .. } => {
@@ -139,20 +143,21 @@ fn has_bits(seen: &Seen, mode: u32) -> bool {
 /// What differs between what should be there and what was left there, for files without a journal.
 pub(super) fn compared(tree: &OwnedFd, wanted: Everything, records: &Records, excluded: &Excluded) -> Result<Work> {
     let mut work = Work::default();
+    let mut reach = Tree::new(tree.as_fd());
     let paths: BTreeSet<_> = wanted.keys().cloned().collect();
     for (path, wanted) in wanted {
-        let there = look_at(tree.as_fd(), &path).at(&path)?.map(|stat| Seen::of(&stat));
+        let there = reach.look_at(&path).at(&path)?.map(|stat| Seen::of(&stat));
         let is_right = match there {
             None => false,
             Some(_) if excluded.covers_bytes(&path) => true,
             Some(seen) => {
-                let above = crate::effects::beneath::open(tree, split(&path).0, rustix::fs::OFlags::PATH).at(&path)?;
+                let above = reach.directory(split(&path).0).at(&path)?;
                 let record = records.get(&path).filter(|record| record.seen == seen);
                 let version = record.map(|record| record.version);
                 is_as_wanted(above.as_fd(), &path, &seen, version, &wanted).at(&path)?
             }
         };
-        if !is_right {
+        if !is_right && wanted.what != What::OutOfReach {
             work.wanted.insert(path, wanted);
         }
     }

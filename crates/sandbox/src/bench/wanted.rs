@@ -34,6 +34,8 @@ pub(super) enum What {
         mode: Option<u32>,
         version: Option<u64>,
     },
+    /// Something that the storage lists and does not give out; what was left there is as good as it gets.
+    OutOfReach,
 }
 
 /// Everything that should be there, by path.
@@ -118,7 +120,8 @@ async fn described(files: &dyn Storage, entry: &Entry, versions: Versions) -> Re
         None => raw_directory(files, entry.path.as_bytes()).and_then(|(directory, name)| directory.stat(name)),
     };
     let stat = match stat {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(what(What::OutOfReach)),
         stat => stat?,
     };
     Ok(match stat.kind {

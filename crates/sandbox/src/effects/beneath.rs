@@ -69,6 +69,23 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Describes what is at `path`, as it was before it was given bits; `None` where nothing is, or where something that is no directory is
+    /// above it.
+    pub(crate) fn look_at(&mut self, path: &[u8]) -> Result<Option<Stat>, Errno> {
+        let stat = match look_at(self.top, path) {
+            Err(Errno::ACCESS) if self.needs_bits => {
+                self.lend(split(path).0)?;
+                look_at(self.top, path)
+            }
+            stat => stat,
+        };
+        let as_before = |mut stat: Stat| {
+            stat.st_mode = self.mode_before(path).unwrap_or(stat.st_mode);
+            stat
+        };
+        stat.map(|stat| stat.map(as_before))
+    }
+
     /// The mode that the entry at `path` had before it was given bits, where it was.
     pub(crate) fn mode_before(&self, path: &[u8]) -> Option<u32> {
         self.lent.get(path).copied()
@@ -157,8 +174,7 @@ pub(crate) fn look(directory: impl AsFd, name: &[u8]) -> Result<Option<Stat>, Er
     }
 }
 
-/// Describes what is at `path` below `top`; `None` where nothing is, or where something that is no directory is above it.
-pub(crate) fn look_at(top: BorrowedFd<'_>, path: &[u8]) -> Result<Option<Stat>, Errno> {
+fn look_at(top: BorrowedFd<'_>, path: &[u8]) -> Result<Option<Stat>, Errno> {
     match open(top, path, OFlags::PATH | OFlags::NOFOLLOW) {
         Ok(held) => fstat(held).map(Some),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),

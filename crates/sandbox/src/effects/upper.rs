@@ -13,7 +13,7 @@ use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::io::Errno;
 
 use super::attributes::{DirectoryMarks, is_metadata_only, is_whiteout};
-use super::beneath::{MAX_PATH_BYTES, Tree, join, look, look_at, names, open, prefixes, split};
+use super::beneath::{MAX_PATH_BYTES, Tree, join, look, names, open, prefixes, split};
 use super::error::At;
 use super::found::{Found, held};
 use super::seen::{Meaning, Seen, is_merged};
@@ -269,7 +269,7 @@ impl Reading<'_> {
     fn vanished(&mut self) -> Result<()> {
         for path in self.found.vanished() {
             let lower = match self.shows_through(&path) {
-                true => look_at(self.lower_top, &path).at(&path)?,
+                true => self.lower.look_at(&path).at(&path)?,
                 false => None,
             };
             let Some(stat) = lower.filter(|stat| !is_lower_whiteout(stat)) else {

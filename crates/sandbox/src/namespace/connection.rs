@@ -3,7 +3,10 @@
 //! A thread reads what comes and hands it to whoever waits. Nothing is queued without bound: a command sends only as much output as was
 //! asked for. The thread also looks at the clock: where the supervisor does not end a command in time, the whole sandbox is ended.
 
-#![allow(clippy::disallowed_methods, reason = "this file starts the supervisor, and watches its time limits from outside")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file starts the supervisor, and watches its time limits from outside"
+)]
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -254,7 +257,10 @@ impl Shared {
     fn is_late(&self) -> bool {
         let now = Instant::now();
         let state = self.state();
-        state.processes.values().any(|sink| sink.deadline.is_some_and(|deadline| deadline < now))
+        state
+            .processes
+            .values()
+            .any(|sink| sink.deadline.is_some_and(|deadline| deadline < now))
     }
 }
 
@@ -311,7 +317,13 @@ impl Reader {
             stream,
             bytes: bytes.into(),
         };
-        if let Some(output) = self.shared.state().processes.get(&process).and_then(|sink| sink.output.as_ref()) {
+        if let Some(output) = self
+            .shared
+            .state()
+            .processes
+            .get(&process)
+            .and_then(|sink| sink.output.as_ref())
+        {
             // Who does not listen any more has dropped the process, which ends it.
             let _ = output.send(chunk);
         }
@@ -361,7 +373,10 @@ impl Reader {
     fn take_room(&self, process: u64, bytes: u64) {
         let room = {
             let state = self.shared.state();
-            state.processes.get(&process).map(|sink| (Arc::clone(&sink.room), sink.input.is_some()))
+            state
+                .processes
+                .get(&process)
+                .map(|sink| (Arc::clone(&sink.room), sink.input.is_some()))
         };
         match room {
             Some((_, true)) => drop(self.shared.feed(process, bytes)),
@@ -373,7 +388,10 @@ impl Reader {
     /// Forgets a process of which nothing more comes.
     fn tidy(&self, process: u64) {
         let mut state = self.shared.state();
-        let is_done = state.processes.get(&process).is_some_and(|sink| sink.output.is_none() && sink.exit.is_none());
+        let is_done = state
+            .processes
+            .get(&process)
+            .is_some_and(|sink| sink.output.is_none() && sink.exit.is_none());
         if is_done {
             state.processes.remove(&process);
         }
@@ -382,7 +400,8 @@ impl Reader {
 
 /// The sandbox is not there any more.
 pub(super) fn ended() -> Error {
-    Error::new(ErrorKind::Unavailable, "the sandbox has ended").hint("open the workspace again, and run the command once more")
+    Error::new(ErrorKind::Unavailable, "the sandbox has ended")
+        .hint("open the workspace again, and run the command once more")
 }
 
 fn vanished() -> Failure {
@@ -393,6 +412,9 @@ fn vanished() -> Failure {
 }
 
 fn not_started() -> Error {
-    Error::new(ErrorKind::Unsupported, "the supervisor of the sandbox cannot be started")
-        .hint("install `garret-supervisor` beside the program, or name it in the options of the sandbox")
+    Error::new(
+        ErrorKind::Unsupported,
+        "the supervisor of the sandbox cannot be started",
+    )
+    .hint("install `garret-supervisor` beside the program, or name it in the options of the sandbox")
 }

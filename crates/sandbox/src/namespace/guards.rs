@@ -29,7 +29,11 @@ fn one(guard: Guard, plan: &SandboxPlan, outcome: &Outcome) -> Enforced {
         Guard::Layers => layers(outcome),
         Guard::Memory => memory(plan, outcome),
         Guard::ProcessCount => process_count(plan, outcome),
-        Guard::CpuTime => sampled(guard, outcome, "rlimit (each process), and all together looked at every 50 ms"),
+        Guard::CpuTime => sampled(
+            guard,
+            outcome,
+            "rlimit (each process), and all together looked at every 50 ms",
+        ),
         Guard::Written => sampled(guard, outcome, "all together looked at every 50 ms; /tmp has a size"),
     }
 }
@@ -54,7 +58,11 @@ fn lacks(guard: Guard, by: impl Into<String>, remedy: &str) -> Enforced {
 
 fn files(plan: &SandboxPlan, outcome: &Outcome) -> String {
     let landlock = if plan.has_landlock { " and Landlock" } else { "" };
-    let proc = if outcome.opened.has_proc { "" } else { "; no /proc: this machine does not let one be mounted" };
+    let proc = if outcome.opened.has_proc {
+        ""
+    } else {
+        "; no /proc: this machine does not let one be mounted"
+    };
     format!("mount namespace{landlock}{proc}")
 }
 
@@ -77,7 +85,8 @@ fn layers(outcome: &Outcome) -> Enforced {
     }
 }
 
-const GROUP_REMEDY: &str = "run Garret as root, or in a systemd unit with `Delegate=yes`, so that it may write a control group";
+const GROUP_REMEDY: &str =
+    "run Garret as root, or in a systemd unit with `Delegate=yes`, so that it may write a control group";
 
 fn group_by(plan: &SandboxPlan, outcome: &Outcome, is_memory: bool) -> Option<&'static str> {
     if outcome.group_failure.is_some() {
@@ -123,21 +132,32 @@ fn sampled(guard: Guard, outcome: &Outcome, by: &str) -> Enforced {
 
 /// The error where something that is required does not hold.
 pub(super) fn check(enforced: &[Enforced], required: &[Guard]) -> Result<(), Error> {
-    let missing = enforced.iter().find(|one| !one.is_enforced && required.contains(&one.guard));
+    let missing = enforced
+        .iter()
+        .find(|one| !one.is_enforced && required.contains(&one.guard));
     missing.map_or(Ok(()), |one| Err(unsupported(one)))
 }
 
 fn unsupported(missing: &Enforced) -> Error {
     let guard = missing.guard.as_str();
-    let message = format!("this machine cannot enforce `{guard}`, which is required: {}", missing.by);
-    let remedy = missing.remedy.clone().unwrap_or_else(|| "use another machine".to_owned());
+    let message = format!(
+        "this machine cannot enforce `{guard}`, which is required: {}",
+        missing.by
+    );
+    let remedy = missing
+        .remedy
+        .clone()
+        .unwrap_or_else(|| "use another machine".to_owned());
     Error::new(ErrorKind::Unsupported, message).hint(format!("{remedy}; or take `{guard}` out of `require`"))
 }
 
 /// The error where a sandbox could not be made at all.
 pub(super) fn not_opened(failure: &Failure) -> Error {
     let reason = reason(failure.errno);
-    let message = format!("this machine cannot make the sandbox `namespace`: {} failed: {reason}", failure.step);
+    let message = format!(
+        "this machine cannot make the sandbox `namespace`: {} failed: {reason}",
+        failure.step
+    );
     Error::new(ErrorKind::Unsupported, message).hint(remedy(failure))
 }
 
@@ -186,7 +206,11 @@ mod tests {
             step: "making namespaces".to_owned(),
             errno: libc::EPERM,
         });
-        assert!(error.message().ends_with("making namespaces failed: operation not permitted"));
+        assert!(
+            error
+                .message()
+                .ends_with("making namespaces failed: operation not permitted")
+        );
         assert!(error.hint_text().contains("user namespaces"));
     }
 }

@@ -5,15 +5,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garret_core::{Command, Content, Effect, Effects, Error, ErrorKind, Layer, Limits, Mark, Placed, Process, Program, Result, Stdin};
+use garret_core::{
+    Command, Content, Effect, Effects, Error, ErrorKind, Layer, Limits, Mark, Placed, Process, Program, Result, Stdin,
+};
 use rustix::fs::{Mode, OFlags};
 
 use super::connection::{Expected, Reply, ended};
 use super::open::{OpenShared, unusable};
+use super::plan::User;
 use super::process::Started;
-use super::remove::remove_tree;
 use crate::effects;
 use crate::supervisor::protocol::{Ask, DATA, Exec, Failure, Item, Spawn, SpawnLimits};
+
+/// How a layer holds what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Apart from the bench, in the upper directory of an overlay.
+    Overlay,
+    /// In a copy of the bench.
+    Copy,
+}
 
 /// A layer.
 #[derive(Debug)]
@@ -21,8 +32,8 @@ pub(super) struct LaidLayer {
     name: String,
     sandbox: Arc<OpenShared>,
     state: Mutex<State>,
-    /// The answer to laying it, which nobody waits for before it matters.
-    laying: tokio::sync::Mutex<Option<Reply>>,
+    /// Where the copy stood when it was made.
+    copied: Option<Mark>,
     /// Kept as long as the layer may be read.
     _lock: Arc<OwnedFd>,
 }
@@ -37,12 +48,17 @@ enum State {
 
 impl LaidLayer {
     pub(super) async fn lay(sandbox: &Arc<OpenShared>, name: String) -> Result<Arc<Self>> {
-        make_directories(sandbox, &name).map_err(|_| unusable())?;
-        let layer = name.clone();
-        let (_, reply) = sandbox.connection.ask(|request| Ask::Lay { request, layer })?;
+        make_directories(&sandbox.layers, &sandbox.bench, &sandbox.plan.user, &name).map_err(|_| unusable())?;
+        let (layer, is_copy) = (name.clone(), sandbox.form == Form::Copy);
+        let copied = if is_copy {
+            Some(copy(sandbox, &name).await?)
+        } else {
+            None
+        };
+        // Nobody waits for it: where it fails, everything that is asked of the layer fails with the reason.
+        sandbox.connection.send(&Ask::Lay { layer, is_copy })?;
         let lock = sandbox.lock();
-        let layer = Self::new(sandbox, name, lock, State::Live, Some(reply));
-        Ok(Arc::new(layer))
+        Ok(Arc::new(Self::new(sandbox, name, lock, State::Live, copied)))
     }
 
     /// A layer that somebody else left behind.
@@ -50,12 +66,12 @@ impl LaidLayer {
         Self::new(sandbox, name, lock, State::Lifted, None)
     }
 
-    fn new(sandbox: &Arc<OpenShared>, name: String, lock: Arc<OwnedFd>, state: State, laying: Option<Reply>) -> Self {
+    fn new(sandbox: &Arc<OpenShared>, name: String, lock: Arc<OwnedFd>, state: State, copied: Option<Mark>) -> Self {
         Self {
             name,
             sandbox: Arc::clone(sandbox),
             state: Mutex::new(state),
-            laying: tokio::sync::Mutex::new(laying),
+            copied,
             _lock: lock,
         }
     }
@@ -79,14 +95,6 @@ impl LaidLayer {
         }
     }
 
-    /// Waits until it lies, once.
-    async fn laid(&self) -> Result<()> {
-        if let Some(reply) = self.laying.lock().await.take() {
-            settled(reply).await?.map_err(|failure| not_laid(&failure))?;
-        }
-        Ok(())
-    }
-
     async fn request(&self, make: impl FnOnce(u64, String) -> Ask) -> Result<std::result::Result<(), Failure>> {
         let name = self.name.clone();
         let (_, reply) = self.sandbox.connection.ask(|request| make(request, name))?;
@@ -98,7 +106,12 @@ impl LaidLayer {
             return Err(Error::new(ErrorKind::Internal, "a layer knows no history"));
         };
         let (layer, path) = (self.name.clone(), effect.path.as_bytes().to_vec());
-        let (request, reply) = self.sandbox.connection.ask(|request| Ask::Place { request, layer, path, item })?;
+        let (request, reply) = self.sandbox.connection.ask(|request| Ask::Place {
+            request,
+            layer,
+            path,
+            item,
+        })?;
         if let Some(content) = content {
             self.send_content(request, &content)?;
         }
@@ -119,7 +132,8 @@ impl LaidLayer {
     fn upper(&self) -> Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let own = rustix::fs::openat(&self.sandbox.layers, self.name.as_str(), flags, Mode::empty());
-        own.and_then(|own| rustix::fs::openat(&own, "upper", flags, Mode::empty())).map_err(|_| unusable())
+        own.and_then(|own| rustix::fs::openat(&own, "upper", flags, Mode::empty()))
+            .map_err(|_| unusable())
     }
 }
 
@@ -133,7 +147,11 @@ impl Layer for LaidLayer {
         self.check_live()?;
         let connection = &self.sandbox.connection;
         let process = connection.number();
-        let spawn = Box::new(spawn_of(&command, &self.sandbox.plan.shell, &self.sandbox.request.limits));
+        let spawn = Box::new(spawn_of(
+            &command,
+            &self.sandbox.plan.shell,
+            &self.sandbox.request.limits,
+        ));
         let is_piped = matches!(command.stdin, Stdin::Piped);
         let expected = Expected {
             input: given(&command.stdin),
@@ -142,11 +160,15 @@ impl Layer for LaidLayer {
         let has_given = expected.input.is_some();
         let source = connection.expect(process, expected);
         let layer = self.name.clone();
-        let (_, reply) = connection.ask(|request| Ask::Start { request, process, layer, spawn })?;
+        let (_, reply) = connection.ask(|request| Ask::Start {
+            request,
+            process,
+            layer,
+            spawn,
+        })?;
         if has_given {
             connection.feed(process)?;
         }
-        self.laid().await?;
         // Made now: whoever stops waiting for the start drops it, and it is ended.
         let started = Started::new(process, Arc::clone(connection), source, is_piped);
         if let Err(failure) = settled(reply).await? {
@@ -158,7 +180,6 @@ impl Layer for LaidLayer {
 
     async fn place(&self, effects: Vec<Effect>) -> Result<()> {
         self.check_live()?;
-        self.laid().await?;
         for effect in &effects {
             self.place_one(effect).await?;
         }
@@ -167,8 +188,9 @@ impl Layer for LaidLayer {
 
     async fn pause(&self) -> Result<()> {
         self.check_live()?;
-        self.laid().await?;
-        self.request(|request, layer| Ask::Pause { request, layer }).await?.map_err(|failure| defect(&failure))?;
+        self.request(|request, layer| Ask::Pause { request, layer })
+            .await?
+            .map_err(|failure| defect(&failure))?;
         *self.state() = State::Paused;
         Ok(())
     }
@@ -176,15 +198,26 @@ impl Layer for LaidLayer {
     async fn resume(&self) -> Result<()> {
         self.check_live()?;
         *self.state() = State::Live;
-        self.request(|request, layer| Ask::Resume { request, layer }).await?.map_err(|failure| defect(&failure))
+        self.request(|request, layer| Ask::Resume { request, layer })
+            .await?
+            .map_err(|failure| defect(&failure))
     }
 
     async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
         if !matches!(*self.state(), State::Paused | State::Lifted) {
-            return Err(Error::invalid("what was done on a layer is read while it is paused or after it was lifted"));
+            return Err(Error::invalid(
+                "what was done on a layer is read while it is paused or after it was lifted",
+            ));
         }
         let upper = self.upper()?;
         let bench = self.sandbox.bench.try_clone().map_err(|_| unusable())?;
+        if self.sandbox.form == Form::Copy {
+            let since = since.cloned().or_else(|| self.copied.clone());
+            return apart(move || effects::of_copy(upper.as_fd(), bench.as_fd(), since.as_ref())).await;
+        }
+        if is_empty(&upper) && since.is_none() {
+            return effects::of_upper(upper.as_fd(), bench.as_fd(), None);
+        }
         let since = since.cloned();
         apart(move || effects::of_upper(upper.as_fd(), bench.as_fd(), since.as_ref())).await
     }
@@ -207,12 +240,19 @@ impl Layer for LaidLayer {
         if *self.state() == State::Removed {
             return Ok(());
         }
-        let layers = self.sandbox.layers.try_clone().map_err(|_| unusable())?;
-        let name = self.name.clone();
-        apart(move || remove_tree(layers.as_fd(), name.as_bytes()).map_err(|_| unusable())).await?;
+        self.sandbox.discard(&self.name)?;
         *self.state() = State::Removed;
         Ok(())
     }
+}
+
+fn is_empty(directory: &OwnedFd) -> bool {
+    let Ok(entries) = rustix::fs::Dir::read_from(directory) else {
+        return false;
+    };
+    entries
+        .flatten()
+        .all(|entry| matches!(entry.file_name().to_bytes(), b"." | b".."))
 }
 
 /// Does something that may take long where it holds nobody up.
@@ -228,29 +268,71 @@ async fn settled(reply: Reply) -> Result<std::result::Result<(), Failure>> {
     reply.await.map_err(|_| ended())
 }
 
-/// Makes the directories of a layer, for the user of the commands. The root looks as that of the bench.
-fn make_directories(sandbox: &OpenShared, name: &str) -> rustix::io::Result<()> {
+/// Copies the bench into a layer; where the copy stands.
+async fn copy(sandbox: &Arc<OpenShared>, name: &str) -> Result<Mark> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::mkdirat(&sandbox.layers, name, Mode::RWXU)?;
-    let own = rustix::fs::openat(&sandbox.layers, name, flags, Mode::empty())?;
-    give(sandbox, &own)?;
-    let mode = Mode::from_raw_mode(rustix::fs::fstat(&sandbox.bench)?.st_mode & 0o777);
+    let upper =
+        rustix::fs::openat(&sandbox.layers, format!("{name}/upper"), flags, Mode::empty()).map_err(|_| unusable())?;
+    let sandbox = Arc::clone(sandbox);
+    apart(move || {
+        let copied = effects::copy_tree(sandbox.bench.as_fd(), upper.as_fd())?;
+        if !sandbox.plan.user.is_dedicated {
+            return Ok(copied.mark);
+        }
+        give_all(&sandbox.plan.user, &upper).map_err(|_| unusable())?;
+        // Giving it away touched everything, and what was touched a moment ago is not trusted: the copy stands where it is compared next.
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        Ok(effects::of_copy(upper.as_fd(), sandbox.bench.as_fd(), None)?.mark)
+    })
+    .await
+}
+
+/// Makes the directories of a layer, for the user of the commands. The root looks as that of the bench.
+pub(super) fn make_directories(layers: &OwnedFd, bench: &OwnedFd, user: &User, name: &str) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::mkdirat(layers, name, Mode::RWXU)?;
+    let own = rustix::fs::openat(layers, name, flags, Mode::empty())?;
+    give(user, &own)?;
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(bench)?.st_mode & 0o777);
     for (directory, mode) in [("upper", mode), ("work", Mode::RWXU)] {
         rustix::fs::mkdirat(&own, directory, Mode::RWXU)?;
         let made = rustix::fs::openat(&own, directory, flags, Mode::empty())?;
         rustix::fs::fchmod(&made, mode)?;
-        give(sandbox, &made)?;
+        give(user, &made)?;
     }
     Ok(())
 }
 
-fn give(sandbox: &OpenShared, directory: &OwnedFd) -> rustix::io::Result<()> {
-    let user = &sandbox.plan.user;
+fn give(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
     if !user.is_dedicated {
         return Ok(());
     }
     let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
     rustix::fs::fchown(directory, Some(uid), Some(gid))
+}
+
+/// Gives everything below a directory that Garret itself made.
+fn give_all(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
+    let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if entry.file_type() == rustix::fs::FileType::Directory {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            give_all(user, &rustix::fs::openat(directory, name, flags, Mode::empty())?)?;
+        }
+        rustix::fs::chownat(
+            directory,
+            name,
+            Some(uid),
+            Some(gid),
+            rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
+        )?;
+    }
+    Ok(())
 }
 
 fn given(stdin: &Stdin) -> Option<Bytes> {
@@ -276,7 +358,8 @@ fn spawn_of(command: &Command, shell: &str, most: &Limits) -> Spawn {
 
 /// The limits of a command, none above those of the sandbox.
 pub(super) fn limits_of(own: &Limits, most: &Limits) -> SpawnLimits {
-    let millis = |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let millis =
+        |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     SpawnLimits {
         wall_ms: lower(millis(own.wall), millis(most.wall)),
         cpu_ms: lower(millis(own.cpu), millis(most.cpu)),
@@ -301,7 +384,9 @@ fn item_of(effect: &Effect) -> Option<(Item, Option<Content>)> {
         Placed::Directory { mode } => (Item::Directory { mode: *mode }, None),
         Placed::Symlink { target } => (Item::Symlink { target: target.clone() }, None),
         Placed::File { content, mode } => {
-            let modified = effect.modified.map(|time| (time.as_second(), i64::from(time.subsec_nanosecond())));
+            let modified = effect
+                .modified
+                .map(|time| (time.as_second(), i64::from(time.subsec_nanosecond())));
             let item = Item::File {
                 mode: *mode,
                 size: content.len(),
@@ -336,16 +421,22 @@ fn not_started(command: &Command, failure: &Failure) -> Error {
         Program::Shell(_) => "the shell",
     };
     match (failure.step.as_str(), failure.errno) {
-        ("entering the directory", _) => Error::new(ErrorKind::NotFound, "the directory to run in is not there").at(&command.cwd),
-        ("executing", libc::ENOENT | libc::ENOTDIR) => {
-            Error::new(ErrorKind::NotFound, format!("there is no program `{name}` in the sandbox"))
-                .hint("name a program of /usr or of the workspace; a toolchain elsewhere must be listed in the configuration")
+        ("entering the directory", _) => {
+            Error::new(ErrorKind::NotFound, "the directory to run in is not there").at(&command.cwd)
         }
+        ("laying a layer" | "hiding paths", _) => not_laid(failure),
+        ("executing", libc::ENOENT | libc::ENOTDIR) => Error::new(
+            ErrorKind::NotFound,
+            format!("there is no program `{name}` in the sandbox"),
+        )
+        .hint("name a program of /usr or of the workspace; a toolchain elsewhere must be listed in the configuration"),
         ("executing", libc::EACCES) => Error::new(ErrorKind::Denied, format!("`{name}` is not executable"))
             .hint("give it the executable bit, or run it by its interpreter"),
         ("executing", libc::E2BIG) => Error::new(ErrorKind::TooLarge, "the arguments and the environment are too long")
             .hint("pass long input by the standard input or a file"),
-        ("reading the arguments", _) => Error::invalid("an argument or a variable holds a NUL byte, or there is no program"),
+        ("reading the arguments", _) => {
+            Error::invalid("an argument or a variable holds a NUL byte, or there is no program")
+        }
         _ => defect(failure),
     }
 }
@@ -353,5 +444,8 @@ fn not_started(command: &Command, failure: &Failure) -> Error {
 fn defect(failure: &Failure) -> Error {
     let reason = std::io::Error::from_raw_os_error(failure.errno).to_string();
     let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
-    Error::new(ErrorKind::Unavailable, format!("the sandbox could not do it: {} failed: {reason}", failure.step))
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("the sandbox could not do it: {} failed: {reason}", failure.step),
+    )
 }

@@ -1,6 +1,9 @@
 //! What this machine offers, asked once for each sandbox.
 
-#![allow(clippy::disallowed_methods, reason = "this file looks at the system directories and control groups of the host")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file looks at the system directories and control groups of the host"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +18,8 @@ use super::plan::{GroupPlace, Machine, Present, wanted};
 /// Looks at the machine.
 pub(super) fn look(bench: &Path, system: &[PathBuf]) -> Result<Machine> {
     let owner = fs::metadata(bench).map_err(|_| {
-        Error::new(ErrorKind::Unavailable, "the bench of the workspace cannot be opened").hint("check that its directory is there")
+        Error::new(ErrorKind::Unavailable, "the bench of the workspace cannot be opened")
+            .hint("check that its directory is there")
     })?;
     Ok(Machine {
         uid: rustix::process::geteuid().as_raw(),
@@ -31,16 +35,29 @@ fn present(system: &[PathBuf]) -> BTreeMap<String, Present> {
     let kind = |path: &str| {
         let metadata = fs::symlink_metadata(path).ok()?;
         if metadata.is_symlink() {
-            return fs::read_link(path).ok()?.to_str().map(|target| Present::Link(target.to_owned()));
+            return fs::read_link(path)
+                .ok()?
+                .to_str()
+                .map(|target| Present::Link(target.to_owned()));
         }
-        Some(if metadata.is_dir() { Present::Directory } else { Present::File })
+        Some(if metadata.is_dir() {
+            Present::Directory
+        } else {
+            Present::File
+        })
     };
-    wanted(system).into_iter().filter_map(|path| kind(&path).map(|kind| (path, kind))).collect()
+    wanted(system)
+        .into_iter()
+        .filter_map(|path| kind(&path).map(|kind| (path, kind)))
+        .collect()
 }
 
 fn has_landlock() -> bool {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    ruleset.handle_access(AccessFs::Execute).and_then(Ruleset::create).is_ok()
+    ruleset
+        .handle_access(AccessFs::Execute)
+        .and_then(Ruleset::create)
+        .is_ok()
 }
 
 /// The control groups below which Garret may make its own.
@@ -67,7 +84,11 @@ fn version_two(groups: &str, mounts: &str) -> Option<GroupPlace> {
         let has = |name: &str| passed.split_whitespace().any(|one| one == name);
         has("memory") && has("pids") && is_writable(path)
     };
-    let path = own.ancestors().take_while(|path| path.starts_with("/sys")).find(passes_on)?.to_owned();
+    let path = own
+        .ancestors()
+        .take_while(|path| path.starts_with("/sys"))
+        .find(passes_on)?
+        .to_owned();
     Some(GroupPlace::Two { path })
 }
 
@@ -110,7 +131,10 @@ mod tests {
     fn the_group_of_a_controller_is_found_where_its_hierarchy_is_mounted() {
         let groups = "8:pids:/\n4:memory:/service/a\n0::/user\n";
         let found = |kind, controller| directory_of(groups, MOUNTS, kind, controller);
-        assert_eq!(found("cgroup", "memory"), Some("/sys/fs/cgroup/memory/service/a".into()));
+        assert_eq!(
+            found("cgroup", "memory"),
+            Some("/sys/fs/cgroup/memory/service/a".into())
+        );
         assert_eq!(found("cgroup", "pids"), Some("/sys/fs/cgroup/pids".into()));
         assert_eq!(found("cgroup2", ""), Some("/sys/fs/cgroup/unified/user".into()));
         assert_eq!(found("cgroup", "cpu"), None);
@@ -119,7 +143,10 @@ mod tests {
     #[test]
     fn a_hierarchy_that_is_mounted_in_part_leads_to_the_part() {
         let mounts = "30 23 0:26 /docker/x /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
-        assert_eq!(directory_of("0::/docker/x/y\n", mounts, "cgroup2", ""), Some("/sys/fs/cgroup/y".into()));
+        assert_eq!(
+            directory_of("0::/docker/x/y\n", mounts, "cgroup2", ""),
+            Some("/sys/fs/cgroup/y".into())
+        );
         assert_eq!(directory_of("0::/elsewhere\n", mounts, "cgroup2", ""), None);
     }
 }

@@ -1,6 +1,6 @@
 //! A sandbox that is ready on a bench.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,9 +11,13 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
 use super::connection::{Connection, Greeting};
 use super::guards::{self, Outcome};
-use super::layer::LaidLayer;
+use super::layer::{Form, LaidLayer, make_directories};
 use super::plan::{SandboxPlan, Wishes, plan};
-use super::{Options, SupervisorProgram, machine};
+use super::remove::remove_tree;
+use super::{Layers, Options, SupervisorProgram, machine};
+
+/// How the name of a layer begins that is about to be deleted.
+const GONE: &str = ".gone-";
 
 /// A sandbox that is ready on a bench.
 #[derive(Debug)]
@@ -30,6 +34,7 @@ pub(super) struct OpenShared {
     pub(super) request: SandboxRequest,
     pub(super) layers: OwnedFd,
     pub(super) bench: OwnedFd,
+    pub(super) form: Form,
     name: String,
     lock: Arc<OwnedFd>,
     next: AtomicU64,
@@ -43,7 +48,9 @@ impl Open {
         let needs_groups = required.contains(&Guard::Memory) || required.contains(&Guard::ProcessCount);
         let mut outcome = open.1;
         if needs_groups {
-            outcome.group_failure = admission.await.unwrap_or_else(|_| Some("the supervisor ended".to_owned()));
+            outcome.group_failure = admission
+                .await
+                .unwrap_or_else(|_| Some("the supervisor ended".to_owned()));
         }
         let shared = open.0;
         let enforced = guards::enforced(&shared.plan, &outcome);
@@ -63,7 +70,10 @@ impl Open {
     pub(super) async fn begin(
         options: &Options,
         request: SandboxRequest,
-    ) -> Result<((Arc<OpenShared>, Outcome), tokio::sync::oneshot::Receiver<Option<String>>)> {
+    ) -> Result<(
+        (Arc<OpenShared>, Outcome),
+        tokio::sync::oneshot::Receiver<Option<String>>,
+    )> {
         let name = options.ids.next();
         let machine = machine::look(&request.bench, &options.system)?;
         let wishes = Wishes {
@@ -72,13 +82,18 @@ impl Open {
             gid: options.gid,
             shell: options.shell.as_deref(),
             name: &name,
+            trial: options.layers == Layers::Best,
         };
         let plan = plan(&request, &machine, wishes);
         if !plan.is_writable_down() {
-            return Err(Error::invalid("the path of the bench is not text").hint("move the workspace to a directory with a plain name"));
+            return Err(Error::invalid("the path of the bench is not text")
+                .hint("move the workspace to a directory with a plain name"));
         }
         let (layers, lock) = make_ready(&plan)?;
         let bench = open_directory(&plan.bench)?;
+        if let Some(trial) = &plan.trial {
+            make_directories(&layers, &bench, &plan.user, trial).map_err(|_| unusable())?;
+        }
         let program = program(options)?;
         let (connection, greeting) = Connection::open(&program, plan.clone()).await?;
         let Greeting { opened, admission } = match greeting {
@@ -88,20 +103,33 @@ impl Open {
                 return Err(guards::not_opened(&failure));
             }
         };
+        let overlay_failure = opened.overlay_failure.clone();
+        let form = if overlay_failure.is_some() {
+            Form::Copy
+        } else {
+            Form::Overlay
+        };
+        if form == Form::Copy && !plan.hidden.is_empty() {
+            connection.close().await;
+            return Err(cannot_hide());
+        }
         let shared = Arc::new(OpenShared {
             connection: Arc::new(connection),
             plan,
             request,
             layers,
             bench,
+            form,
             name,
             lock: Arc::new(lock),
             next: AtomicU64::new(1),
             living: Mutex::default(),
         });
+        shared.tidy();
         let outcome = Outcome {
             opened,
-            ..Outcome::default()
+            overlay_failure,
+            group_failure: None,
         };
         Ok(((shared, outcome), admission))
     }
@@ -136,6 +164,14 @@ fn open_directory(path: &Path) -> Result<OwnedFd> {
     rustix::fs::open(path, flags, Mode::empty()).map_err(|_| unusable())
 }
 
+fn cannot_hide() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "this machine cannot hide paths from commands: the kernel mounts no overlay here",
+    )
+    .hint("use a kernel of 5.11 or newer and keep the scratch directory on ext4, xfs, btrfs or tmpfs; or hide nothing")
+}
+
 pub(super) fn unusable() -> Error {
     Error::new(ErrorKind::Unavailable, "the directories of the sandbox cannot be used")
         .hint("check that Garret may write its home, and that the disk is not full")
@@ -152,7 +188,11 @@ fn program(options: &Options) -> Result<SupervisorProgram> {
     };
     let running = std::env::current_exe().map_err(|_| missing())?;
     // Beside it; or one above, where a test runs from a directory of its own.
-    let beside = running.ancestors().skip(1).take(2).map(|directory| directory.join("garret-supervisor"));
+    let beside = running
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join("garret-supervisor"));
     let path = beside
         .into_iter()
         .find(|path| rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok())
@@ -206,8 +246,10 @@ impl OpenShared {
     /// The names of all layers, in the order in which they were laid.
     fn names(&self) -> Result<Vec<String>> {
         let entries = rustix::fs::Dir::read_from(&self.layers).map_err(|_| unusable())?;
-        let mut names: Vec<String> =
-            entries.flatten().filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned)).collect();
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
+            .collect();
         names.retain(|name| name.contains('.') && !name.starts_with('.'));
         names.sort_by_key(|name| {
             let (sandbox, number) = name.split_once('.').unwrap_or((name, ""));
@@ -231,6 +273,41 @@ impl OpenShared {
         Some(Arc::new(lock))
     }
 
+    /// Takes a layer away at once, and deletes it when there is time.
+    pub(super) fn discard(&self, layer: &str) -> Result<()> {
+        let gone = format!("{GONE}{layer}");
+        rustix::fs::renameat(&self.layers, layer, &self.layers, gone.as_str()).map_err(|_| unusable())?;
+        self.delete(gone);
+        Ok(())
+    }
+
+    /// Deletes in the background. What cannot be deleted now is tried again when the next sandbox opens.
+    fn delete(&self, gone: String) {
+        let Ok(layers) = self.layers.try_clone() else {
+            return;
+        };
+        let delete = move || {
+            let _ = remove_tree(layers.as_fd(), gone.as_bytes());
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(delete)),
+            Err(_) => delete(),
+        }
+    }
+
+    /// Deletes what an earlier sandbox took away and did not delete.
+    fn tidy(&self) {
+        let Ok(entries) = rustix::fs::Dir::read_from(&self.layers) else {
+            return;
+        };
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+        names
+            .filter(|name| name.starts_with(GONE))
+            .for_each(|gone| self.delete(gone));
+    }
+
     pub(super) fn lock(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.lock)
     }
@@ -240,7 +317,9 @@ impl Drop for OpenShared {
     fn drop(&mut self) {
         // The lock stays where layers stay that somebody may want back.
         let prefix = format!("{}.", self.name);
-        let is_needed = self.names().is_ok_and(|names| names.iter().any(|name| name.starts_with(&prefix)));
+        let is_needed = self
+            .names()
+            .is_ok_and(|names| names.iter().any(|name| name.starts_with(&prefix)));
         if !is_needed {
             let _ = rustix::fs::unlinkat(rustix::fs::CWD, &self.plan.lock, AtFlags::empty());
         }

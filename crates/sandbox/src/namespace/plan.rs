@@ -66,6 +66,8 @@ pub struct SandboxPlan {
     pub bench: PathBuf,
     /// The directory that holds the layers.
     pub layers: PathBuf,
+    /// The directory among them on which an overlay is tried; `None` where layers are to be copies.
+    pub trial: Option<String>,
     /// The file whose lock says that the sandbox lives.
     pub lock: PathBuf,
     /// Paths that do not exist for a command.
@@ -242,6 +244,8 @@ pub struct Wishes<'a> {
     pub shell: Option<&'a str>,
     /// The name of this sandbox, unique on the machine.
     pub name: &'a str,
+    /// Whether overlays are tried.
+    pub trial: bool,
 }
 
 /// The paths of the host that a plan asks about.
@@ -268,6 +272,7 @@ pub fn plan(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> 
         root: root(request, machine, wishes),
         bench: request.bench.clone(),
         layers: request.scratch.join("layers"),
+        trial: wishes.trial.then(|| format!(".gone-trial-{}", wishes.name)),
         lock: request.scratch.join("locks").join(wishes.name),
         hidden: texts(&request.hidden),
         read_only: texts(&request.read_only),
@@ -302,7 +307,14 @@ fn texts(paths: &[WsPath]) -> Vec<String> {
 }
 
 fn namespaces(network: Network) -> Vec<Space> {
-    let mut spaces = vec![Space::User, Space::Mount, Space::Pid, Space::Ipc, Space::Uts, Space::Cgroup];
+    let mut spaces = vec![
+        Space::User,
+        Space::Mount,
+        Space::Pid,
+        Space::Ipc,
+        Space::Uts,
+        Space::Cgroup,
+    ];
     if network == Network::None {
         spaces.push(Space::Network);
     }
@@ -327,7 +339,17 @@ fn user(machine: &Machine, wishes: Wishes<'_>) -> User {
 
 fn root(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
-    for path in ["/etc", "/dev", "/proc", "/tmp", "/run", "/var", "/home", "/workspace", "/.garret"] {
+    for path in [
+        "/etc",
+        "/dev",
+        "/proc",
+        "/tmp",
+        "/run",
+        "/var",
+        "/home",
+        "/workspace",
+        "/.garret",
+    ] {
         steps.push(directory(path));
     }
     steps.extend(SYSTEM.iter().filter_map(|path| shown(path, machine)));
@@ -398,7 +420,10 @@ fn made_up() -> Vec<Step> {
         ("/etc/group", group),
         ("/etc/hosts", "127.0.0.1 localhost garret\n::1 localhost\n".to_owned()),
         ("/etc/hostname", "garret\n".to_owned()),
-        ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
+        (
+            "/etc/nsswitch.conf",
+            "passwd: files\ngroup: files\nhosts: files dns\n".to_owned(),
+        ),
     ]
     .map(|(path, text)| Step::Text {
         path: path.to_owned(),
@@ -452,7 +477,11 @@ impl SandboxPlan {
         let groups: Vec<&Path> = match group {
             None => Vec::new(),
             Some(GroupPlace::Two { path }) => vec![path],
-            Some(GroupPlace::One { memory, processes }) => [memory, processes].into_iter().flatten().map(PathBuf::as_path).collect(),
+            Some(GroupPlace::One { memory, processes }) => [memory, processes]
+                .into_iter()
+                .flatten()
+                .map(PathBuf::as_path)
+                .collect(),
         };
         [&*self.bench, &*self.layers, &*self.lock]
             .into_iter()
@@ -505,6 +534,7 @@ mod tests {
             gid: 61184,
             shell: None,
             name: "s1",
+            trial: true,
         }
     }
 
@@ -534,15 +564,22 @@ mod tests {
     fn a_system_directory_that_was_asked_for_is_shown_and_no_other() {
         let system = [PathBuf::from("/opt/tools"), PathBuf::from("/opt/absent")];
         let plan = plan(&request(), &machine(1001), wishes(&system));
-        assert!(plan.root.contains(&Step::Show { path: "/opt/tools".to_owned() }));
+        assert!(plan.root.contains(&Step::Show {
+            path: "/opt/tools".to_owned()
+        }));
         assert!(!format!("{:?}", plan.root).contains("absent"));
     }
 
     #[test]
     fn names_are_resolved_only_where_the_network_is_allowed() {
-        let resolver = Step::Copy { path: "/etc/resolv.conf".to_owned() };
+        let resolver = Step::Copy {
+            path: "/etc/resolv.conf".to_owned(),
+        };
         assert!(!planned(1001).root.contains(&resolver));
-        let open = SandboxRequest { network: Network::Full, ..request() };
+        let open = SandboxRequest {
+            network: Network::Full,
+            ..request()
+        };
         let plan = plan(&open, &machine(1001), wishes(&[]));
         assert!(plan.root.contains(&resolver));
         assert!(!plan.namespaces.contains(&Space::Network));
@@ -551,7 +588,10 @@ mod tests {
     #[test]
     fn root_becomes_a_dedicated_user_and_shows_the_bench_as_its_own() {
         let user = planned(0).user;
-        assert_eq!((user.uid, user.is_dedicated, user.bench_owner), (61184, true, Some((1001, 1001))));
+        assert_eq!(
+            (user.uid, user.is_dedicated, user.bench_owner),
+            (61184, true, Some((1001, 1001)))
+        );
         let user = planned(1001).user;
         assert_eq!((user.uid, user.is_dedicated, user.bench_owner), (1001, false, None));
     }
@@ -566,8 +606,13 @@ mod tests {
     #[test]
     fn limits_on_everything_together_go_to_a_group_where_there_is_one() {
         assert_eq!(planned(0).group, None);
-        let place = GroupPlace::Two { path: "/sys/fs/cgroup/x".into() };
-        let machine = Machine { group: Some(place.clone()), ..machine(0) };
+        let place = GroupPlace::Two {
+            path: "/sys/fs/cgroup/x".into(),
+        };
+        let machine = Machine {
+            group: Some(place.clone()),
+            ..machine(0)
+        };
         let group = plan(&request(), &machine, wishes(&[])).group.unwrap();
         assert_eq!((group.place, group.name.as_str()), (place, "garret-s1"));
         assert_eq!(group.processes, Limits::default().processes);

@@ -21,7 +21,10 @@ static FOUND: Mutex<Vec<(Option<SupervisorProgram>, Vec<Enforced>)>> = Mutex::ne
 /// What this machine can enforce.
 pub(super) async fn probe(options: &Options) -> Vec<Enforced> {
     let known = |found: &[(Option<SupervisorProgram>, Vec<Enforced>)]| {
-        found.iter().find(|(program, _)| *program == options.supervisor).map(|(_, enforced)| enforced.clone())
+        found
+            .iter()
+            .find(|(program, _)| *program == options.supervisor)
+            .map(|(_, enforced)| enforced.clone())
     };
     if let Some(enforced) = known(&FOUND.lock().unwrap_or_else(PoisonError::into_inner)) {
         return enforced;
@@ -60,7 +63,11 @@ impl Trial {
         let parent = rustix::fs::open("/tmp", flags, Mode::empty()).map_err(|_| unusable())?;
         let name = format!("garret-probe-{}", options.ids.next());
         let trial = Self { parent, name };
-        for path in [trial.name.clone(), format!("{}/bench", trial.name), format!("{}/scratch", trial.name)] {
+        for path in [
+            trial.name.clone(),
+            format!("{}/bench", trial.name),
+            format!("{}/scratch", trial.name),
+        ] {
             rustix::fs::mkdirat(&trial.parent, path, Mode::RWXU).map_err(|_| unusable())?;
         }
         Ok(trial)
@@ -81,10 +88,15 @@ impl Trial {
 
     async fn run(&self, options: &Options) -> Result<Vec<Enforced>> {
         let ((shared, mut outcome), admission) = Open::begin(options, self.request()).await?;
-        outcome.group_failure = admission.await.unwrap_or_else(|_| Some("the supervisor ended".to_owned()));
+        outcome.group_failure = admission
+            .await
+            .unwrap_or_else(|_| Some("the supervisor ended".to_owned()));
         let plan = shared.plan.clone();
         let seen = look_around(Open::with(shared)).await?;
-        Ok(guards::enforced(&plan, &outcome).into_iter().map(|one| confirmed(one, &seen)).collect())
+        Ok(guards::enforced(&plan, &outcome)
+            .into_iter()
+            .map(|one| confirmed(one, &seen))
+            .collect())
     }
 }
 

@@ -84,7 +84,9 @@ impl Process for Started {
 
     async fn write(&mut self, bytes: Bytes) -> Result<()> {
         if !self.is_piped {
-            return Err(Error::invalid("the command does not read from a pipe").hint("start it with a piped standard input"));
+            return Err(
+                Error::invalid("the command does not read from a pipe").hint("start it with a piped standard input")
+            );
         }
         for part in bytes.chunks(DATA) {
             let count = u32::try_from(part.len()).expect("a part is short");

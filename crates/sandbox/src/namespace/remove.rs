@@ -53,7 +53,7 @@ impl Removal<'_> {
             return Ok(());
         }
         if depth == DEEPEST {
-            rustix::fs::renameat(parent, name, self.top, &self.part(self.brought_up))?;
+            rustix::fs::renameat(parent, name, self.top, self.part(self.brought_up))?;
             self.brought_up += 1;
             return Ok(());
         }

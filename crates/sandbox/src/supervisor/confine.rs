@@ -3,16 +3,19 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    Scope,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
+use serde::{Deserialize, Serialize};
 
 use super::layers::open_below;
-use super::protocol::{Exec, Failure, Spawn};
+use super::protocol::{Decoder, Exec, Failure, Frame, Spawn, read_frame};
 use super::sys;
 use super::system_calls::Filters;
 
@@ -26,10 +29,10 @@ pub(super) struct Standard {
     pub(super) error: OwnedFd,
 }
 
-/// What the last steps need.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Confinement<'a> {
-    pub(super) filters: &'a Filters,
+/// What to be, and within what.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) spawn: Spawn,
     pub(super) has_landlock: bool,
     /// Whether memory and processes are limited by a group, so that the limits of a single process may be left.
     pub(super) has_group: bool,
@@ -40,47 +43,69 @@ pub(super) struct Confinement<'a> {
 /// Drops every right for good: on this process, and on all that it starts.
 pub(super) fn drop_rights() -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new("dropping rights", error);
-    for capability in CapabilitySet::all().iter() {
-        // One that this kernel does not know is not in the set.
-        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
-    }
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
-    let _ = rustix::thread::clear_ambient_capability_set();
     rustix::thread::set_capabilities(None, none).map_err(failed)?;
     rustix::thread::set_no_new_privs(true).map_err(failed)
 }
 
-/// Becomes the program; returns only where it could not.
-pub(super) fn execute(spawn: &Spawn, standard: &Standard, confinement: Confinement<'_>) -> Failure {
-    match prepare(spawn, standard, confinement) {
+fn forget_rights() {
+    for capability in CapabilitySet::all().iter() {
+        // One that this kernel does not know is not in the set.
+        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+    }
+    let _ = rustix::thread::clear_ambient_capability_set();
+}
+
+/// Gives up everything that is not needed to wait, waits for an order, and becomes the program; returns only where it could not.
+pub(super) fn wait_and_execute(standard: &Standard, filters: &Filters, orders: &mut UnixStream) -> Failure {
+    if let Err(failure) = prepare(standard, filters) {
+        return failure;
+    }
+    let mut decoder = Decoder::default();
+    let Ok(Some(Frame::Message(order))) = read_frame::<Order>(&mut decoder, orders) else {
+        // Nobody needs it any more.
+        sys::exit(0)
+    };
+    match settle(&order) {
         Err(failure) => failure,
-        Ok(()) => match &spawn.program {
-            Exec::Arguments(arguments) => search(arguments, spawn),
+        Ok(()) => match &order.spawn.program {
+            Exec::Arguments(arguments) => search(arguments, &order.spawn),
             Exec::Probe => look_around(),
         },
     }
 }
 
-fn prepare(spawn: &Spawn, standard: &Standard, confinement: Confinement<'_>) -> Result<(), Failure> {
+/// What can be given up before the order is known.
+fn prepare(standard: &Standard, filters: &Filters) -> Result<(), Failure> {
     let _ = rustix::process::setsid();
-    enter(&spawn.cwd)?;
-    for (at, fd) in [&standard.input, &standard.output, &standard.error].into_iter().enumerate() {
+    for (at, fd) in [&standard.input, &standard.output, &standard.error]
+        .into_iter()
+        .enumerate()
+    {
         sys::place_at(fd.as_fd(), at as i32).map_err(|error| Failure::new("connecting", error))?;
     }
     sys::close_on_exec_from(3).map_err(|error| Failure::new("closing descriptors", error))?;
-    limit(spawn, confinement)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     sys::reset_signals();
-    if confinement.has_landlock {
+    forget_rights();
+    drop_rights()?;
+    let refused = |_| Failure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
+    filters.install().map_err(refused)
+}
+
+/// What depends on the order.
+fn settle(order: &Order) -> Result<(), Failure> {
+    enter(&order.spawn.cwd)?;
+    limit(order)?;
+    if order.has_landlock {
         // Where the kernel has less of it than this asks for, what it has is taken: the namespaces are the boundary.
         restrict_files().map_err(|_| Failure::new("restricting files", io::Error::from_raw_os_error(libc::EPERM)))?;
     }
-    let refused = |_| Failure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
-    confinement.filters.install().map_err(refused)
+    Ok(())
 }
 
 fn enter(cwd: &str) -> Result<(), Failure> {
@@ -94,10 +119,10 @@ fn enter(cwd: &str) -> Result<(), Failure> {
     rustix::process::chdir(cwd).map_err(failed)
 }
 
-fn limit(spawn: &Spawn, confinement: Confinement<'_>) -> Result<(), Failure> {
-    let limits = &spawn.limits;
-    let alone = |limit: Option<u64>| if confinement.has_group { None } else { limit };
-    let processes = limits.processes.map(|count| count + confinement.own_processes);
+fn limit(order: &Order) -> Result<(), Failure> {
+    let limits = &order.spawn.limits;
+    let alone = |limit: Option<u64>| if order.has_group { None } else { limit };
+    let processes = limits.processes.map(|count| count + order.own_processes);
     // Two seconds at least: the limit on all together, which counts finer, ends a command first.
     let cpu = limits.cpu_ms.map(|ms| ms.div_ceil(1000) + 1);
     let wanted = [
@@ -160,8 +185,11 @@ fn search(arguments: &[String], spawn: &Spawn) -> Failure {
         return not_text();
     };
     let texts: Result<Vec<CString>, _> = arguments.iter().map(|text| CString::new(text.as_str())).collect();
-    let environment: Result<Vec<CString>, _> =
-        spawn.env.iter().map(|(name, value)| CString::new(format!("{name}={value}"))).collect();
+    let environment: Result<Vec<CString>, _> = spawn
+        .env
+        .iter()
+        .map(|(name, value)| CString::new(format!("{name}={value}")))
+        .collect();
     let (Ok(texts), Ok(environment)) = (texts, environment) else {
         return not_text();
     };
@@ -207,7 +235,10 @@ fn try_one(program: &CStr, arguments: &[CString], environment: &[CString]) -> io
 fn look_around() -> Failure {
     let processes = count_processes();
     let found = [
-        ("files", sys::shuts_out(Path::new("/")) && sys::shuts_out(Path::new("/usr")) && !has_entries("/home")),
+        (
+            "files",
+            sys::shuts_out(Path::new("/")) && sys::shuts_out(Path::new("/usr")) && !has_entries("/home"),
+        ),
         ("processes", processes.is_none_or(|count| count <= 2)),
         ("network", is_alone_on_the_network()),
         ("system_calls", sys::is_confined()),
@@ -226,14 +257,24 @@ fn has_entries(path: &str) -> bool {
 
 fn count_processes() -> Option<usize> {
     let names = names("/proc")?;
-    Some(names.iter().filter(|name| name.first().is_some_and(u8::is_ascii_digit)).count())
+    Some(
+        names
+            .iter()
+            .filter(|name| name.first().is_some_and(u8::is_ascii_digit))
+            .count(),
+    )
 }
 
 fn names(path: &str) -> Option<Vec<Vec<u8>>> {
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()?;
     let entries = rustix::fs::Dir::read_from(directory).ok()?.flatten();
-    Some(entries.map(|entry| entry.file_name().to_bytes().to_vec()).filter(|name| name != b"." && name != b"..").collect())
+    Some(
+        entries
+            .map(|entry| entry.file_name().to_bytes().to_vec())
+            .filter(|name| name != b"." && name != b"..")
+            .collect(),
+    )
 }
 
 /// Whether the only interface is that of the sandbox itself.
@@ -247,5 +288,7 @@ fn is_alone_on_the_network() -> bool {
     let text = String::from_utf8_lossy(&text[..length]).into_owned();
     let names = text.lines().skip(2).filter_map(|line| line.split(':').next());
     // Tunnels that the kernel puts into every namespace are down and lead nowhere.
-    !names.map(str::trim).any(|name| name.starts_with("eth") || name.starts_with("en") || name.starts_with("wl"))
+    !names
+        .map(str::trim)
+        .any(|name| name.starts_with("eth") || name.starts_with("en") || name.starts_with("wl"))
 }

@@ -74,7 +74,11 @@ impl Groups {
         let Some(hierarchy) = self.hierarchies.iter().find(|one| one.counts != Counts::Processes) else {
             return 0;
         };
-        let name = if hierarchy.counts == Counts::Both { "memory.events" } else { "memory.oom_control" };
+        let name = if hierarchy.counts == Counts::Both {
+            "memory.events"
+        } else {
+            "memory.oom_control"
+        };
         read(&hierarchy.main, name).map_or(0, |text| field(&text, "oom_kill"))
     }
 
@@ -124,7 +128,11 @@ impl Narrow {
 
     /// How often the kernel ended a process in it for want of memory.
     pub(super) fn memory_kills(&self) -> u64 {
-        let name = if self.is_version_two { "memory.events" } else { "memory.oom_control" };
+        let name = if self.is_version_two {
+            "memory.events"
+        } else {
+            "memory.oom_control"
+        };
         read(&self.group, name).map_or(0, |text| field(&text, "oom_kill"))
     }
 }
@@ -154,8 +162,8 @@ impl Hierarchy {
             limit_memory(&made, counts == Counts::Both, memory)?;
         }
         if let (Some(processes), true) = (group.processes, counts != Counts::Memory) {
-            // The supervisor and the init of a command are counted too.
-            write(&made, "pids.max", &(processes + 3).to_string())?;
+            // The supervisor, the init of a command, and one that waits with its program are counted too.
+            write(&made, "pids.max", &(processes + 4).to_string())?;
         }
         let main = make_below(&made, "main")?;
         if plan.user.is_dedicated {
@@ -225,7 +233,12 @@ fn write(directory: &OwnedFd, name: &str, text: &str) -> Result<(), Errno> {
 }
 
 fn read(directory: impl AsFd, name: impl AsRef<OsStr>) -> Result<String, Errno> {
-    let file = rustix::fs::openat(directory, name.as_ref(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let file = rustix::fs::openat(
+        directory,
+        name.as_ref(),
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let mut bytes = vec![0; 4096];
     let length = rustix::io::read(&file, &mut bytes)?;
     bytes.truncate(length);

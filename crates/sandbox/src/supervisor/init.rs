@@ -13,15 +13,16 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_bind, mount_bind_recursive, mount_change, move_mount, open_tree,
+    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_bind, mount_bind_recursive, mount_change, move_mount,
+    open_tree,
 };
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::{Deserialize, Serialize};
 
-use super::confine::{self, Confinement, Standard};
+use super::confine::{self, Order, Standard};
 use super::groups::Narrow;
 use super::layers::open_below;
-use super::protocol::{Decoder, Failure, Frame, Spawn, read_frame, write_message};
+use super::protocol::{Decoder, Failure, Frame, read_frame, write_message};
 use super::root::{EMPTY, PRIVATE, mount_proc};
 use super::sys::{self, Forked, MountAttributes, Status};
 use super::system_calls::Filters;
@@ -42,13 +43,10 @@ pub(super) enum Tell {
 /// What to run, and on what.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Run {
-    pub(super) spawn: Spawn,
+    pub(super) order: Order,
     /// Where the layer is mounted.
     pub(super) layer: String,
     pub(super) read_only: Vec<String>,
-    pub(super) has_landlock: bool,
-    pub(super) has_group: bool,
-    pub(super) own_processes: u64,
 }
 
 /// What an init tells the server.
@@ -85,24 +83,31 @@ pub(super) fn main(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> ! 
 
 fn run(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Result<()> {
     let Ends { mut socket, standard } = ends;
-    let mut keep = vec![socket.as_fd(), standard.input.as_fd(), standard.output.as_fd(), standard.error.as_fd()];
+    let mut keep = vec![
+        socket.as_fd(),
+        standard.input.as_fd(),
+        standard.output.as_fd(),
+        standard.error.as_fd(),
+    ];
     keep.extend(narrow.iter().flat_map(|narrow| narrow.descriptors()));
     sys::close_all_but(&keep)?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // Layers that are laid later arrive here; nothing that is mounted here goes back.
     mount_change(PRIVATE, MountPropagationFlags::DOWNSTREAM)?;
     let has_proc = mount_proc(Path::new("/proc")).is_ok();
+    let _ = sys::leave_group_view();
+    let children = sys::children_ended()?;
+    let mut program = Program::make(&standard, filters, narrow)?;
+    drop(standard);
     announce(&socket, has_proc)?;
     let mut decoder = Decoder::default();
     let Some(Frame::Message(Tell::Run(run))) = read_frame(&mut decoder, &mut socket)? else {
         return Ok(());
     };
-    let children = sys::children_ended()?;
-    match begin(&run, &standard, filters, narrow) {
-        Ok(program) => {
-            drop(standard);
+    match begin(*run, &mut program) {
+        Ok(()) => {
             write_message(&Said::Started, &mut socket)?;
-            watch(program, &mut socket, &mut decoder, &children, has_proc)
+            watch(program.pid, &mut socket, &mut decoder, &children, has_proc)
         }
         Err(failure) => write_message(&Said::NotStarted(failure), &mut socket),
     }
@@ -117,29 +122,30 @@ fn announce(socket: &UnixStream, has_proc: bool) -> rustix::io::Result<()> {
     if let Some(shown) = &shown {
         ancillary.push(SendAncillaryMessage::ScmRights(shown));
     }
-    rustix::net::sendmsg(socket, &[std::io::IoSlice::new(b"r")], &mut ancillary, SendFlags::empty())?;
+    rustix::net::sendmsg(
+        socket,
+        &[std::io::IoSlice::new(b"r")],
+        &mut ancillary,
+        SendFlags::empty(),
+    )?;
     Ok(())
 }
 
 fn directory(path: &str) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
 }
 
-/// Takes the layer, gives up all rights and starts the program; its number.
-fn begin(run: &Run, standard: &Standard, filters: &Filters, narrow: Option<&Narrow>) -> Result<i32, Failure> {
+/// Takes the layer, gives up all rights and lets the program begin.
+fn begin(run: Run, program: &mut Program) -> Result<(), Failure> {
     mount_bind_recursive(run.layer.as_str(), "/workspace").map_err(|error| Failure::new("showing the layer", error))?;
     protect(&run.read_only)?;
     mount_bind(EMPTY, PRIVATE).map_err(|error| Failure::new("covering the private directory", error))?;
-    // It starts in the group that it is in, where its own moves no others.
-    let _ = sys::leave_group_view();
     confine::drop_rights()?;
-    let confinement = Confinement {
-        filters,
-        has_landlock: run.has_landlock,
-        has_group: run.has_group,
-        own_processes: run.own_processes,
-    };
-    start(&run.spawn, standard, confinement, narrow)
+    program.begin(&run.order)
 }
 
 /// Makes paths read-only for the command. One that is not there cannot be; a write there is refused when the effect is committed.
@@ -168,28 +174,40 @@ fn protect_one(path: &str) -> rustix::io::Result<()> {
     move_mount(&tree, "", &target, "", empty)
 }
 
-/// Starts the program and waits until it has been executed, or could not.
-fn start(spawn: &Spawn, standard: &Standard, confinement: Confinement<'_>, narrow: Option<&Narrow>) -> Result<i32, Failure> {
-    let failed = |error: std::io::Error| Failure::new("starting", error);
-    let (mut told, tell) = UnixStream::pair().map_err(failed)?;
-    match sys::fork_into(sys::Fresh::NOTHING).map_err(failed)? {
-        Forked::Child => {
-            drop(told);
-            let joined = narrow.map_or(Ok(()), Narrow::join);
-            let failure = match joined {
-                Ok(()) => confine::execute(spawn, standard, confinement),
-                Err(error) => Failure::new("joining the group", error),
-            };
-            let _ = write_message(&failure, &mut &tell);
-            sys::exit(127)
-        }
-        Forked::Parent(program) => {
-            drop(tell);
-            let mut decoder = Decoder::default();
-            match read_frame(&mut decoder, &mut told) {
-                Ok(Some(Frame::Message(failure))) => Err(failure),
-                _ => Ok(program),
+/// The process that becomes the program: it has given up everything already, and waits to be told what to be.
+#[derive(Debug)]
+struct Program {
+    pid: i32,
+    socket: UnixStream,
+}
+
+impl Program {
+    fn make(standard: &Standard, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Result<Self> {
+        let (socket, mut other) = UnixStream::pair()?;
+        match sys::fork_into(sys::Fresh::NOTHING)? {
+            Forked::Child => {
+                drop(socket);
+                let joined = narrow
+                    .map_or(Ok(()), Narrow::join)
+                    .map_err(|error| Failure::new("joining the group", error));
+                let failure = joined
+                    .err()
+                    .unwrap_or_else(|| confine::wait_and_execute(standard, filters, &mut other));
+                let _ = write_message(&failure, &mut other);
+                sys::exit(127)
             }
+            Forked::Parent(pid) => Ok(Self { pid, socket }),
+        }
+    }
+
+    /// Tells it what to be, and waits until it is, or could not.
+    fn begin(&mut self, order: &Order) -> Result<(), Failure> {
+        // Where it is gone already it has said why.
+        let _ = write_message(order, &mut self.socket);
+        let mut decoder = Decoder::default();
+        match read_frame(&mut decoder, &mut self.socket) {
+            Ok(Some(Frame::Message(failure))) => Err(failure),
+            _ => Ok(()),
         }
     }
 }
@@ -206,7 +224,10 @@ fn watch(
         if let Some(status) = collect(program, children)? {
             return tell_end(status, socket);
         }
-        let mut watched = [PollFd::new(&*socket, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
+        let mut watched = [
+            PollFd::new(&*socket, PollFlags::IN),
+            PollFd::new(children, PollFlags::IN),
+        ];
         match poll(&mut watched, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -235,7 +256,16 @@ fn collect(program: i32, children: &OwnedFd) -> std::io::Result<Option<Status>> 
     Ok(None)
 }
 
+/// Ends whatever else is in this process namespace, and collects it: whoever is orphaned on the way becomes a child of this process.
+fn end_the_rest() {
+    while sys::kill(-1, libc::SIGKILL).is_ok() {
+        while let Ok(Some(_)) = sys::wait_any(true) {}
+    }
+}
+
+/// Ends everything that is left, and says so once nothing is: its own end takes the kernel longer, and nobody needs to wait for that.
 fn tell_end(status: Status, socket: &mut UnixStream) -> std::io::Result<()> {
+    end_the_rest();
     let used = sys::used_by_children();
     let (code, signal) = match status {
         Status::Exited(code) => (Some(code), None),
@@ -317,5 +347,7 @@ fn is_stopped(path: &str) -> bool {
 /// The entries of a directory of `/proc` that are numbers.
 pub(super) fn numbers(directory: &OwnedFd) -> rustix::io::Result<Vec<u32>> {
     let entries = rustix::fs::Dir::read_from(directory)?.flatten();
-    Ok(entries.filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok()).collect())
+    Ok(entries
+        .filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok())
+        .collect())
 }

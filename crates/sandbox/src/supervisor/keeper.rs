@@ -58,7 +58,11 @@ fn take_channel() -> std::io::Result<UnixStream> {
 fn keep(plan: &SandboxPlan, channel: &UnixStream, decoder: Decoder) -> Result<()> {
     let _lock = lock(&plan.lock)?;
     let groups = Groups::make(plan);
-    let grabbed = if plan.user.is_dedicated { Some(grab(plan)?) } else { None };
+    let grabbed = if plan.user.is_dedicated {
+        Some(grab(plan)?)
+    } else {
+        None
+    };
     let (link, other_end) = UnixStream::pair().map_err(|error| Failure::new("making a pair of sockets", error))?;
     match sys::fork_into(fresh(&plan.namespaces)).map_err(|error| Failure::new("making namespaces", error))? {
         Forked::Child => {
@@ -112,7 +116,8 @@ fn grab(plan: &SandboxPlan) -> Result<Grabbed> {
             owners: Some(owners.as_fd()),
             ..MountAttributes::default()
         };
-        sys::set_mount(bench.as_fd(), attributes).map_err(|error| Failure::new("mapping the owner of the bench", error))?;
+        sys::set_mount(bench.as_fd(), attributes)
+            .map_err(|error| Failure::new("mapping the owner of the bench", error))?;
     }
     rustix::thread::set_thread_groups(&[]).map_err(|error| Failure::new("dropping groups", error))?;
     Ok(Grabbed { bench, layers })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 
 use super::protocol::Failure;
 use super::root::{BENCH, LAYERS, MASKS, MOUNTED};
@@ -31,7 +31,26 @@ impl Laid {
             mask(&laid.mask(), hidden).map_err(|error| Failure::new("hiding paths", error))?;
         }
         let options = laid.options(name);
-        mount("garret", laid.path(), "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str()).map_err(failed)?;
+        mount(
+            "garret",
+            laid.path(),
+            "overlay",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            options.as_c_str(),
+        )
+        .map_err(failed)?;
+        Ok(laid)
+    }
+
+    /// Shows the directory `name` as it is: a copy of the bench, which needs no overlay.
+    pub(super) fn show(number: u64, name: &str) -> Result<Self, Failure> {
+        let failed = |error: Errno| Failure::new("laying a layer", error);
+        let laid = Self {
+            number,
+            has_mask: false,
+        };
+        rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
+        mount_bind(format!("{LAYERS}/{name}/upper"), laid.path()).map_err(failed)?;
         Ok(laid)
     }
 
@@ -47,7 +66,11 @@ impl Laid {
     /// Volatile: nothing waits for the disk. What becomes a change is made durable when it is committed, and a layer is never mounted a
     /// second time.
     fn options(&self, name: &str) -> CString {
-        let mask = if self.has_mask { format!("{}:", self.mask().display()) } else { String::new() };
+        let mask = if self.has_mask {
+            format!("{}:", self.mask().display())
+        } else {
+            String::new()
+        };
         let options = format!(
             "lowerdir={mask}{BENCH},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
         );
@@ -65,6 +88,20 @@ impl Laid {
     }
 }
 
+/// Mounts an overlay and takes it off again; why that did not work, where it did not.
+pub(super) fn try_overlay(trial: Option<&str>) -> Option<String> {
+    let Some(trial) = trial else {
+        return Some("asked for".to_owned());
+    };
+    let tried = Laid::lay(0, trial, &[]).and_then(Laid::lift);
+    let reason = |failure: Failure| {
+        std::io::Error::from_raw_os_error(failure.errno)
+            .to_string()
+            .to_lowercase()
+    };
+    tried.err().map(reason)
+}
+
 /// Opens the directory or file at `path` below `base`, through no link.
 pub(super) fn open_below(base: impl AsFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -77,7 +114,11 @@ pub(super) fn open_below(base: impl AsFd, path: &str, flags: OFlags) -> rustix::
 fn mask(mask: &Path, hidden: &[String]) -> rustix::io::Result<()> {
     let bench = rustix::fs::open(BENCH, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::fs::mkdir(mask, Mode::RWXU)?;
-    let mask = rustix::fs::open(mask, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mask = rustix::fs::open(
+        mask,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     look_alike(&mask, &bench)?;
     for path in hidden {
         match hide(&mask, &bench, path) {
@@ -94,7 +135,11 @@ fn hide(mask: &OwnedFd, bench: &OwnedFd, path: &str) -> rustix::io::Result<()> {
     let mut directory = mask.try_clone().map_err(|_| Errno::MFILE)?;
     let mut walked = String::new();
     for part in above.split('/').filter(|part| !part.is_empty()) {
-        walked = if walked.is_empty() { part.to_owned() } else { format!("{walked}/{part}") };
+        walked = if walked.is_empty() {
+            part.to_owned()
+        } else {
+            format!("{walked}/{part}")
+        };
         let original = open_below(bench, &walked, OFlags::PATH | OFlags::DIRECTORY)?;
         match rustix::fs::mkdirat(&directory, part, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -103,11 +148,17 @@ fn hide(mask: &OwnedFd, bench: &OwnedFd, path: &str) -> rustix::io::Result<()> {
         directory = open_below(&directory, part, OFlags::RDONLY | OFlags::DIRECTORY)?;
         look_alike(&directory, &original)?;
     }
-    let full = if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") };
-    open_below(bench, &full, OFlags::PATH | OFlags::NOFOLLOW).map(drop).or_else(|error| match error {
-        Errno::LOOP => Ok(()),
-        other => Err(other),
-    })?;
+    let full = if above.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{above}/{name}")
+    };
+    open_below(bench, &full, OFlags::PATH | OFlags::NOFOLLOW)
+        .map(drop)
+        .or_else(|error| match error {
+            Errno::LOOP => Ok(()),
+            other => Err(other),
+        })?;
     rustix::fs::mknodat(&directory, name, FileType::CharacterDevice, Mode::empty(), 0)
 }
 
@@ -128,7 +179,11 @@ fn look_alike(directory: &OwnedFd, original: &OwnedFd) -> rustix::io::Result<()>
 
 /// Removes a mask: directories and whiteouts, as deep as the longest path that is hidden.
 fn remove_mask(path: &Path) -> rustix::io::Result<()> {
-    let directory = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let directory = rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let names: Vec<CString> = rustix::fs::Dir::read_from(&directory)?
         .flatten()
         .map(|entry| entry.file_name().to_owned())

@@ -40,14 +40,24 @@ fn try_place(base: &OwnedFd, path: &[u8], item: &Item) -> rustix::io::Result<Opt
         }
         Item::File { mode, size, modified } => {
             let draft = Draft::begin(directory, name, *mode, *size, *modified)?;
-            return if draft.left == 0 { draft.finish().map(|()| None) } else { Ok(Some(draft)) };
+            return if draft.left == 0 {
+                draft.finish().map(|()| None)
+            } else {
+                Ok(Some(draft))
+            };
         }
     }
     Ok(None)
 }
 
 impl Draft {
-    fn begin(directory: OwnedFd, name: &[u8], mode: u32, left: u64, modified: Option<(i64, i64)>) -> rustix::io::Result<Self> {
+    fn begin(
+        directory: OwnedFd,
+        name: &[u8],
+        mode: u32,
+        left: u64,
+        modified: Option<(i64, i64)>,
+    ) -> rustix::io::Result<Self> {
         remove(directory.as_fd(), DRAFT.as_bytes())?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = rustix::fs::openat(&directory, DRAFT, flags, Mode::RUSR | Mode::WUSR)?;
@@ -137,7 +147,11 @@ fn make_directory(directory: &OwnedFd, name: &[u8], mode: u32) -> rustix::io::Re
         remove(directory.as_fd(), name)?;
         rustix::fs::mkdirat(directory, name, Mode::RWXU)?;
     }
-    let made = if name.is_empty() { directory.try_clone().map_err(|_| Errno::MFILE)? } else { open_bytes(directory, name)? };
+    let made = if name.is_empty() {
+        directory.try_clone().map_err(|_| Errno::MFILE)?
+    } else {
+        open_bytes(directory, name)?
+    };
     rustix::fs::fchmod(&made, Mode::from_raw_mode(mode & 0o777))
 }
 

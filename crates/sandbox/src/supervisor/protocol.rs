@@ -26,10 +26,15 @@ const BYTES: u8 = 1;
 pub(crate) enum Ask {
     /// Make yourself ready; the first message.
     Open(Box<SandboxPlan>),
-    /// Lay the layer whose directory has this name.
-    Lay { request: u64, layer: String },
+    /// Lay the layer whose directory has this name; whether that worked is told by what is asked of it next.
+    Lay { layer: String, is_copy: bool },
     /// Start a process on a layer.
-    Start { request: u64, process: u64, layer: String, spawn: Box<Spawn> },
+    Start {
+        request: u64,
+        process: u64,
+        layer: String,
+        spawn: Box<Spawn>,
+    },
     /// Nothing more comes to read.
     CloseInput { process: u64 },
     /// There is room for so many more bytes of output.
@@ -37,7 +42,12 @@ pub(crate) enum Ask {
     /// Signal a process; 9 ends its tree.
     Signal { process: u64, number: i32 },
     /// Put something on a layer; the bytes of a file follow as data under the number of the request.
-    Place { request: u64, layer: String, path: Vec<u8>, item: Item },
+    Place {
+        request: u64,
+        layer: String,
+        path: Vec<u8>,
+        item: Item,
+    },
     /// Stop the processes of a layer.
     Pause { request: u64, layer: String },
     /// Let them go on.
@@ -50,9 +60,17 @@ pub(crate) enum Ask {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Item {
     Nothing,
-    File { mode: u32, size: u64, modified: Option<(i64, i64)> },
-    Directory { mode: u32 },
-    Symlink { target: String },
+    File {
+        mode: u32,
+        size: u64,
+        modified: Option<(i64, i64)>,
+    },
+    Directory {
+        mode: u32,
+    },
+    Symlink {
+        target: String,
+    },
 }
 
 /// What to start.
@@ -111,6 +129,8 @@ pub(crate) enum Answer {
 pub(crate) struct Opened {
     /// Whether `/proc` could be mounted.
     pub(crate) has_proc: bool,
+    /// Why no overlay can be mounted, where none can.
+    pub(crate) overlay_failure: Option<String>,
 }
 
 /// Why something failed.
@@ -158,7 +178,11 @@ pub(crate) enum Ending {
 pub(crate) enum Frame<T> {
     Message(T),
     /// Bytes of a process or request; `stream` tells standard output (1) from standard error (2).
-    Bytes { id: u64, stream: u8, bytes: Vec<u8> },
+    Bytes {
+        id: u64,
+        stream: u8,
+        bytes: Vec<u8>,
+    },
 }
 
 /// Writes a message as a frame.
@@ -295,7 +319,12 @@ mod tests {
             let found = frames(&out, step);
             assert_eq!(found.len(), 3);
             assert!(matches!(found[0], Frame::Message(Answer::Done { request: 7 })));
-            let Frame::Bytes { id: 9, stream: 2, bytes } = &found[1] else {
+            let Frame::Bytes {
+                id: 9,
+                stream: 2,
+                bytes,
+            } = &found[1]
+            else {
                 panic!("the second frame is data");
             };
             assert_eq!(bytes, b"\x00\xff\n");

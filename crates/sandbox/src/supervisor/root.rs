@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, move_mount, open_tree,
-    unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, move_mount,
+    open_tree, unmount,
 };
 
 use super::keeper::Grabbed;
@@ -64,8 +64,15 @@ pub(super) fn mount_proc(target: &Path) -> rustix::io::Result<()> {
 /// A step with what it needs of the host.
 enum Part<'a> {
     Make(&'a Step),
-    Attach { path: &'a str, tree: OwnedFd, is_file: bool },
-    Write { path: &'a str, bytes: Vec<u8> },
+    Attach {
+        path: &'a str,
+        tree: OwnedFd,
+        is_file: bool,
+    },
+    Write {
+        path: &'a str,
+        bytes: Vec<u8>,
+    },
 }
 
 fn gather(step: &Step) -> Result<Part<'_>> {
@@ -77,7 +84,8 @@ fn gather(step: &Step) -> Result<Part<'_>> {
         },
         Step::Device { name } => Part::Attach {
             path: name,
-            tree: clone_tree(&Path::new("/dev").join(name)).map_err(|error| named("showing the device", name, error))?,
+            tree: clone_tree(&Path::new("/dev").join(name))
+                .map_err(|error| named("showing the device", name, error))?,
             is_file: true,
         },
         Step::Copy { path } => Part::Write {
@@ -125,7 +133,8 @@ fn read(path: &str) -> io::Result<Vec<u8>> {
 fn base() -> Result<PathBuf> {
     let base = PathBuf::from("/tmp");
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("garret", &base, "tmpfs", flags, c"mode=0755,size=16m").map_err(|error| Failure::new("making a root", error))?;
+    mount("garret", &base, "tmpfs", flags, c"mode=0755,size=16m")
+        .map_err(|error| Failure::new("making a root", error))?;
     Ok(base)
 }
 
@@ -133,13 +142,23 @@ impl Part<'_> {
     fn install(self, base: &Path) -> Result<()> {
         match self {
             Part::Make(step) => make_step(base, step),
-            Part::Write { path, bytes } => write(&within(base, path), &bytes).map_err(|error| named("writing", path, error)),
-            Part::Attach { path, tree, is_file: true } => {
+            Part::Write { path, bytes } => {
+                write(&within(base, path), &bytes).map_err(|error| named("writing", path, error))
+            }
+            Part::Attach {
+                path,
+                tree,
+                is_file: true,
+            } => {
                 let target = within(base, "/dev").join(path);
                 write(&target, b"").map_err(|error| named("making the device", path, error))?;
                 attach(&tree, &target).map_err(|error| named("showing the device", path, error))
             }
-            Part::Attach { path, tree, is_file: false } => {
+            Part::Attach {
+                path,
+                tree,
+                is_file: false,
+            } => {
                 let target = within(base, path);
                 make_directories(&target).map_err(|error| named("making", path, error))?;
                 attach(&tree, &target).map_err(|error| named("showing", path, error))

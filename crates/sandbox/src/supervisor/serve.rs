@@ -16,19 +16,19 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags};
 
-use super::confine::Standard;
+use super::confine::{Order, Standard};
 use super::groups::{Groups, Narrow};
 use super::init::{self, Ends, Run, Said, Tell};
 use super::keeper::{Grabbed, read_admission};
 use super::layers::Laid;
 use super::place::{self, Draft};
 use super::protocol::{
-    Answer, Ask, CREDIT, DATA, Decoder, EndedExit, Ending, Failure, Frame, Item, Opened, Spawn, encode_bytes, encode_message,
-    write_message,
+    Answer, Ask, CREDIT, DATA, Decoder, EndedExit, Ending, Failure, Frame, Item, Opened, Spawn, encode_bytes,
+    encode_message, write_message,
 };
 use super::sys::{self, Forked, Fresh};
 use super::system_calls::Filters;
-use super::{root, sample};
+use super::{layers, root, sample};
 use crate::namespace::plan::{INSIDE, SandboxPlan};
 
 /// How long after its start a command is first looked at, and how often then.
@@ -44,7 +44,9 @@ pub(super) fn main(
     grabbed: Option<Grabbed>,
     groups: Groups,
 ) -> ! {
-    let Ok(mut channel) = channel.try_clone() else { sys::exit(1) };
+    let Ok(mut channel) = channel.try_clone() else {
+        sys::exit(1)
+    };
     match become_inside(plan, &link, grabbed) {
         Ok((has_proc, filters)) => {
             let server = Server {
@@ -58,6 +60,7 @@ pub(super) fn main(
                 filters,
                 laid: BTreeMap::new(),
                 running: BTreeMap::new(),
+                leaving: Vec::new(),
                 drafts: BTreeMap::new(),
                 spare: None,
                 laid_so_far: 0,
@@ -76,7 +79,10 @@ fn become_inside(plan: &SandboxPlan, link: &UnixStream, grabbed: Option<Grabbed>
     let mut byte = [0];
     rustix::io::read(link, &mut byte).map_err(|error| Failure::new("starting", error))?;
     if byte[0] != b'm' {
-        return Err(Failure::new("starting", std::io::Error::from_raw_os_error(libc::ECANCELED)));
+        return Err(Failure::new(
+            "starting",
+            std::io::Error::from_raw_os_error(libc::ECANCELED),
+        ));
     }
     if plan.user.is_dedicated {
         become_user().map_err(|error| Failure::new("becoming the user of the commands", error))?;
@@ -86,8 +92,12 @@ fn become_inside(plan: &SandboxPlan, link: &UnixStream, grabbed: Option<Grabbed>
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable))
         .map_err(|error| Failure::new("closing itself off", error))?;
-    let filters = Filters::new()
-        .map_err(|_| Failure::new("translating the filter", std::io::Error::from_raw_os_error(libc::ENOSYS)))?;
+    let filters = Filters::new().map_err(|_| {
+        Failure::new(
+            "translating the filter",
+            std::io::Error::from_raw_os_error(libc::ENOSYS),
+        )
+    })?;
     Ok((has_proc, filters))
 }
 
@@ -109,6 +119,8 @@ struct Server<'a> {
     filters: Filters,
     laid: BTreeMap<String, Layer>,
     running: BTreeMap<u64, Running>,
+    /// Inits whose command is over and whose own end takes the kernel a while.
+    leaving: Vec<i32>,
     drafts: BTreeMap<u64, Draft>,
     spare: Option<Spare>,
     laid_so_far: u64,
@@ -159,7 +171,10 @@ struct Running {
 
 type Served<T = ()> = std::io::Result<T>;
 
-#[allow(clippy::disallowed_methods, reason = "time limits are measured where the commands run")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "time limits are measured where the commands run"
+)]
 fn now() -> Instant {
     Instant::now()
 }
@@ -169,6 +184,7 @@ impl Server<'_> {
         rustix::io::ioctl_fionbio(&self.channel, true)?;
         let opened = Opened {
             has_proc: self.has_proc,
+            overlay_failure: layers::try_overlay(self.plan.trial.as_deref()),
         };
         self.answer(&Answer::Opened(opened));
         self.flush()?;
@@ -213,7 +229,11 @@ impl Server<'_> {
 
     /// Waits for something to happen, and deals with it.
     fn turn(&mut self) -> Served {
-        let Ready { processes, is_asked, is_admitted } = self.wait()?;
+        let Ready {
+            processes,
+            is_asked,
+            is_admitted,
+        } = self.wait()?;
         if is_admitted {
             self.await_admission();
         }
@@ -226,6 +246,8 @@ impl Server<'_> {
             }
         }
         self.look();
+        self.leaving
+            .retain(|pid| matches!(sys::wait_for(*pid, false), Ok(None)));
         if is_asked {
             match self.decoder.fill(&mut self.channel) {
                 Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -240,14 +262,22 @@ impl Server<'_> {
     }
 
     fn wait(&self) -> Served<Ready> {
-        let writing = if self.out.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let writing = if self.out.is_empty() {
+            PollFlags::empty()
+        } else {
+            PollFlags::OUT
+        };
         let mut watched = vec![PollFd::new(&self.channel, PollFlags::IN | writing)];
         watched.extend(self.link.as_ref().map(|link| PollFd::new(link, PollFlags::IN)));
         let others = watched.len();
         let mut meant = Vec::new();
         for (process, running) in &self.running {
             for (what, fd) in running.watched() {
-                let flags = if what == What::Input { PollFlags::OUT } else { PollFlags::IN };
+                let flags = if what == What::Input {
+                    PollFlags::OUT
+                } else {
+                    PollFlags::IN
+                };
                 watched.push(PollFd::from_borrowed_fd(fd, flags));
                 meant.push((*process, what));
             }
@@ -259,10 +289,16 @@ impl Server<'_> {
             Err(error) => return Err(error.into()),
         }
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let processes = watched[others..].iter().zip(meant).filter(|(fd, _)| is_ready(fd)).map(|(_, what)| what);
+        let processes = watched[others..]
+            .iter()
+            .zip(meant)
+            .filter(|(fd, _)| is_ready(fd))
+            .map(|(_, what)| what);
         Ok(Ready {
             processes: processes.collect(),
-            is_asked: watched[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
+            is_asked: watched[0]
+                .revents()
+                .intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             is_admitted: others > 1 && is_ready(&watched[1]),
         })
     }
@@ -285,8 +321,13 @@ impl Server<'_> {
     fn obey(&mut self, ask: Ask) -> Served {
         match ask {
             Ask::Open(_) => {}
-            Ask::Lay { request, layer } => self.lay(request, layer),
-            Ask::Start { request, process, layer, spawn } => self.start(request, process, layer, *spawn)?,
+            Ask::Lay { layer, is_copy } => self.lay(layer, is_copy),
+            Ask::Start {
+                request,
+                process,
+                layer,
+                spawn,
+            } => self.start(request, process, layer, *spawn)?,
             Ask::CloseInput { process } => self.close_input(process),
             Ask::Credit { process, bytes } => {
                 if let Some(running) = self.running.get_mut(&process) {
@@ -294,7 +335,12 @@ impl Server<'_> {
                 }
             }
             Ask::Signal { process, number } => self.signal(process, number),
-            Ask::Place { request, layer, path, item } => self.place(request, &layer, &path, &item),
+            Ask::Place {
+                request,
+                layer,
+                path,
+                item,
+            } => self.place(request, &layer, &path, &item),
             Ask::Pause { request, layer } => self.pause(request, &layer),
             Ask::Resume { request, layer } => self.resume(request, &layer),
             Ask::Lift { request, layer } => self.lift(request, &layer)?,
@@ -302,10 +348,13 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn lay(&mut self, request: u64, layer: String) {
+    fn lay(&mut self, layer: String, is_copy: bool) {
         self.laid_so_far += 1;
-        let laid = Laid::lay(self.laid_so_far, &layer, &self.plan.hidden);
-        self.settle(request, laid.as_ref().map(drop).map_err(Clone::clone));
+        let laid = if is_copy {
+            Laid::show(self.laid_so_far, &layer)
+        } else {
+            Laid::lay(self.laid_so_far, &layer, &self.plan.hidden)
+        };
         self.laid.insert(
             layer,
             Layer {
@@ -319,7 +368,13 @@ impl Server<'_> {
     /// The layer's mount point, or why it has none.
     fn mounted(&self, layer: &str) -> Result<String, Failure> {
         let gone = || Failure::new("finding the layer", std::io::Error::from_raw_os_error(libc::ENOENT));
-        let laid = self.laid.get(layer).ok_or_else(gone)?.laid.as_ref().map_err(Clone::clone)?;
+        let laid = self
+            .laid
+            .get(layer)
+            .ok_or_else(gone)?
+            .laid
+            .as_ref()
+            .map_err(Clone::clone)?;
         Ok(laid.path().to_string_lossy().into_owned())
     }
 
@@ -342,22 +397,29 @@ impl Server<'_> {
             (Some(spare), None) => spare,
             (kept, narrow) => {
                 self.spare = kept;
-                self.make_init(narrow).map_err(|error| Failure::new("making an init", error))?
+                self.make_init(narrow)
+                    .map_err(|error| Failure::new("making an init", error))?
             }
         };
         let processes = receive(&spare.socket).map_err(|error| Failure::new("meeting the init", error))?;
         let run = Run {
-            spawn: spawn.clone(),
+            order: Order {
+                spawn: spawn.clone(),
+                has_landlock: self.plan.has_landlock,
+                has_group: self.plan.group.is_some(),
+                // The server, the init of each command, and an init that waits with its program.
+                own_processes: (self.running.len() + self.leaving.len()) as u64 + 4,
+            },
             layer: mounted,
             read_only: self.plan.read_only.clone(),
-            has_landlock: self.plan.has_landlock,
-            has_group: self.plan.group.is_some(),
-            // The server, the init of each command, and one that waits.
-            own_processes: self.running.len() as u64 + 3,
         };
         let mut socket = spare.socket;
-        write_message(&Tell::Run(Box::new(run)), &mut socket).map_err(|error| Failure::new("telling the init", error))?;
-        let memory_kills = spare.narrow.as_ref().map_or_else(|| self.groups.memory_kills(), Narrow::memory_kills);
+        write_message(&Tell::Run(Box::new(run)), &mut socket)
+            .map_err(|error| Failure::new("telling the init", error))?;
+        let memory_kills = spare
+            .narrow
+            .as_ref()
+            .map_or_else(|| self.groups.memory_kills(), Narrow::memory_kills);
         let started = now();
         Ok(Running {
             layer: layer.to_owned(),
@@ -418,7 +480,10 @@ impl Server<'_> {
                     output: output_end,
                     error: error_end,
                 };
-                let ends = Ends { socket: other, standard };
+                let ends = Ends {
+                    socket: other,
+                    standard,
+                };
                 drop((socket, input, output, error));
                 init::main(ends, &self.filters, narrow.as_ref())
             }
@@ -560,7 +625,13 @@ impl Server<'_> {
                 let layer = running.layer.clone();
                 self.check_paused(&layer);
             }
-            Said::Ended { code, signal, user_us, system_us, max_memory } => {
+            Said::Ended {
+                code,
+                signal,
+                user_us,
+                system_us,
+                max_memory,
+            } => {
                 running.exit = Some(EndedExit {
                     code,
                     signal,
@@ -570,6 +641,8 @@ impl Server<'_> {
                     system_us,
                     max_memory,
                 });
+                self.leaving.push(running.pid);
+                self.conclude(process);
             }
         }
     }
@@ -577,13 +650,26 @@ impl Server<'_> {
     /// Deals with the end of an init, and so of everything that its command started.
     fn bury(&mut self, process: u64) -> Served {
         self.listen(process)?;
+        if let Some(running) = self.running.get(&process)
+            && running.pidfd.is_some()
+        {
+            let _ = sys::wait_for(running.pid, true);
+            self.conclude(process);
+        }
+        Ok(())
+    }
+
+    /// Tells how a command ended, of which no process is left.
+    fn conclude(&mut self, process: u64) {
         let Some(running) = self.running.get_mut(&process) else {
-            return Ok(());
+            return;
         };
-        let _ = sys::wait_for(running.pid, true);
         running.pidfd = None;
         running.input = None;
-        let kills = running.narrow.as_ref().map_or_else(|| self.groups.memory_kills(), Narrow::memory_kills);
+        let kills = running
+            .narrow
+            .as_ref()
+            .map_or_else(|| self.groups.memory_kills(), Narrow::memory_kills);
         let exit = running.exit_now(kills);
         let layer = running.layer.clone();
         if let Some(request) = running.starting.take() {
@@ -595,7 +681,6 @@ impl Server<'_> {
         self.forget(process);
         self.check_paused(&layer);
         self.check_lifted(&layer);
-        Ok(())
     }
 
     fn signal(&mut self, process: u64, number: i32) {
@@ -610,7 +695,9 @@ impl Server<'_> {
     }
 
     fn on_layer(&mut self, layer: &str) -> impl Iterator<Item = &mut Running> {
-        self.running.values_mut().filter(move |running| running.layer == layer && running.pidfd.is_some())
+        self.running
+            .values_mut()
+            .filter(move |running| running.layer == layer && running.pidfd.is_some())
     }
 
     fn pause(&mut self, request: u64, layer: &str) {
@@ -659,7 +746,12 @@ impl Server<'_> {
         if !is_lifting || self.on_layer(layer).next().is_some() {
             return;
         }
-        if let Some(Layer { laid, lifting: Some(request), .. }) = self.laid.remove(layer) {
+        if let Some(Layer {
+            laid,
+            lifting: Some(request),
+            ..
+        }) = self.laid.remove(layer)
+        {
             let lifted = laid.map_or(Ok(()), Laid::lift);
             self.settle(request, lifted);
         }
@@ -668,7 +760,8 @@ impl Server<'_> {
     fn place(&mut self, request: u64, layer: &str, path: &[u8], item: &Item) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let placed = self.mounted(layer).and_then(|mounted| {
-            let base = rustix::fs::open(mounted, flags, Mode::empty()).map_err(|error| Failure::new("opening the layer", error))?;
+            let base = rustix::fs::open(mounted, flags, Mode::empty())
+                .map_err(|error| Failure::new("opening the layer", error))?;
             place::place(&base, path, item)
         });
         match placed {
@@ -749,7 +842,8 @@ impl Running {
 
     /// When it must be looked at next.
     fn wakes(&self) -> Instant {
-        self.deadline().map_or(self.next_look, |deadline| deadline.min(self.next_look))
+        self.deadline()
+            .map_or(self.next_look, |deadline| deadline.min(self.next_look))
     }
 
     fn look(&mut self, now: Instant, has_group: bool) -> Option<Ending> {

@@ -141,7 +141,11 @@ pub(crate) fn children_ended() -> io::Result<OwnedFd> {
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGCHLD);
         done(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
-        owned(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))
+        owned(libc::signalfd(
+            -1,
+            &raw const set,
+            libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
+        ))
     }
 }
 
@@ -262,7 +266,13 @@ pub(crate) fn is_confined() -> bool {
     // ends right after.
     unsafe {
         libc::unshare(libc::CLONE_NEWUSER) != 0
-            && libc::mount(c"none".as_ptr(), c"/tmp".as_ptr(), c"tmpfs".as_ptr(), 0, std::ptr::null()) != 0
+            && libc::mount(
+                c"none".as_ptr(),
+                c"/tmp".as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                std::ptr::null(),
+            ) != 0
             && libc::socket(libc::AF_INET, libc::SOCK_RAW, 1) < 0
     }
 }

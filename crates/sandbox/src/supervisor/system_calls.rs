@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Is, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Is, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
 };
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -119,9 +119,15 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
 
 #[cfg(target_arch = "x86_64")]
 fn refused_on_this_processor() -> Vec<(i64, Vec<SeccompRule>)> {
-    [libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_uselib, libc::SYS_lookup_dcookie, libc::SYS__sysctl]
-        .map(|call| (call, Vec::new()))
-        .into()
+    [
+        libc::SYS_iopl,
+        libc::SYS_ioperm,
+        libc::SYS_uselib,
+        libc::SYS_lookup_dcookie,
+        libc::SYS__sysctl,
+    ]
+    .map(|call| (call, Vec::new()))
+    .into()
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -146,12 +152,18 @@ fn new_namespaces() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
 
 /// Other families reach parts of the kernel that hold no namespace, raw ones see what is not theirs.
 fn sockets() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    let other = FAMILIES.iter().map(|family| when(0, Is::Ne, *family)).collect::<Result<Vec<_>, _>>()?;
+    let other = FAMILIES
+        .iter()
+        .map(|family| when(0, Is::Ne, *family))
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(vec![
         SeccompRule::new(other)?,
         SeccompRule::new(vec![when(0, Is::Ne, libc::AF_NETLINK)?, has(1, 0xf, libc::SOCK_RAW)?])?,
         SeccompRule::new(vec![has(1, 0xf, 10)?])?,
-        SeccompRule::new(vec![when(0, Is::Eq, libc::AF_NETLINK)?, when(2, Is::Ne, libc::NETLINK_ROUTE)?])?,
+        SeccompRule::new(vec![
+            when(0, Is::Eq, libc::AF_NETLINK)?,
+            when(2, Is::Ne, libc::NETLINK_ROUTE)?,
+        ])?,
     ])
 }
 

@@ -9,7 +9,10 @@ use crate::room::{Room, arguments, finish, paths, reading, run_on, shell, variab
 async fn a_command_runs_and_gives_its_output_apart_and_its_code() {
     let room = Room::new().await;
     let (outcome, effects) = room.run("echo out; echo err >&2; exit 3").await;
-    assert_eq!((outcome.text().as_str(), outcome.errors().as_str(), outcome.code()), ("out\n", "err\n", 3));
+    assert_eq!(
+        (outcome.text().as_str(), outcome.errors().as_str(), outcome.code()),
+        ("out\n", "err\n", 3)
+    );
     assert_eq!(outcome.exit.ended, Ended::Exited(3));
     assert!(effects.effects.is_empty());
 }
@@ -18,13 +21,15 @@ async fn a_command_runs_and_gives_its_output_apart_and_its_code() {
 async fn what_a_command_wrote_is_its_effect_and_the_bench_stays_as_it_was() {
     let room = Room::new().await;
     std::fs::write(room.bench().join("old"), "old").unwrap();
-    let (outcome, effects) = room.run("cat old; rm old; mkdir -p src; echo hi > src/a; chmod +x src/a").await;
+    let (outcome, effects) = room
+        .run("cat old; rm old; mkdir -p src; echo hi > src/a; chmod +x src/a")
+        .await;
     assert_eq!(outcome.text(), "old");
     assert_eq!(paths(&effects), ["old", "src", "src/a"]);
     assert_eq!(effects.effects[0].placed, Placed::Nothing);
     assert!(matches!(effects.effects[2].placed, Placed::File { mode: 0o755, .. }));
     assert_eq!(std::fs::read(room.bench().join("old")).unwrap(), b"old");
-    assert_eq!(std::fs::read_dir(room.directory.path().join("scratch/layers")).unwrap().count(), 0);
+    crate::room::is_tidy(&room.directory).await;
 }
 
 #[tokio::test]
@@ -39,7 +44,10 @@ async fn bytes_pass_through_exactly_and_however_many() {
 async fn a_pipe_is_read_as_it_is_written_until_it_is_closed() {
     let room = Room::new().await;
     let layer = room.open.lay().await.unwrap();
-    let command = Command { stdin: Stdin::Piped, ..shell("read line; echo \"got $line\"; cat") };
+    let command = Command {
+        stdin: Stdin::Piped,
+        ..shell("read line; echo \"got $line\"; cat")
+    };
     let mut process = layer.start(command).await.unwrap();
     process.write(Bytes::from("one\n")).await.unwrap();
     assert_eq!(&process.output().await.unwrap().bytes[..], b"got one\n");
@@ -60,7 +68,10 @@ async fn a_closed_input_is_at_its_end_at_once() {
 #[tokio::test]
 async fn the_environment_is_what_was_given_and_nothing_else() {
     let room = Room::new().await;
-    let command = Command { env: variables(&[("A", "1"), ("B", "two words")]), ..arguments(&["/usr/bin/env"]) };
+    let command = Command {
+        env: variables(&[("A", "1"), ("B", "two words")]),
+        ..arguments(&["/usr/bin/env"])
+    };
     assert_eq!(room.run_command(command).await.0.text(), "A=1\nB=two words\n");
 }
 
@@ -68,7 +79,10 @@ async fn the_environment_is_what_was_given_and_nothing_else() {
 async fn a_command_runs_where_it_is_told() {
     let room = Room::new().await;
     std::fs::create_dir_all(room.bench().join("a/b")).unwrap();
-    let command = Command { cwd: WsPath::parse("a/b").unwrap(), ..shell("pwd") };
+    let command = Command {
+        cwd: WsPath::parse("a/b").unwrap(),
+        ..shell("pwd")
+    };
     assert_eq!(room.run_command(command).await.0.text(), "/workspace/a/b\n");
 }
 
@@ -78,10 +92,16 @@ async fn a_program_or_a_directory_that_is_not_there_is_not_found() {
     let layer = room.open.lay().await.unwrap();
     let error = layer.start(arguments(&["no-such-program"])).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    let command = Command { cwd: WsPath::parse("nowhere").unwrap(), ..shell("true") };
+    let command = Command {
+        cwd: WsPath::parse("nowhere").unwrap(),
+        ..shell("true")
+    };
     assert_eq!(layer.start(command).await.unwrap_err().kind(), ErrorKind::NotFound);
     std::fs::write(room.bench().join("text"), "x").unwrap();
-    assert_eq!(layer.start(arguments(&["./text"])).await.unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(
+        layer.start(arguments(&["./text"])).await.unwrap_err().kind(),
+        ErrorKind::Denied
+    );
     assert_eq!(run_on(&*layer, arguments(&["true"])).await.code(), 0);
 }
 
@@ -89,7 +109,12 @@ async fn a_program_or_a_directory_that_is_not_there_is_not_found() {
 async fn signals_reach_the_process_and_are_told() {
     let room = Room::new().await;
     let layer = room.open.lay().await.unwrap();
-    let mut process = layer.start(shell("trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.05; done")).await.unwrap();
+    let mut process = layer
+        .start(shell(
+            "trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.05; done",
+        ))
+        .await
+        .unwrap();
     assert_eq!(&process.output().await.unwrap().bytes[..], b"ready\n");
     process.signal(Signal::Terminate).await.unwrap();
     let outcome = finish(&mut *process).await;
@@ -113,7 +138,10 @@ async fn what_a_command_used_is_told() {
 async fn several_processes_share_a_layer() {
     let room = Room::new().await;
     let layer = room.open.lay().await.unwrap();
-    let mut waiting = layer.start(shell("while [ ! -e flag ]; do sleep 0.02; done; cat flag")).await.unwrap();
+    let mut waiting = layer
+        .start(shell("while [ ! -e flag ]; do sleep 0.02; done; cat flag"))
+        .await
+        .unwrap();
     run_on(&*layer, shell("echo seen > flag.tmp; mv flag.tmp flag")).await;
     assert_eq!(finish(&mut *waiting).await.text(), "seen\n");
     layer.remove().await.unwrap();

@@ -37,11 +37,14 @@ async fn what_is_required_and_cannot_be_enforced_is_an_error_with_a_remedy() {
 async fn closing_ends_everything_and_may_be_done_twice() {
     let room = Room::new().await;
     let layer = room.open.lay().await.unwrap();
-    let mut process = layer.start(shell("echo kept > kept; echo up; sleep 8761.1")).await.unwrap();
+    let mut process = layer
+        .start(shell("echo kept > kept; echo up; sleep @8761@1"))
+        .await
+        .unwrap();
     assert_eq!(&process.output().await.unwrap().bytes[..], b"up\n");
     room.open.close().await.unwrap();
     room.open.close().await.unwrap();
-    assert_eq!(processes_named("8761."), Vec::<String>::new());
+    assert_eq!(processes_named("@8761@"), Vec::<String>::new());
     assert_eq!(process.wait().await.unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(paths(&layer.effects(None).await.unwrap()), ["kept"]);
     layer.remove().await.unwrap();
@@ -55,8 +58,13 @@ async fn nothing_is_left_on_the_host_when_a_sandbox_has_gone() {
     room.open.close().await.unwrap();
     let directory = room.directory;
     drop(room.open);
-    assert_eq!(std::fs::read_dir(directory.path().join("scratch/locks")).unwrap().count(), 0);
-    assert_eq!(std::fs::read_dir(directory.path().join("scratch/layers")).unwrap().count(), 0);
+    assert_eq!(
+        std::fs::read_dir(directory.path().join("scratch/locks"))
+            .unwrap()
+            .count(),
+        0
+    );
+    crate::room::is_tidy(&directory).await;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(&*directory.path().to_string_lossy()), "{mounts}");
 }
@@ -72,7 +80,10 @@ async fn is_killed_in_the_middle() {
     request.scratch = std::path::Path::new(&path).join("scratch");
     let open = sandbox().open(request).await.unwrap();
     let layer = open.lay().await.unwrap();
-    let mut process = layer.start(shell("echo work > work; echo up > up; sleep 8760.1")).await.unwrap();
+    let mut process = layer
+        .start(shell("echo work > work; echo up > up; sleep @8760@1"))
+        .await
+        .unwrap();
     process.wait().await.unwrap();
 }
 
@@ -82,6 +93,7 @@ async fn what_a_killed_garret_left_is_found_and_its_processes_are_dead() {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "life::is_killed_in_the_middle"])
         .env("GARRET_TEST_KILLED", directory.path())
+        .env("GARRET_TEST_MARK", crate::room::mark())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -105,10 +117,13 @@ async fn what_a_killed_garret_left_is_found_and_its_processes_are_dead() {
         std::thread::sleep(Duration::from_millis(5));
         left = room.open.leftovers().await.unwrap();
     }
-    assert_eq!(processes_named("8760."), Vec::<String>::new());
+    assert_eq!(processes_named("@8760@"), Vec::<String>::new());
     assert_eq!(left.len(), 1);
     assert_eq!(paths(&left[0].effects(None).await.unwrap()), ["up", "work"]);
-    assert_eq!(left[0].start(shell("true")).await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(
+        left[0].start(shell("true")).await.unwrap_err().kind(),
+        ErrorKind::Invalid
+    );
     left[0].remove().await.unwrap();
     drop(left);
     assert!(room.open.leftovers().await.unwrap().is_empty());
@@ -126,8 +141,13 @@ async fn files_in_tmp_last_as_long_as_the_sandbox_and_are_its_own() {
 async fn sandboxes_do_not_meet() {
     let (one, other) = (Room::new().await, Room::new().await);
     let layer = one.open.lay().await.unwrap();
-    let _sleeping = layer.start(shell("sleep 8759.1")).await.unwrap();
-    assert_eq!(other.text("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[8]759'").await, "0\n");
+    let _sleeping = layer.start(shell("sleep @8759@1")).await.unwrap();
+    assert_eq!(
+        other
+            .text("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[8]759'")
+            .await,
+        "0\n"
+    );
     assert_eq!(run_on(&*layer, shell("echo fine")).await.text(), "fine\n");
     layer.remove().await.unwrap();
 }

@@ -2,11 +2,16 @@
 //! root, `as_another_user` runs all of it once more as a user without rights.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::disallowed_methods, reason = "tests set up directories and look at the host from outside")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests set up directories, look at the host from outside, and may fail"
+)]
 
 mod room;
 
 mod basics;
+mod copies;
 mod life;
 mod limits;
 mod live;

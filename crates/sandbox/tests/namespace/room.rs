@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garret_core::{
-    Chunk, Command, Effects, Exit, Guard, Layer, Limits, Network, OpenSandbox, Process, Program, Sandbox, SandboxRequest, Stdin, Stream,
-    WsPath,
+    Chunk, Command, Effects, Exit, Guard, Layer, Limits, Network, OpenSandbox, Process, Program, Sandbox,
+    SandboxRequest, Stdin, Stream, WsPath,
 };
-use garret_sandbox::namespace::{NamespaceSandbox, Options, SupervisorProgram, plan};
+use garret_sandbox::namespace::{Layers, NamespaceSandbox, Options, SupervisorProgram, plan};
 use tempfile::TempDir;
 
 pub(crate) struct Room {
@@ -18,7 +18,12 @@ pub(crate) struct Room {
 }
 
 pub(crate) fn sandbox() -> NamespaceSandbox {
+    sandbox_with(Layers::Best)
+}
+
+pub(crate) fn sandbox_with(layers: Layers) -> NamespaceSandbox {
     NamespaceSandbox::new(Options {
+        layers,
         supervisor: Some(SupervisorProgram {
             path: std::env::var_os("GARRET_TEST_SUPERVISOR")
                 .map_or_else(|| env!("CARGO_BIN_EXE_garret-supervisor").into(), PathBuf::from),
@@ -127,11 +132,13 @@ pub(crate) async fn finish(process: &mut dyn Process) -> Outcome {
 }
 
 pub(crate) fn shell(text: &str) -> Command {
-    command(Program::Shell(text.to_owned()))
+    command(Program::Shell(marked(text)))
 }
 
 pub(crate) fn arguments(arguments: &[&str]) -> Command {
-    command(Program::Arguments(arguments.iter().map(|one| (*one).to_owned()).collect()))
+    command(Program::Arguments(
+        arguments.iter().map(|one| (*one).to_owned()).collect(),
+    ))
 }
 
 fn command(program: Program) -> Command {
@@ -158,11 +165,18 @@ pub(crate) fn reading(text: &str, stdin: impl Into<Bytes>) -> Command {
 }
 
 pub(crate) fn paths(effects: &Effects) -> Vec<String> {
-    effects.effects.iter().map(|effect| effect.path.shown().to_string()).collect()
+    effects
+        .effects
+        .iter()
+        .map(|effect| effect.path.shown().to_string())
+        .collect()
 }
 
 pub(crate) fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 /// A text for the shell that runs a text of Python.
@@ -170,10 +184,48 @@ pub(crate) fn python(text: &str) -> String {
     format!("/usr/bin/python3 - <<'end-of-python'\n{text}\nend-of-python\n")
 }
 
+/// A number that no other run of these tests uses at the same time.
+pub(crate) fn mark() -> String {
+    std::env::var("GARRET_TEST_MARK").unwrap_or_else(|_| std::process::id().to_string())
+}
+
+/// The text with every `@8765@` made a number of this run.
+fn marked(text: &str) -> String {
+    let mut parts = text.split('@');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    parts
+        .fold((first, false), |(mut whole, was_number), part| {
+            match (was_number, is_number(part)) {
+                (false, true) => whole.push_str(&format!("{part}.{}", mark())),
+                (true, _) => whole.push_str(part),
+                (false, false) => whole.push_str(&format!("@{part}")),
+            }
+            let is_open = !was_number && is_number(part);
+            (whole, is_open)
+        })
+        .0
+}
+
 /// The command lines of processes on the host that hold this mark.
 pub(crate) fn processes_named(mark: &str) -> Vec<String> {
+    let mark = &marked(mark);
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     let texts = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    texts.filter(|text| text.starts_with("sleep ") && text.contains(mark)).collect()
+    texts
+        .filter(|text| text.starts_with("sleep ") && text.contains(mark))
+        .collect()
+}
+
+/// Waits until nothing is left of any layer.
+pub(crate) async fn is_tidy(directory: &TempDir) {
+    let layers = directory.path().join("scratch/layers");
+    for _ in 0..200 {
+        if std::fs::read_dir(&layers).unwrap().count() == 0 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("something is left of a layer");
 }

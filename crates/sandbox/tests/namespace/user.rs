@@ -13,7 +13,10 @@ fn everything_holds_for_an_unprivileged_user_too() {
     }
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let (tests, supervisor) = (directory.path().join("tests"), directory.path().join("garret-supervisor"));
+    let (tests, supervisor) = (
+        directory.path().join("tests"),
+        directory.path().join("garret-supervisor"),
+    );
     std::fs::copy(std::env::current_exe().unwrap(), &tests).unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_garret-supervisor"), &supervisor).unwrap();
     let output = Command::new("setpriv")
@@ -43,10 +46,19 @@ async fn files_of_another_owner_can_be_changed_and_are_not_on_the_host() {
     std::fs::set_permissions(&bench, std::fs::Permissions::from_mode(0o700)).unwrap();
     let room = Room::on(directory, |_| {}).await;
     let layer = room.open.lay().await.unwrap();
-    let outcome = crate::room::run_on(&*layer, crate::room::shell("stat -c %u . file; echo two >> file; cat file; echo x > new")).await;
+    let outcome = crate::room::run_on(
+        &*layer,
+        crate::room::shell("stat -c %u . file; echo two >> file; cat file; echo x > new"),
+    )
+    .await;
     assert_eq!(outcome.text(), "1000\n1000\none\ntwo\n");
     layer.lift().await.unwrap();
-    let upper = room.directory.path().join("scratch/layers").join(layer.id()).join("upper/new");
+    let upper = room
+        .directory
+        .path()
+        .join("scratch/layers")
+        .join(layer.id())
+        .join("upper/new");
     let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(upper).unwrap());
     assert_eq!(owner, garret_sandbox::namespace::DEDICATED_USER);
     layer.remove().await.unwrap();

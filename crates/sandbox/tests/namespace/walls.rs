@@ -12,7 +12,10 @@ use crate::room::{Room, python};
 /// Everything that is expected to fail prints nothing and gives another code than 0.
 async fn is_refused(room: &Room, text: &str) {
     let (outcome, _) = room.run(text).await;
-    assert!(outcome.code() != 0 && outcome.stdout.is_empty(), "`{text}` got through: {outcome:?}");
+    assert!(
+        outcome.code() != 0 && outcome.stdout.is_empty(),
+        "`{text}` got through: {outcome:?}"
+    );
 }
 
 #[tokio::test]
@@ -23,30 +26,65 @@ async fn files_of_the_host_are_not_there() {
     is_refused(&room, "cat /etc/shadow").await;
     is_refused(&room, &format!("cat {}", secret.display())).await;
     is_refused(&room, &format!("ls {}", room.directory.path().display())).await;
-    for path in ["/root", "/work", "/sys", "/boot", "/mnt", "/srv", "/var/lib", "/run/docker.sock", "/dev/sda", "/dev/kmsg", "/dev/mem"] {
+    for path in [
+        "/root",
+        "/work",
+        "/sys",
+        "/boot",
+        "/mnt",
+        "/srv",
+        "/var/lib",
+        "/run/docker.sock",
+        "/dev/sda",
+        "/dev/kmsg",
+        "/dev/mem",
+    ] {
         is_refused(&room, &format!("ls {path}")).await;
     }
-    assert_eq!(room.text("ls -A /home /run /.garret").await, "/.garret:\n\n/home:\n\n/run:\n");
+    assert_eq!(
+        room.text("ls -A /home /run /.garret").await,
+        "/.garret:\n\n/home:\n\n/run:\n"
+    );
     assert_eq!(room.text("cat /etc/passwd | cut -d: -f1").await, "agent\nnobody\n");
 }
 
 #[tokio::test]
 async fn nothing_but_the_workspace_and_tmp_can_be_written() {
     let room = Room::new().await;
-    for path in ["/", "/usr", "/usr/local", "/etc", "/dev", "/proc", "/run", "/var", "/home", "/.garret", "/bin", "/proc/sys/kernel"] {
+    for path in [
+        "/",
+        "/usr",
+        "/usr/local",
+        "/etc",
+        "/dev",
+        "/proc",
+        "/run",
+        "/var",
+        "/home",
+        "/.garret",
+        "/bin",
+        "/proc/sys/kernel",
+    ] {
         is_refused(&room, &format!("echo x > {path}/planted")).await;
     }
     is_refused(&room, "echo x > /etc/passwd").await;
     is_refused(&room, "echo 1 > /proc/sys/net/ipv4/ip_forward").await;
     is_refused(&room, "echo b > /proc/sysrq-trigger").await;
-    assert_eq!(room.text("echo a > /tmp/x; echo b > /var/tmp/y; cat /tmp/x /tmp/y").await, "a\nb\n");
+    assert_eq!(
+        room.text("echo a > /tmp/x; echo b > /var/tmp/y; cat /tmp/x /tmp/y")
+            .await,
+        "a\nb\n"
+    );
 }
 
 #[tokio::test]
 async fn processes_outside_can_be_neither_seen_nor_touched() {
     let room = Room::new().await;
     let listed = room.text("ls -d /proc/[0-9]* | wc -l").await;
-    assert!(listed.trim().parse::<u32>().unwrap() <= 5, "{listed} processes are visible");
+    assert!(
+        listed.trim().parse::<u32>().unwrap() <= 5,
+        "{listed} processes are visible"
+    );
     for file in ["environ", "mem", "maps", "fd/0", "exe", "cwd/x", "root/etc/shadow"] {
         is_refused(&room, &format!("cat /proc/1/{file}")).await;
     }
@@ -55,16 +93,21 @@ async fn processes_outside_can_be_neither_seen_nor_touched() {
     is_refused(&room, &format!("kill -9 {own}")).await;
     // The first process inside cannot be killed from inside, nor traced.
     assert_eq!(room.text("kill -9 1; kill -STOP 1; echo still").await, "still\n");
-    let trace = python("import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nprint(libc.ptrace(16, 1, 0, 0), ctypes.get_errno())");
+    let trace = python(
+        "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nprint(libc.ptrace(16, 1, 0, 0), ctypes.get_errno())",
+    );
     assert_eq!(room.text(&trace).await, "-1 1\n");
 }
 
 #[tokio::test]
 async fn a_command_has_no_rights_and_cannot_get_any() {
     let room = Room::new().await;
-    let status = room.text("grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'").await;
+    let status = room
+        .text("grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'")
+        .await;
     let zero = "0000000000000000";
-    let expected = format!("CapInh:{zero}\nCapPrm:{zero}\nCapEff:{zero}\nCapBnd:{zero}\nCapAmb:{zero}\nNoNewPrivs:1\nSeccomp:2\n");
+    let expected =
+        format!("CapInh:{zero}\nCapPrm:{zero}\nCapEff:{zero}\nCapBnd:{zero}\nCapAmb:{zero}\nNoNewPrivs:1\nSeccomp:2\n");
     assert_eq!(status, expected);
     assert_eq!(room.text("id -u; id -g; id -un").await, "1000\n1000\nagent\n");
     is_refused(&room, "unshare -r true").await;
@@ -149,7 +192,10 @@ async fn the_network_is_out_of_reach() {
     let room = Room::new().await;
     assert_eq!(room.text(&listeners.attempt()).await, "refused refused refused\n");
     assert_eq!(listeners.tcp.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
-    assert_eq!(listeners.abstract_socket.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(
+        listeners.abstract_socket.accept().unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
     assert_eq!(room.text("test -e /etc/resolv.conf || echo none").await, "none\n");
 }
 
@@ -165,11 +211,16 @@ async fn the_network_is_reached_where_it_is_allowed_and_abstract_sockets_are_not
 async fn commands_of_one_sandbox_reach_each_other_by_loopback() {
     let room = Room::new().await;
     let layer = room.open.lay().await.unwrap();
-    let text = python("import socket\ns = socket.create_server(('127.0.0.1', 4567))\nprint('up', flush=True)\nc, _ = s.accept()\nc.sendall(b'hello')\n");
+    let text = python(
+        "import socket\ns = socket.create_server(('127.0.0.1', 4567))\nprint('up', flush=True)\nc, _ = s.accept()\nc.sendall(b'hello')\n",
+    );
     let mut server = layer.start(crate::room::shell(&text)).await.unwrap();
     assert_eq!(&server.output().await.unwrap().bytes[..], b"up\n");
     let client = python("import socket\nprint(socket.create_connection(('127.0.0.1', 4567)).recv(9).decode())\n");
-    assert_eq!(crate::room::run_on(&*layer, crate::room::shell(&client)).await.text(), "hello\n");
+    assert_eq!(
+        crate::room::run_on(&*layer, crate::room::shell(&client)).await.text(),
+        "hello\n"
+    );
     layer.remove().await.unwrap();
 }
 
