@@ -58,7 +58,10 @@ fn with_json_everything_is_one_object() {
     let ran = room.run(&["-w", "lab", "code", "python", "--json", "-c", "print('hi')\n{'a': 1}"]);
     let data = &ran.json()["data"];
     assert_eq!(data["result"], json!({"repr": "{'a': 1}", "json": {"a": 1}}));
-    assert_eq!((&data["stdout"], &data["isolated"]), (&json!({"text": "hi\n"}), &json!(true)));
+    assert_eq!(
+        (&data["stdout"], &data["isolated"]),
+        (&json!({"text": "hi\n"}), &json!(true))
+    );
 }
 
 #[test]

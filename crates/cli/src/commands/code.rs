@@ -47,7 +47,8 @@ pub(crate) struct Code {
 fn languages() -> impl TypedValueParser<Value = Language> {
     PossibleValuesParser::new(Language::ALL.map(Language::as_str)).map(|name| {
         let mut all = Language::ALL.into_iter();
-        all.find(|language| language.as_str() == name).expect("it is one of them")
+        all.find(|language| language.as_str() == name)
+            .expect("it is one of them")
     })
 }
 
@@ -97,10 +98,13 @@ fn value(result: &CodeResult) -> String {
 }
 
 fn remarks(result: &CodeResult) -> String {
-    let error = result.error.as_ref().map_or_else(String::new, |error| match error.traceback.trim_end() {
-        "" => format!("{}: {}\n", error.kind, error.message),
-        traceback => format!("{traceback}\n"),
-    });
+    let error = result
+        .error
+        .as_ref()
+        .map_or_else(String::new, |error| match error.traceback.trim_end() {
+            "" => format!("{}: {}\n", error.kind, error.message),
+            traceback => format!("{traceback}\n"),
+        });
     let notes = notes(&Ran {
         what: "code",
         timed_out: result.timed_out,
