@@ -16,11 +16,11 @@ use garret_workspace::{Approver, Workspace};
 use serde_json::{Map, Value};
 
 use crate::anchored::{AnchoredLocal, not_utf8};
+use crate::commands::{Sandboxes, default_sandboxes};
 use crate::filestore::{self, FilestoreFactory, FilestoreOptions};
 use crate::home::{self, Home};
 use crate::journal::{branch_config, has_no_place, nothing_to_keep};
 use crate::remembering::RememberingFactory;
-use crate::shell::{Sandboxes, default_sandboxes};
 
 /// The name of a workspace that was given none.
 pub const UNNAMED: &str = "workspace";

@@ -36,6 +36,7 @@
 pub use async_trait::async_trait;
 
 mod anchored;
+mod commands;
 mod filestore;
 mod garret;
 mod home;
@@ -43,7 +44,6 @@ mod journal;
 mod named;
 mod neighbours;
 mod remembering;
-mod shell;
 
 pub use garret_core::*;
 pub use garret_depot as depot;

@@ -1,7 +1,7 @@
 //! The other workspaces of the home: those whose files live in directories, where other programs reach them.
 
 use async_trait::async_trait;
-use garret_core::{Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WsPath};
+use garret_core::{Error, ErrorKind, Exclusions, HistoryMode, Point, Result, StorageConfig, WsPath};
 use garret_depot::{Depot, DepotWorkspace};
 use garret_storage::LocalFactory;
 use garret_workspace::Neighbours;
