@@ -168,7 +168,7 @@ async fn promise_40_code_is_one_change_that_undo_takes_back() {
             assert_eq!(room.read("d/out.txt").await.as_deref(), Some("42"));
             let newest = room.newest().await;
             assert_eq!(newest["operation"], "run_code");
-            let command = newest["command"].as_str().unwrap();
+            let command = newest["actor"]["command"].as_str().unwrap();
             let first = code.lines().next().unwrap();
             assert_eq!(command, format!("{}: {first}", language.as_str()));
             room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
@@ -260,7 +260,10 @@ async fn what_a_context_writes_is_a_change_that_names_it_and_undo_takes_back() {
         let newest = room.newest().await;
         assert_eq!(newest["operation"], "run_in_code_context", "{newest}");
         assert!(
-            newest["command"].as_str().unwrap().contains("python context c1"),
+            newest["actor"]["command"]
+                .as_str()
+                .unwrap()
+                .contains("python context c1"),
             "{newest}"
         );
         // Tools and contexts see the same files, both ways and at once.

@@ -92,3 +92,34 @@ pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl 
     let offered = groups.into_iter().filter(|(_, is_offered)| *is_offered);
     offered.flat_map(|(group, _)| group.iter().copied())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use garret_core::{CodePolicy, Language, MemoryStorage, SystemClock};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_models_are_told_of_the_tools_for_code() {
+        let policy = CodePolicy {
+            languages: vec![Language::Bash, Language::Python],
+            ..CodePolicy::default()
+        };
+        let workspace = Workspace::builder(Arc::new(MemoryStorage::new(Arc::new(SystemClock::default()))))
+            .code(Some(policy))
+            .open()
+            .expect("the policy is right");
+        let told = CODE.iter().chain(CONTEXTS).map(|tool| {
+            json!({
+                "name": tool.name(),
+                "short": tool.short(),
+                "description": tool.description(),
+                "input": tool.input_schema(&workspace),
+            })
+        });
+        insta::assert_json_snapshot!("code", told.collect::<Value>());
+    }
+}
