@@ -1,0 +1,251 @@
+//! What an attack finds around it: a workspace, and everything on the machine that it must not reach.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What must never be seen inside.
+pub(crate) const CANARY: &str = "canary-4f1d7c";
+
+/// Who runs Garret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum User {
+    /// The user of the test.
+    Own,
+    /// Somebody without rights, where the test is root.
+    Nobody,
+}
+
+const NOBODY: u32 = 65534;
+
+/// Where the files live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Filestore,
+    Local,
+}
+
+/// A machine with secrets, seen by the user who runs Garret.
+pub(crate) struct Scene {
+    directory: tempfile::TempDir,
+    user: User,
+    pub(crate) place: Place,
+    pub(crate) port: u16,
+    pub(crate) socket: String,
+    reached: Arc<AtomicUsize>,
+}
+
+impl Scene {
+    pub(crate) fn new(user: User, place: Place) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let reached = Arc::new(AtomicUsize::new(0));
+        let port = listen_on_port(reached.clone());
+        let socket = format!("garret-attack-{}-{port}", std::process::id());
+        listen_on_name(&socket, reached.clone());
+        let scene = Self {
+            directory,
+            user,
+            place,
+            port,
+            socket,
+            reached,
+        };
+        scene.furnish();
+        scene
+    }
+
+    fn furnish(&self) {
+        for name in ["work", "work/tree", "home", "outside", "user"] {
+            std::fs::create_dir_all(self.path(name)).unwrap();
+        }
+        // The program may lie where only its builder can read.
+        std::fs::copy(env!("CARGO_BIN_EXE_garret"), self.path("garret")).unwrap();
+        std::fs::write(self.path("outside/secret"), CANARY).unwrap();
+        std::fs::write(self.path("user/.secret"), CANARY).unwrap();
+        std::fs::write(self.path("work/garret.toml"), self.config()).unwrap();
+        let mine = [
+            "work",
+            "work/tree",
+            "work/garret.toml",
+            "home",
+            "outside",
+            "outside/secret",
+            "user",
+            "user/.secret",
+        ];
+        std::fs::set_permissions(self.directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        for name in mine.iter().filter(|_| self.user == User::Nobody) {
+            chown(self.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        self.garret(&["-w", "other", "write", "secret", CANARY]);
+        self.garret(&["-w", "box", "write", "kept", "kept"]);
+        self.garret(&["-w", "box", "write", "dir/file", "kept"]);
+    }
+
+    fn config(&self) -> String {
+        let storage = |name: &str| match self.place {
+            Place::Filestore => format!("filestore:{name}"),
+            Place::Local if name == "box" => "local:tree".to_owned(),
+            Place::Local => format!("filestore:{name}"),
+        };
+        format!(
+            "[workspaces.other]\nstorage = '{}'\n[workspaces.box]\nstorage = '{}'\n[workspaces.box.capabilities]\nfs = true\n\
+             snapshot = true\n[workspaces.box.capabilities.shell]\nprevent_dangerous = false\n\
+             limits = {{ memory_mb = 512, processes = 64, written_mb = 64, output_kib = 64 }}\n",
+            storage("other"),
+            storage("box"),
+        )
+    }
+
+    /// A path outside of every workspace.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The same as text, for a script.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// How often something inside reached a listener of the machine.
+    pub(crate) fn reached(&self) -> usize {
+        self.reached.load(Ordering::SeqCst)
+    }
+
+    /// Runs the program as the user of the scene would.
+    pub(crate) fn garret(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.command();
+        let output = command.args(arguments).stdin(Stdio::null()).output().unwrap();
+        Ran::of(&output)
+    }
+
+    fn command(&self) -> Command {
+        let program = self.path("garret");
+        let mut command = match self.user {
+            User::Own => Command::new(program),
+            User::Nobody => {
+                let mut command = Command::new("setpriv");
+                let id = NOBODY.to_string();
+                command
+                    .args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"])
+                    .arg(program);
+                command
+            }
+        };
+        command
+            .current_dir(self.path("work"))
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.path("user"))
+            .env("GARRET_HOME", self.path("home/garret"))
+            .env("SECRET_OF_GARRET", CANARY);
+        command
+    }
+
+    /// Runs the script of an attack in the workspace.
+    pub(crate) fn attack(&self, seconds: u32, script: &str) -> Ran {
+        let timeout = format!("{seconds}s");
+        self.garret(&["-w", "box", "run", "--timeout", &timeout, "-c", script])
+    }
+
+    /// Whether the machine and the workspace are as they were, and the workspace still works.
+    pub(crate) fn is_unharmed(&self) -> Result<(), String> {
+        for (name, content) in [("outside/secret", CANARY), ("user/.secret", CANARY)] {
+            if std::fs::read_to_string(self.path(name)).ok().as_deref() != Some(content) {
+                return Err(format!("{name} was touched"));
+            }
+        }
+        let strange = |directory: &str, known: &[&str]| {
+            let entries = std::fs::read_dir(self.path(directory)).unwrap();
+            let mut names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap_or_default());
+            names.find(|name| !known.contains(&name.as_str()))
+        };
+        for (directory, known) in [("outside", &["secret"][..]), ("user", &[".secret"][..])] {
+            if let Some(name) = strange(directory, known) {
+                return Err(format!("{name} came to be in {directory}"));
+            }
+        }
+        let other = self.garret(&["-w", "other", "cat", "secret"]);
+        if other.stdout != CANARY {
+            return Err(format!("another workspace was touched: {other:?}"));
+        }
+        let again = self.garret(&["-w", "box", "run", "-c", "echo fine"]);
+        match again.stdout.trim() {
+            "fine" => Ok(()),
+            _ => Err(format!("the next command does not run: {again:?}")),
+        }
+    }
+
+    /// Whether a process with this text in its command line lives on the machine.
+    pub(crate) fn lives(&self, text: &str) -> bool {
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let own = std::process::id().to_string();
+        processes
+            .filter(|entry| entry.file_name().to_str() != Some(&own))
+            .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+            .any(|line| String::from_utf8_lossy(&line).contains(text))
+    }
+
+    /// The host's file at a path of the workspace, where the files live in a directory.
+    pub(crate) fn tree(&self, name: &str) -> Option<PathBuf> {
+        (self.place == Place::Local).then(|| self.path("work/tree").join(name))
+    }
+}
+
+/// What a run of the program gave.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Everything that was said.
+    pub(crate) fn said(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+}
+
+fn listen_on_port(reached: Arc<AtomicUsize>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().filter_map(Result::ok) {
+            reached.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.write_all(CANARY.as_bytes());
+        }
+    });
+    port
+}
+
+fn listen_on_name(name: &str, reached: Arc<AtomicUsize>) {
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let listener = UnixListener::bind_addr(&address).unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().filter_map(Result::ok) {
+            reached.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.write_all(CANARY.as_bytes());
+            let _ = stream.read(&mut [0]);
+        }
+    });
+}
+
+/// Whether a file is there, whatever it is.
+pub(crate) fn is_there(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}
