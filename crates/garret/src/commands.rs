@@ -85,6 +85,7 @@ impl Garret {
         Ok(Some(ShellParts {
             sandbox: self.sandbox_of(&policy)?,
             bench: self.bench_of(config, opened, history)?,
+            is_direct: opened.directory.is_some(),
             policy,
             exclusions: Exclusions::new(&config.exclude)?,
             environment: self.environment.clone(),
