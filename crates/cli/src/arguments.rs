@@ -23,7 +23,7 @@ Exit codes:
   0  done (a search that finds nothing is done)
   1  the operation failed; the reason is on standard error, or in `error` with --json
   2  wrong usage: arguments, JSON, the choice of workspace or its configuration
-`garret run` ends with the exit code of its command.
+`garret run` and `garret code` end with the exit code of what they ran.
 
 With --json, every command prints one object: {\"ok\", \"text\", \"data\", \"error\"}.";
 
@@ -103,6 +103,9 @@ pub(crate) enum Command {
     /// Run a command in a sandbox on the files; what it does to them is one change
     #[command(after_help = commands::run::EXAMPLES)]
     Run(commands::run::Run),
+    /// Run a piece of code in a sandbox on the files; what it does to them is one change
+    #[command(after_help = commands::code::EXAMPLES)]
+    Code(commands::code::Code),
     /// List the changes, newest first
     #[command(after_help = commands::log::EXAMPLES)]
     Log(commands::log::Log),
@@ -204,6 +207,7 @@ impl Command {
             Self::Glob(command) => command.run(session).await,
             Self::Grep(command) => command.run(session).await,
             Self::Run(command) => command.run(session).await,
+            Self::Code(command) => command.run(session).await,
             Self::Log(command) => command.run(session).await,
             Self::Show(command) => command.run(session).await,
             Self::Diff(command) => command.run(session).await,

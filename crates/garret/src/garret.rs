@@ -228,6 +228,7 @@ impl Garret {
             .name(name)
             .policy(policy)
             .shell(shell)
+            .code(config.capabilities.code.policy())
             .env(config.env.clone())
             .clock(self.clock.clone())
             .ids(self.ids.clone())

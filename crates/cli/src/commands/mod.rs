@@ -4,6 +4,7 @@ pub(crate) mod append;
 pub(crate) mod branch;
 pub(crate) mod call;
 pub(crate) mod cat;
+pub(crate) mod code;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod cp;

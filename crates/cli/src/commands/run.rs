@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clap::Args;
 use garret::path::{printable, quote};
-use garret::{Chunk, EffectsMode, Error, OutputSink, Program, Result, RunRequest, RunResult, Stream};
+use garret::{Changed, Chunk, EffectsMode, Error, Limit, OutputSink, Program, Result, RunRequest, Stream};
 
 use crate::output::{Failure, Format, Outcome, Report};
 use crate::session::Session;
@@ -59,7 +59,14 @@ impl Run {
         let result = result?;
         closed?;
         let code = u8::try_from(result.exit_code).unwrap_or(u8::MAX);
-        let note = notes(&result);
+        let note = notes(&Ran {
+            what: "command",
+            timed_out: result.timed_out,
+            limit: result.limit,
+            changed: &result.changed,
+            isolated: result.isolated,
+            leftovers: &result.leftovers,
+        });
         let report = match session.global().format() {
             Format::Json => Report::done(result.output.clone(), result),
             // It went where it belongs as it came.
@@ -87,7 +94,7 @@ impl Run {
     }
 }
 
-fn variable(text: &str) -> Result<(String, String)> {
+pub(crate) fn variable(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         // What was written may be a secret alone.
         Error::invalid("a variable is NAME=VALUE").hint("write `--env NAME=VALUE`")
@@ -96,7 +103,7 @@ fn variable(text: &str) -> Result<(String, String)> {
 }
 
 /// Prints output as it comes, each stream to its own.
-struct Terminal;
+pub(crate) struct Terminal;
 
 #[async_trait]
 impl OutputSink for Terminal {
@@ -114,15 +121,28 @@ fn put(mut stream: impl Write, bytes: &[u8]) -> std::io::Result<()> {
     stream.flush()
 }
 
+/// How something that ran went.
+pub(crate) struct Ran<'a> {
+    /// The word for it: `command`, `code`.
+    pub(crate) what: &'static str,
+    pub(crate) timed_out: bool,
+    pub(crate) limit: Option<Limit>,
+    pub(crate) changed: &'a Changed,
+    pub(crate) isolated: bool,
+    pub(crate) leftovers: &'a [String],
+}
+
 /// What a person should know beside the output; nothing where everything went as asked.
-fn notes(result: &RunResult) -> String {
-    let changed = &result.changed;
+pub(crate) fn notes(ran: &Ran<'_>) -> String {
+    let Ran { what, changed, .. } = ran;
     let mut notes = String::new();
     let mut note = |text: String| notes.push_str(&format!("garret: {text}\n"));
-    if result.timed_out {
-        note("the command took too long, and was ended with everything that it started".into());
-    } else if result.limit.is_some() {
-        note("the command came to a limit, and was ended".into());
+    if ran.timed_out {
+        note(format!(
+            "the {what} took too long, and was ended with everything that it started"
+        ));
+    } else if ran.limit.is_some() {
+        note(format!("the {what} came to a limit, and was ended"));
     }
     if changed.discarded && !changed.is_nothing() {
         note(format!("discarded: {}", changed.counts()));
@@ -145,10 +165,10 @@ fn notes(result: &RunResult) -> String {
     for path in &changed.excluded.deleted_paths {
         note(format!("deleted for good, as history leaves it out: {}", quote(path)));
     }
-    if !result.isolated {
-        note("the command was not isolated from this machine".into());
+    if !ran.isolated {
+        note(format!("the {what} was not isolated from this machine"));
     }
-    if !result.leftovers.is_empty() {
+    if !ran.leftovers.is_empty() {
         note("a crash left work that is in no change; see `garret leftovers`".into());
     }
     notes
