@@ -41,8 +41,8 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use futures::lock::Mutex;
 use garret_core::{
-    Applied, Batch, Clock, Directory, Exclusions, Ids, Keep, ListOptions, ListPage, Opened, ReadOptions, ReadResult, Result, Stat,
-    StatOptions, Storage, StorageInfo, WsPath,
+    Applied, Batch, Clock, Directory, Exclusions, Ids, Keep, ListOptions, ListPage, Opened, ReadOptions, ReadResult,
+    Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
 use self::gate::{Files, Gate, Reading};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Clock, Error, EventSink, Exclusions, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, Opened, RandomIds,
-    Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
+    Actor, Clock, Error, EventSink, Exclusions, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, Opened,
+    RandomIds, Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
 use garret_storage::{LocalFactory, LocalOptions};
@@ -16,11 +16,11 @@ use garret_workspace::{Approver, Workspace};
 use serde_json::{Map, Value};
 
 use crate::anchored::{AnchoredLocal, not_utf8};
+use crate::commands::{Sandboxes, default_sandboxes};
 use crate::filestore::{self, FilestoreFactory, FilestoreOptions};
 use crate::home::{self, Home};
 use crate::journal::{branch_config, has_no_place, nothing_to_keep};
 use crate::remembering::RememberingFactory;
-use crate::shell::{Sandboxes, default_sandboxes};
 
 /// The name of a workspace that was given none.
 pub const UNNAMED: &str = "workspace";
@@ -194,7 +194,9 @@ impl Garret {
         if config.keep.is_some() && mode != HistoryMode::Durable {
             return Err(nothing_to_keep());
         }
-        let opened = self.journaled(opened, &context, config.keep, Exclusions::new(&config.exclude)?).await?;
+        let opened = self
+            .journaled(opened, &context, config.keep, Exclusions::new(&config.exclude)?)
+            .await?;
         self.assembled(name, config, opened, mode)
     }
 
@@ -226,6 +228,7 @@ impl Garret {
             .name(name)
             .policy(policy)
             .shell(shell)
+            .code(config.capabilities.code.policy())
             .env(config.env.clone())
             .clock(self.clock.clone())
             .ids(self.ids.clone())

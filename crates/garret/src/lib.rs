@@ -36,6 +36,7 @@
 pub use async_trait::async_trait;
 
 mod anchored;
+mod commands;
 mod filestore;
 mod garret;
 mod home;
@@ -43,12 +44,11 @@ mod journal;
 mod named;
 mod neighbours;
 mod remembering;
-mod shell;
 
 pub use garret_core::*;
 pub use garret_depot as depot;
-pub use garret_sandbox as sandboxes;
 pub use garret_depot::{Depot, DepotWorkspace, WorkspaceInfo};
+pub use garret_sandbox as sandboxes;
 pub use garret_storage::local::probe;
 pub use garret_storage::{LocalFactory, LocalOptions, LocalStorage};
 pub use garret_tools::{Annotations, Answer, Definition, ExportFormat, Image, Toolbox};

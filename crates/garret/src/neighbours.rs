@@ -1,7 +1,7 @@
 //! The other workspaces of the home: those whose files live in directories, where other programs reach them.
 
 use async_trait::async_trait;
-use garret_core::{Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WsPath};
+use garret_core::{Error, ErrorKind, Exclusions, HistoryMode, Point, Result, StorageConfig, WsPath};
 use garret_depot::{Depot, DepotWorkspace};
 use garret_storage::LocalFactory;
 use garret_workspace::Neighbours;
@@ -30,7 +30,9 @@ impl Neighbours for Garret {
         let storage = self.storage_of(&depot, &workspace).await?;
         let opened = self.storages().open(&storage, &context).await.map_err(out_of_reach)?;
         let exclude = self.config_of(workspace.id()).await?.exclude;
-        let opened = self.journaled(opened, &context, None, Exclusions::new(&exclude)?).await?;
+        let opened = self
+            .journaled(opened, &context, None, Exclusions::new(&exclude)?)
+            .await?;
         if let Some(history) = opened.history {
             history.diff(&Point::Now, &Point::Now, &WsPath::root()).await?;
         }

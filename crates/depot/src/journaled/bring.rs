@@ -7,8 +7,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::executor::block_on;
 use garret_core::{
-    Batch, Content, ContentSource, Directory, EntryKind, EntryPath, Error, ErrorKind, Follow, Image, ListOptions, Mutation,
-    NewEntry, PathChange, Precondition, Result, Version, WsPath,
+    Batch, Content, ContentSource, Directory, EntryKind, EntryPath, Error, ErrorKind, Follow, Image, ListOptions,
+    Mutation, NewEntry, PathChange, Precondition, Result, Version, WsPath,
 };
 
 use super::look::is_nothing;

@@ -9,7 +9,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use bytes::Bytes;
 use futures::channel::oneshot;
 use garret_core::{
-    Directory, EntryKind, EntryPath, Error, ErrorKind, Exclusions, Follow, ListOptions, Result, Stat, StatOptions, Storage, WsPath,
+    Directory, EntryKind, EntryPath, Error, ErrorKind, Exclusions, Follow, ListOptions, Result, Stat, StatOptions,
+    Storage, WsPath,
 };
 
 use super::look::{is_nothing, known_of};
@@ -38,7 +39,9 @@ impl Turn<'_> {
         let mut gathering = Gathering::default();
         let exclusions = self.journaled.exclusions.clone();
         // What was recorded before it was kept out of history stays as it is there.
-        let known = known.into_iter().filter(|(path, one)| !exclusions.covers_bytes(path, is_directory(one)));
+        let known = known
+            .into_iter()
+            .filter(|(path, one)| !exclusions.covers_bytes(path, is_directory(one)));
         let mut known = known.peekable();
         for (path, stat) in &walked {
             while let Some((gone, _)) = known.next_if(|(known, _)| known < path) {
@@ -181,7 +184,12 @@ impl Turn<'_> {
                 let exclusions = &self.journaled.exclusions;
                 !exclusions.covers(&entry.path, entry.kind == EntryKind::Directory)
             };
-            for path in page.entries.iter().filter(is_kept).filter_map(|entry| entry.path.as_path()) {
+            for path in page
+                .entries
+                .iter()
+                .filter(is_kept)
+                .filter_map(|entry| entry.path.as_path())
+            {
                 if let Some(stat) = self.stat(path).await? {
                     walked.push((path.as_str().as_bytes().to_vec(), stat));
                 }
@@ -309,7 +317,9 @@ fn walk_by_handle(files: &dyn Storage, within: &WsPath, exclusions: &Exclusions)
     let first = visit(&root, within.as_str().as_bytes(), exclusions, &queue)?;
     walked.extend(first);
     let parts: Vec<Result<Visited>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| walk_queue(&queue, exclusions))).collect();
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| scope.spawn(|| walk_queue(&queue, exclusions)))
+            .collect();
         threads
             .into_iter()
             .map(|thread| {

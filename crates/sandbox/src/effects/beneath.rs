@@ -174,7 +174,7 @@ pub(crate) fn look(directory: impl AsFd, name: &[u8]) -> Result<Option<Stat>, Er
     }
 }
 
-fn look_at(top: BorrowedFd<'_>, path: &[u8]) -> Result<Option<Stat>, Errno> {
+pub(crate) fn look_at(top: BorrowedFd<'_>, path: &[u8]) -> Result<Option<Stat>, Errno> {
     match open(top, path, OFlags::PATH | OFlags::NOFOLLOW) {
         Ok(held) => fstat(held).map(Some),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),

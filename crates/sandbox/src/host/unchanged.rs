@@ -22,7 +22,9 @@ pub(super) fn is_as_on(bench: BorrowedFd<'_>, effect: &Effect) -> bool {
         Placed::Nothing | Placed::Image(_) => false,
         Placed::Directory { mode } => has_bits(bench, path, FileType::Directory, *mode),
         Placed::Symlink { target } => points_to(bench, path, target),
-        Placed::File { content, mode } => has_bits(bench, path, FileType::RegularFile, *mode) && holds(bench, path, content),
+        Placed::File { content, mode } => {
+            has_bits(bench, path, FileType::RegularFile, *mode) && holds(bench, path, content)
+        }
     }
 }
 
@@ -40,7 +42,9 @@ fn points_to(bench: BorrowedFd<'_>, path: &[u8], target: &str) -> bool {
 
 #[allow(clippy::unnecessary_cast, reason = "the field has other types on other machines")]
 fn holds(bench: BorrowedFd<'_>, path: &[u8], content: &Content) -> bool {
-    let Ok(file) = open(bench, path, OFlags::RDONLY | GENTLY) else { return false };
+    let Ok(file) = open(bench, path, OFlags::RDONLY | GENTLY) else {
+        return false;
+    };
     let has_size = fstat(&file).is_ok_and(|stat| stat.st_size as u64 == content.len());
     has_size && is_same(File::from(file), content).unwrap_or(false)
 }
