@@ -28,7 +28,7 @@ fn a_command_is_one_change_that_undo_takes_back_and_redo_brings_again() {
 }
 
 #[test]
-fn undo_reverses_whatever_a_command_did() {
+fn promise_30_undo_reverses_whatever_a_command_did() {
     each(|on| async move {
         let room = room(on).await;
         room.sh(

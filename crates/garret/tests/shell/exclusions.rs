@@ -44,7 +44,7 @@ fn excluded_paths_live_in_the_bench_alone() {
 }
 
 #[test]
-fn undo_leaves_them_and_a_command_that_deletes_one_says_so() {
+fn promise_37_undo_leaves_what_is_kept_out_and_a_command_that_deletes_it_says_so() {
     each(|on| async move {
         let room = room(on).await;
         room.sh("mkdir -p p/target && echo code > p/a && echo binary > p/target/x")

@@ -12,7 +12,7 @@ fn policy(change: impl FnOnce(&mut FsPolicy)) -> Declared<FsPolicy> {
 }
 
 #[test]
-fn what_a_policy_refuses_is_rolled_back_and_named() {
+fn promise_33_what_a_policy_refuses_is_rolled_back_and_named() {
     each(|on| async move {
         let room = room_with(on, |config| {
             config.capabilities.fs = policy(|policy| policy.deny_write = vec!["locked/**".into()]);
@@ -33,7 +33,7 @@ fn what_a_policy_refuses_is_rolled_back_and_named() {
 }
 
 #[test]
-fn hidden_paths_are_absent_and_read_only_ones_stay_as_they_are() {
+fn promise_34_hidden_paths_are_absent_and_read_only_ones_stay_as_they_are() {
     each(|on| async move {
         let room = room_with(on, |_| {}).await;
         room.sh("mkdir -p secrets lib && echo key > secrets/key && echo code > lib/code && echo env > .env && mkdir sub && echo env > sub/.env").await;
@@ -61,7 +61,7 @@ fn hidden_paths_are_absent_and_read_only_ones_stay_as_they_are() {
 }
 
 #[test]
-fn a_quota_holds_for_commands_too() {
+fn promise_33_a_quota_holds_for_commands_too() {
     each(|on| async move {
         let room = room_with(on, |config| {
             config.capabilities.fs = policy(|policy| policy.max_files = Some(3));
