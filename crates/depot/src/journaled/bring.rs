@@ -7,8 +7,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::executor::block_on;
 use garret_core::{
-    Batch, Content, ContentSource, Directory, EntryKind, EntryPath, Error, ErrorKind, Follow, Image, ListOptions,
-    Mutation, NewEntry, PathChange, Precondition, Result, Version, WsPath,
+    Batch, Content, ContentSource, Directory, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, Image,
+    ListOptions, Mutation, NewEntry, PathChange, Precondition, Result, Version, WsPath,
 };
 
 use super::look::is_nothing;
@@ -118,21 +118,44 @@ impl Turn<'_> {
         if exclusions.is_empty() {
             return Ok(false);
         }
+        let stays = |entry: &Entry| {
+            exclusions.covers(&entry.path, entry.kind == EntryKind::Directory)
+                || entry.path.as_path().is_some_and(|path| staying.contains(path))
+        };
+        Ok(self.entries_of(directory).await?.iter().any(stays))
+    }
+
+    /// Whether a directory has nothing in it but what is kept out of history, and that: for the journal it is not there.
+    pub(super) async fn is_only_excluded(&self, directory: &WsPath) -> Result<bool> {
+        let exclusions = &self.journaled.exclusions;
+        if exclusions.is_empty() {
+            return Ok(false);
+        }
+        let (mut ahead, mut has_excluded) = (vec![directory.clone()], false);
+        while let Some(next) = ahead.pop() {
+            for entry in self.entries_of(&next).await? {
+                let is_directory = entry.kind == EntryKind::Directory;
+                match entry.path.as_path() {
+                    _ if exclusions.covers(&entry.path, is_directory) => has_excluded = true,
+                    Some(path) if is_directory => ahead.push(path.clone()),
+                    _ => return Ok(false),
+                }
+            }
+        }
+        Ok(has_excluded)
+    }
+
+    async fn entries_of(&self, directory: &WsPath) -> Result<Vec<Entry>> {
         let options = ListOptions {
             follow: Follow::Never,
             limit: usize::MAX,
             ..ListOptions::default()
         };
-        let page = match self.journaled.files.list(directory, options).await {
-            Ok(page) => page,
-            Err(error) if is_nothing(error.kind()) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        let stays = |entry: &garret_core::Entry| {
-            exclusions.covers(&entry.path, entry.kind == EntryKind::Directory)
-                || entry.path.as_path().is_some_and(|path| staying.contains(path))
-        };
-        Ok(page.entries.iter().any(stays))
+        match self.journaled.files.list(directory, options).await {
+            Ok(page) => Ok(page.entries),
+            Err(error) if is_nothing(error.kind()) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     fn has_raw_below(&self, directory: &WsPath) -> Result<bool> {
@@ -193,7 +216,8 @@ impl Turn<'_> {
                 if goal.is_remade() {
                     mutations.push(Mutation::MakeDir {
                         path: path.clone(),
-                        parents: false,
+                        // One that only holds what is kept out of history stayed when it went.
+                        parents: self.is_only_excluded(&path).await?,
                     });
                 }
                 modes.push(Mutation::SetMode { path, mode: image.mode });

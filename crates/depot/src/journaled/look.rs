@@ -155,6 +155,10 @@ impl Turn<'_> {
         if known.is_none() && thing.is_none() {
             return Ok(());
         }
+        let is_new_directory = |thing: &Thing| known.is_none() && thing.known.kind == EntryKind::Directory;
+        if thing.as_ref().is_some_and(is_new_directory) && self.is_only_excluded(path).await? {
+            return Ok(());
+        }
         let is_directory = |known: &Known| known.kind == EntryKind::Directory;
         let was_directory = known.as_ref().is_some_and(is_directory);
         if was_directory && !thing.as_ref().is_some_and(|thing| is_directory(&thing.known)) {

@@ -97,6 +97,12 @@ impl Turn<'_> {
         if thing.is_none() && known.is_none() {
             return Ok(());
         }
+        let is_new_directory = known.is_none() && stat.kind == EntryKind::Directory;
+        if let Some(directory) = entry_path.as_path().filter(|_| is_new_directory)
+            && self.is_only_excluded(directory).await?
+        {
+            return Ok(());
+        }
         gathering.add(path, thing);
         match gathering.bytes > GATHERED_BYTES {
             true => self.store(gathering).await,

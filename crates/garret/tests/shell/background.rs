@@ -42,7 +42,7 @@ async fn output_with(room: &Room, id: &str, wanted: &str) -> String {
 }
 
 #[test]
-fn a_process_sees_what_tools_write_and_tools_see_what_it_writes() {
+fn promise_36_a_process_sees_what_tools_write_and_tools_see_what_it_writes() {
     each(|on| async move {
         let room = room(on).await;
         room.write("dir/old", "old\n").await;

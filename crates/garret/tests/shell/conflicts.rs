@@ -7,7 +7,7 @@ use garret::RunRequest;
 use crate::support::{each, room};
 
 #[test]
-fn work_on_the_same_file_is_kept_on_a_branch_and_nothing_is_lost() {
+fn promise_32_work_on_the_same_file_is_kept_on_a_branch_and_nothing_is_lost() {
     each(|on| async move {
         let room = room(on).await;
         room.write("shared", "before\n").await;

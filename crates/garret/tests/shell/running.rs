@@ -84,7 +84,7 @@ fn a_command_has_its_input_its_environment_and_its_directory() {
 }
 
 #[test]
-fn at_the_time_limit_everything_ends() {
+fn promise_31_at_the_time_limit_everything_ends() {
     each(|on| async move {
         let room = room(on).await;
         // A time that no other process sleeps for.
@@ -213,7 +213,7 @@ fn a_narrowed_view_runs_in_its_own_directory_and_sees_no_other() {
 }
 
 #[test]
-fn every_result_says_what_was_enforced() {
+fn promise_39_every_result_says_what_was_enforced() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let room = room(On::Memory).await;
@@ -224,4 +224,35 @@ fn every_result_says_what_was_enforced() {
         let answer = room.toolbox.call("run", json!({"command": "echo hi > a"})).await;
         assert!(answer.text.ends_with("1 created: + a; change 1]"), "{}", answer.text);
     });
+}
+
+#[test]
+fn the_host_is_a_sandbox_for_those_who_ask_for_it_by_name() {
+    each(|on| async move {
+        let host = |host_as_root| {
+            move |config: &mut garret::WorkspaceConfig| {
+                config.capabilities.shell = Declared::Options(ShellPolicy {
+                    sandbox: "host".into(),
+                    host_as_root,
+                    ..ShellPolicy::default()
+                });
+            }
+        };
+        let said_twice = room_with(on, host(true)).await;
+        let result = said_twice.sh("echo hi > a && mkdir d && ln -s a l").await;
+        assert!(!result.isolated, "{on:?}");
+        assert_eq!(result.changed.counts(), "3 created", "{on:?}");
+        said_twice.undo().await;
+        assert!(said_twice.tree().await.is_empty(), "{on:?}");
+        if is_root() {
+            let said_once = room_with(on, host(false)).await;
+            let error = said_once.workspace().run(RunRequest::shell("true")).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        }
+    });
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }

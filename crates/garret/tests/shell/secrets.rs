@@ -8,7 +8,7 @@ use garret::{Declared, RunRequest, ShellPolicy};
 use crate::support::{On, each, room_with};
 
 #[test]
-fn a_secret_is_masked_in_output_and_nowhere_under_the_home() {
+fn promise_35_a_secret_is_masked_in_output_and_nowhere_under_the_home() {
     each(|on| async move {
         let room = room_with(on, |config| {
             config.capabilities.shell = Declared::Options(ShellPolicy {

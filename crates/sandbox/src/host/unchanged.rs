@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use garret_core::{Content, Effect, Placed};
 use rustix::fs::{FileType, OFlags, fstat, readlinkat};
 
-use crate::effects::beneath::{GENTLY, look_at, open, split};
+use crate::effects::beneath::{GENTLY, open, split};
 
 const PIECE: usize = 128 * 1024;
 const BITS: u32 = 0o777;
@@ -29,8 +29,8 @@ pub(super) fn is_as_on(bench: BorrowedFd<'_>, effect: &Effect) -> bool {
 }
 
 fn has_bits(bench: BorrowedFd<'_>, path: &[u8], kind: FileType, mode: u32) -> bool {
-    let stat = look_at(bench, path).ok().flatten();
-    stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == kind && stat.st_mode & BITS == mode & BITS)
+    let held = open(bench, path, OFlags::PATH | OFlags::NOFOLLOW);
+    held.and_then(fstat).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == kind && stat.st_mode & BITS == mode & BITS)
 }
 
 fn points_to(bench: BorrowedFd<'_>, path: &[u8], target: &str) -> bool {

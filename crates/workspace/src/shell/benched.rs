@@ -1,13 +1,14 @@
 //! Files and history as they are while processes live in the background: whatever changes them does so while the processes stand still,
 //! and they see it at once.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Branch, Change, ChangesOptions, Directory, History, Keep, ListOptions, ListPage, Making, Merging,
-    Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions, ReadResult, Restore, Result,
-    Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Applied, Batch, Branch, Change, ChangesOptions, Directory, Error, ErrorKind, History, Keep, ListOptions, ListPage,
+    Making, Merging, Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions, ReadResult,
+    Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Stat, StatOptions, Storage,
+    StorageInfo, WsPath,
 };
 
 use super::workshop::Workshop;
@@ -43,8 +44,8 @@ impl Storage for Benched<dyn Storage> {
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        let touched = touched_by(&batch.mutations);
-        self.shop.mutating(&touched, self.inner.apply(batch)).await
+        let foreseen = Foreseen::of(&batch.mutations);
+        self.shop.mutating(&foreseen, self.inner.apply(batch)).await
     }
 
     fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
@@ -52,14 +53,62 @@ impl Storage for Benched<dyn Storage> {
     }
 }
 
-fn touched_by(mutations: &[Mutation]) -> Vec<WsPath> {
-    let sources = mutations.iter().filter_map(|mutation| match mutation {
-        Mutation::Rename { from, .. } => Some(from.clone()),
-        _ => None,
-    });
-    sources
-        .chain(mutations.iter().map(|mutation| mutation.path().clone()))
-        .collect()
+/// What a change is about to do, as far as it matters to processes that live on the same files.
+#[derive(Debug, Default)]
+pub(super) struct Foreseen {
+    /// What will go.
+    pub(super) gone: Vec<WsPath>,
+    /// What will be there, new or changed.
+    pub(super) come: Vec<WsPath>,
+}
+
+impl Foreseen {
+    fn of(mutations: &[Mutation]) -> Self {
+        let mut foreseen = Self::default();
+        for mutation in mutations {
+            match mutation {
+                Mutation::Remove { path, .. } => foreseen.gone.push(path.clone()),
+                Mutation::Rename { from, to, .. } => {
+                    foreseen.gone.push(from.clone());
+                    foreseen.come.push(to.clone());
+                }
+                other => foreseen.come.push(other.path().clone()),
+            }
+        }
+        foreseen
+    }
+
+    fn of_paths(paths: &[PathChange]) -> Self {
+        let valid = |wanted: fn(&PathChange) -> bool| {
+            let paths = paths.iter().filter(|one| wanted(one));
+            paths.filter_map(|one| one.path.as_path().cloned()).collect()
+        };
+        Self {
+            gone: valid(|one| one.after.is_none()),
+            come: valid(|one| one.after.is_some()),
+        }
+    }
+}
+
+impl Benched<dyn History> {
+    /// What a change of the past would do; it is asked for with a review that refuses it.
+    async fn foreseen<T, W: Future<Output = Result<T>>>(&self, work: impl FnOnce(Making) -> W) -> Foreseen {
+        if !self.shop.must_foresee() {
+            return Foreseen::default();
+        }
+        let seen: Arc<Mutex<Foreseen>> = Arc::default();
+        let told = seen.clone();
+        let making = Making {
+            review: Some(Arc::new(move |paths: &[PathChange]| {
+                *told.lock().expect("no holder panics") = Foreseen::of_paths(paths);
+                Err(Error::new(ErrorKind::Denied, "only looking"))
+            })),
+            ..Making::default()
+        };
+        // Whatever it gives, it is asked again for good.
+        let _ = work(making).await;
+        std::mem::take(&mut *seen.lock().expect("no holder panics"))
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -94,19 +143,23 @@ impl History for Benched<dyn History> {
     }
 
     async fn undo(&self, selection: Selection, making: Making) -> Result<Reversed> {
-        self.shop.mutating(&[], self.inner.undo(selection, making)).await
+        let foreseen = self.foreseen(|look| self.inner.undo(selection.clone(), look)).await;
+        self.shop.mutating(&foreseen, self.inner.undo(selection, making)).await
     }
 
     async fn redo(&self, making: Making) -> Result<Reversed> {
-        self.shop.mutating(&[], self.inner.redo(making)).await
+        let foreseen = self.foreseen(|look| self.inner.redo(look)).await;
+        self.shop.mutating(&foreseen, self.inner.redo(making)).await
     }
 
     async fn restore(&self, restore: Restore, making: Making) -> Result<Option<Change>> {
-        self.shop.mutating(&[], self.inner.restore(restore, making)).await
+        let foreseen = self.foreseen(|look| self.inner.restore(restore.clone(), look)).await;
+        self.shop.mutating(&foreseen, self.inner.restore(restore, making)).await
     }
 
     async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>> {
-        self.shop.mutating(&[], self.inner.put(puts, making)).await
+        let foreseen = self.foreseen(|look| self.inner.put(puts.clone(), look)).await;
+        self.shop.mutating(&foreseen, self.inner.put(puts, making)).await
     }
 
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {

@@ -14,6 +14,7 @@ use garret_core::{
 };
 use tokio::sync::{Mutex, MutexGuard};
 
+use super::benched::Foreseen;
 use super::keep::{Basis, Keeping, Kept, Maker, Split};
 use super::label;
 use super::result::Changed;
@@ -181,9 +182,14 @@ impl Workshop {
         }
     }
 
-    /// Does `work`, which changes the files, while the processes stand still, and shows them what it did. Without a history, `touched`
-    /// says where that was.
-    pub(super) async fn mutating<T>(&self, touched: &[WsPath], work: impl Future<Output = Result<T>>) -> Result<T> {
+    /// Whether a change must be known before it is made: where the files lie right under the layer, the kernel does not notice that
+    /// something went there, so it must go on the layer first.
+    pub(super) fn must_foresee(&self) -> bool {
+        self.is_direct && self.live.is_live()
+    }
+
+    /// Does `work`, which changes the files, while the processes stand still, and shows them what it did.
+    pub(super) async fn mutating<T>(&self, foreseen: &Foreseen, work: impl Future<Output = Result<T>>) -> Result<T> {
         if !self.live.is_live() {
             return work.await;
         }
@@ -196,6 +202,9 @@ impl Workshop {
         let before = async {
             let paused = Paused::new(live.laid.layer.clone()).await?;
             self.settle_paused(live, taking).await?;
+            if self.is_direct {
+                live.prepare(foreseen).await?;
+            }
             Ok(paused)
         };
         let paused = match before.await {
@@ -206,8 +215,9 @@ impl Workshop {
             }
         };
         let done = work.await;
+        let has_failed = done.is_err();
         let after = async {
-            self.follow(live, touched).await?;
+            self.follow(live, foreseen, has_failed).await?;
             paused.resume().await
         };
         match after.await {
@@ -263,11 +273,15 @@ impl Workshop {
     }
 
     /// Shows the processes what others did to the files.
-    async fn follow(&self, live: &mut Live, touched: &[WsPath]) -> Result<()> {
-        let places = match live.view.shared.history {
-            Some(_) => live.news(&Keeping::default()).await?,
-            None => live.view.below_in_files(touched).await?,
-        };
+    async fn follow(&self, live: &mut Live, foreseen: &Foreseen, has_failed: bool) -> Result<()> {
+        let mut places = live.news(&Keeping::default()).await?;
+        let touched: Vec<_> = foreseen.gone.iter().chain(&foreseen.come).cloned().collect();
+        // What went ahead of a change that was not made comes back.
+        if has_failed && self.is_direct {
+            places.extend(live.view.below_in_files(&foreseen.gone).await?);
+        } else if live.view.shared.history.is_none() {
+            places.extend(live.view.below_in_files(&touched).await?);
+        }
         live.place(places).await
     }
 
@@ -394,6 +408,23 @@ impl Live {
             )?;
         }
         self.view.as_in_files(paths.keys()).await
+    }
+
+    /// Lets go on the layer what is about to go below it, and takes the directories of what comes onto it.
+    async fn prepare(&mut self, foreseen: &Foreseen) -> Result<()> {
+        let above = foreseen
+            .come
+            .iter()
+            .flat_map(|path| path.ancestry().collect::<Vec<_>>());
+        let above: Vec<EntryPath> = above.filter(|path| !path.is_root()).map(EntryPath::from).collect();
+        let mut places = self.view.as_in_files(above.iter()).await?;
+        places.retain(|effect| matches!(effect.placed, Placed::Directory { .. }));
+        places.extend(foreseen.gone.iter().map(|path| Effect {
+            path: path.clone().into(),
+            placed: Placed::Nothing,
+            modified: None,
+        }));
+        self.place(places).await
     }
 
     /// Puts things on the layer, so that the next taking does not find them as new.

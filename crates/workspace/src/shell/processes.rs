@@ -118,9 +118,8 @@ struct Record {
     kept_bytes: u64,
     /// Everything it ever wrote.
     written: u64,
+    /// How it ended, once what it did was taken over.
     exit: Option<Outcome>,
-    /// Whether what it did was taken over.
-    is_done: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -405,11 +404,11 @@ async fn attend(
     }
     entry.wrote(live.streams.finish(), most);
     let exit = live.process.wait().await;
-    entry.ended(&exit);
     if let Err(error) = live.end(Taking::default()).await {
         shop.live.notice(format!("not kept: {}", error.message()));
     }
-    entry.done();
+    // Whoever hears that it ended finds what it did.
+    entry.ended(&exit);
 }
 
 impl Entry {
@@ -444,17 +443,12 @@ impl Entry {
         self.changes.send_replace(());
     }
 
-    fn done(&self) {
-        self.record().is_done = true;
-        self.changes.send_replace(());
-    }
-
     /// Ends it, and waits until what it did is taken over.
     async fn end(&self) {
         let mut changes = self.changes.subscribe();
         let _ = self.signals.send(Signal::Kill);
         let task = self.task.lock().expect("no holder panics").clone();
-        while !self.record().is_done && !task.as_ref().is_none_or(tokio::task::AbortHandle::is_finished) {
+        while self.is_running() && !task.as_ref().is_none_or(tokio::task::AbortHandle::is_finished) {
             let _ = tokio::time::timeout(Duration::from_millis(100), changes.changed()).await;
         }
     }

@@ -26,6 +26,8 @@ pub struct ShellParts {
     pub sandbox: Arc<dyn Sandbox>,
     /// The directory in which they see the files.
     pub bench: Arc<dyn Bench>,
+    /// Whether the bench is where the files themselves are.
+    pub is_direct: bool,
     /// What they may do.
     pub policy: ShellPolicy,
     /// What history leaves out.
@@ -39,6 +41,7 @@ pub struct ShellParts {
 pub(crate) struct Workshop {
     sandbox: Arc<dyn Sandbox>,
     bench: Arc<dyn Bench>,
+    pub(super) is_direct: bool,
     pub(super) rules: ShellRules,
     pub(super) exclusions: Exclusions,
     /// What a command has of the environment of the program.
@@ -86,6 +89,7 @@ impl Workshop {
             inherited: rules.policy().env_allow.iter().filter_map(allowed).collect(),
             sandbox: parts.sandbox,
             bench: parts.bench,
+            is_direct: parts.is_direct,
             rules,
             exclusions: parts.exclusions,
             turn: Arc::default(),

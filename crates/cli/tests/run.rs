@@ -1,0 +1,170 @@
+//! `garret run` as a user runs it.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests look at the machine from outside, as another program would"
+)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::Room;
+
+fn room() -> Room {
+    let room = Room::new();
+    room.run(&["create", "box", "--capability", "fs,shell"]).done();
+    room
+}
+
+#[test]
+fn a_command_runs_and_is_a_change_that_undo_and_redo_move_over() {
+    let room = room();
+    room.run(&[
+        "-w",
+        "box",
+        "run",
+        "-c",
+        "mkdir -p src && echo hi > src/a && chmod +x src/a",
+    ])
+    .done();
+    assert!(room.run(&["-w", "box", "log"]).done().contains("exit 0 after"));
+    assert_eq!(room.run(&["-w", "box", "cat", "src/a"]).done(), "hi\n");
+    room.run(&["-w", "box", "undo"]).done();
+    assert_eq!(room.run(&["-w", "box", "ls"]).done(), "");
+    room.run(&["-w", "box", "redo"]).done();
+    assert_eq!(room.run(&["-w", "box", "cat", "src/a"]).done(), "hi\n");
+}
+
+#[test]
+fn a_directory_is_worked_on_where_it_is() {
+    let room = Room::new();
+    room.put("w/a.txt", "one\n");
+    room.run(&["create", "site", "--storage", "local:w", "--capability", "fs,shell"])
+        .done();
+    room.run(&["-w", "site", "run", "-c", "echo two >> a.txt; mkdir out"])
+        .done();
+    assert_eq!(room.get("w/a.txt"), b"one\ntwo\n");
+    room.run(&["-w", "site", "undo"]).done();
+    assert_eq!(room.get("w/a.txt"), b"one\n");
+    assert!(!room.path().join("w/out").exists());
+}
+
+#[test]
+fn output_and_exit_code_are_the_commands_own() {
+    let room = room();
+    let ran = room.run(&[
+        "-w",
+        "box",
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "printf out; printf err >&2; exit 7",
+    ]);
+    assert_eq!((ran.code(), ran.out(), ran.err()), (7, "out", "err"));
+    let ran = room.run(&["-w", "box", "run", "-c", "kill -TERM $$"]);
+    assert_eq!(ran.code(), 143);
+    let ran = room.run_with(
+        &[
+            "-w",
+            "box",
+            "run",
+            "--stdin",
+            "--env",
+            "A=b c",
+            "--",
+            "sh",
+            "-c",
+            "cat; echo $A",
+        ],
+        b"in\xff\n",
+    );
+    assert_eq!(ran.bytes(), b"in\xff\nb c\n");
+    let json = room.run(&["-w", "box", "run", "--json", "-c", "echo x > y; exit 3"]);
+    assert_eq!(json.code(), 3);
+    let json = json.json();
+    assert_eq!((&json["ok"], &json["data"]["exit_code"]), (&true.into(), &3.into()));
+    assert_eq!(json["data"]["changed"]["paths"], serde_json::json!(["+ y"]));
+}
+
+#[test]
+fn what_does_not_run_says_why() {
+    let room = room();
+    let ran = room.run(&["-w", "box", "run", "--", "no-such-program"]);
+    assert_eq!(ran.code(), 1);
+    assert!(ran.err().starts_with("error: not_found"), "{}", ran.err());
+    let ran = room.run(&["-w", "box", "run"]);
+    assert_eq!(ran.code(), 2);
+    room.run(&["create", "plain"]).done();
+    let ran = room.run(&["-w", "plain", "run", "-c", "true"]);
+    assert!(
+        ran.err().contains("does not declare the capability `shell`"),
+        "{}",
+        ran.err()
+    );
+}
+
+#[test]
+fn the_time_limit_ends_everything() {
+    let room = room();
+    let began = Instant::now();
+    let ran = room.run(&[
+        "-w",
+        "box",
+        "run",
+        "--timeout",
+        "2s",
+        "-c",
+        "sleep 100 & disown; setsid sleep 100 & sleep 100",
+    ]);
+    assert_eq!(ran.code(), 137);
+    assert!(ran.err().contains("took too long"), "{}", ran.err());
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+#[test]
+fn what_is_discarded_is_told_and_forgotten() {
+    let room = room();
+    room.run(&["-w", "box", "write", "a", "kept"]).done();
+    let ran = room.run(&["-w", "box", "run", "--discard", "-c", "rm -rf *"]);
+    assert_eq!((ran.code(), ran.err()), (0, "garret: discarded: 1 deleted\n"));
+    assert_eq!(room.run(&["-w", "box", "cat", "a"]).done(), "kept");
+}
+
+#[test]
+fn promise_38_work_of_a_command_whose_garret_was_killed_is_found_and_can_be_kept() {
+    let room = room();
+    let mut child = room
+        .command(&["-w", "box", "run", "-c", "echo half > half; echo up; sleep 1000"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    assert_eq!(line, "up\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let found = room.run(&["-w", "box", "leftovers", "--json"]);
+    let found = found.json();
+    let left = &found["data"]["leftovers"][0];
+    assert_eq!(left["changed"]["paths"], serde_json::json!(["+ half"]), "{found}");
+    let id = left["id"].as_str().unwrap();
+    assert!(
+        room.run(&["-w", "box", "leftovers", "--keep", id])
+            .done()
+            .contains("1 created")
+    );
+    assert_eq!(room.run(&["-w", "box", "cat", "half"]).done(), "half\n");
+    assert_eq!(room.run(&["-w", "box", "leftovers"]).done(), "nothing was left\n");
+}
+
+#[test]
+fn the_doctor_tells_what_the_sandbox_can_enforce() {
+    let room = room();
+    let ran = room.run(&["-w", "box", "doctor", "--json"]);
+    let data = &ran.json()["data"]["sandbox"];
+    assert_eq!(data["kind"], "namespace");
+    assert_eq!(data["enforced"].as_array().unwrap().len(), 9, "{data}");
+    assert_eq!(ran.code() == 0, data["missing"].as_array().unwrap().is_empty());
+}
