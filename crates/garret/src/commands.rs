@@ -17,6 +17,7 @@ use garret_core::{
     WorkspaceConfig,
 };
 use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions};
+use garret_sandbox::host::{HostOptions, HostSandbox};
 use garret_sandbox::namespace::NamespaceSandbox;
 use garret_workspace::{ShellParts, ShellRules};
 
@@ -52,6 +53,10 @@ impl Garret {
             return Ok(sandbox.clone());
         }
         match policy.sandbox.as_str() {
+            "host" => Ok(Arc::new(HostSandbox::new(HostOptions {
+                as_root: policy.host_as_root,
+                ..HostOptions::default()
+            }))),
             unknown => {
                 let known: Vec<_> = self.sandboxes.keys().chain([&"host"]).map(|kind| quote(kind)).collect();
                 Err(Error::invalid(format!("there is no sandbox {}", quote(unknown)))
