@@ -192,6 +192,6 @@ mod tests {
         for end in 1..bytes.len() {
             assert_eq!(decode(&bytes[..end]), None, "{end}");
         }
-        assert_eq!(decode(&vec![0; 64]), None);
+        assert_eq!(decode(&[0; 64]), None);
     }
 }

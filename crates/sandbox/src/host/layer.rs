@@ -249,7 +249,11 @@ impl Layer for HostLayer {
     }
 
     async fn lift(&self) -> Result<()> {
-        self.apart(|inner| Ok(inner.lift())).await
+        self.apart(|inner| {
+            inner.lift();
+            Ok(())
+        })
+        .await
     }
 
     async fn remove(&self) -> Result<()> {

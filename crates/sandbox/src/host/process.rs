@@ -228,7 +228,11 @@ impl Process for HostProcess {
 
     async fn close_stdin(&mut self) -> Result<()> {
         if let Some(stdin) = self.stdin.clone() {
-            apart(move || Ok(drop(stdin.lock().unwrap_or_else(PoisonError::into_inner).take()))).await?;
+            apart(move || {
+                drop(stdin.lock().unwrap_or_else(PoisonError::into_inner).take());
+                Ok(())
+            })
+            .await?;
         }
         Ok(())
     }
@@ -240,7 +244,11 @@ impl Process for HostProcess {
             Signal::Kill => {
                 self.tree.end();
                 let tree = self.tree.clone();
-                apart(move || Ok(tree.wait_until_gone())).await?;
+                apart(move || {
+                    tree.wait_until_gone();
+                    Ok(())
+                })
+                .await?;
             }
         }
         Ok(())

@@ -30,7 +30,8 @@ pub(super) fn is_as_on(bench: BorrowedFd<'_>, effect: &Effect) -> bool {
 
 fn has_bits(bench: BorrowedFd<'_>, path: &[u8], kind: FileType, mode: u32) -> bool {
     let held = open(bench, path, OFlags::PATH | OFlags::NOFOLLOW);
-    held.and_then(fstat).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == kind && stat.st_mode & BITS == mode & BITS)
+    held.and_then(fstat)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == kind && stat.st_mode & BITS == mode & BITS)
 }
 
 fn points_to(bench: BorrowedFd<'_>, path: &[u8], target: &str) -> bool {

@@ -30,7 +30,11 @@ pub(super) fn place(base: &OwnedFd, path: &[u8], item: &Item) -> Result<Option<D
 
 fn try_place(base: &OwnedFd, path: &[u8], item: &Item) -> rustix::io::Result<Option<Draft>> {
     let (above, name) = split(path);
-    let directory = open_bytes(base, above)?;
+    let directory = match (open_bytes(base, above), item) {
+        // It went with what was above it, which comes first.
+        (Err(Errno::NOENT | Errno::NOTDIR), Item::Nothing) => return Ok(None),
+        (directory, _) => directory?,
+    };
     match item {
         Item::Nothing => remove(directory.as_fd(), name)?,
         Item::Directory { mode } => make_directory(&directory, name, *mode)?,

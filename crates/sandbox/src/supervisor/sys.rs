@@ -1,4 +1,4 @@
-//! The calls to the kernel that no kept crate offers in safe form: the only unsafe code of Garret.
+//! The calls to the kernel that no kept crate offers in safe form; with `host/minder.rs`, all unsafe code of Garret.
 //!
 //! The supervisor and everything it forks has a single thread, so that what a child inherits is whole.
 
