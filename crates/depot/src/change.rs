@@ -11,8 +11,8 @@ use garret_core::{Actor, ChangeActor, ChangeKind, Error, ErrorKind, Making, Path
 
 use crate::content::{Address, ContentStore, Prepared};
 use crate::depot::Shared;
-use crate::history::paths_of;
-use crate::metadata::{ChangeRow, Held, Level, Node, Session, stored_time};
+use crate::history::images_of;
+use crate::metadata::{ChangeRow, Held, Level, Listed, Node, Session, stored_time};
 use crate::tree::Tree;
 use garret_core::Durability;
 
@@ -29,6 +29,7 @@ pub(crate) struct Changing<'c> {
     now: i64,
     moves: i64,
     has_touched: bool,
+    listed: Listed,
 }
 
 /// What a change says of itself.
@@ -62,6 +63,7 @@ impl<'c> Changing<'c> {
             now: stored_time(shared.clock.now()),
             moves: 0,
             has_touched: false,
+            listed: Listed::default(),
         })
     }
 
@@ -88,7 +90,7 @@ impl<'c> Changing<'c> {
         };
         self.has_touched = true;
         let session = self.tree.session();
-        session.put_entry(self.workspace, path, self.seq, held.as_ref())
+        session.put_entry(self.workspace, path, self.seq, held.as_ref(), &mut self.listed)
     }
 
     /// Notes that `from` is now at `to`, so that the history of a file can be followed.
@@ -110,11 +112,13 @@ impl<'c> Changing<'c> {
 
     /// What it does to each path.
     pub(crate) fn paths(&self) -> Result<Vec<PathChange>> {
+        let (session, workspace) = (self.tree.session(), self.workspace);
         let level = Level {
-            workspace: self.workspace,
+            workspace,
             at: self.seq,
         };
-        paths_of(self.tree.session(), level)
+        let touched = session.touched_yet(workspace, self.seq, &self.listed)?;
+        images_of(session, level, touched)
     }
 
     /// Brings small content into place.
@@ -178,8 +182,7 @@ impl<'c> Changing<'c> {
             command: by.actor.command,
             undone_by: None,
         };
-        self.tree.session().add_change(&row)?;
-        self.tree.session().set_head(self.workspace, self.seq)?;
+        self.tree.session().add_change(&row, &self.listed)?;
         Ok(Some(self.seq))
     }
 

@@ -17,7 +17,7 @@ mod undo;
 mod versions;
 
 pub(crate) use diff::captured_later;
-pub(crate) use journal::paths_of;
+pub(crate) use journal::images_of;
 pub(crate) use point::check_kept;
 pub(crate) use restore::{described, finish};
 pub(crate) use snapshot::check_label;

@@ -177,7 +177,7 @@ impl<'c> Tree<'c> {
 /// The version of a file: a part of its content's address, so it stays the same through moves, branches and restores, and a write on
 /// the condition of a version asks for that very content.
 pub(crate) fn version_of(node: &Node) -> Option<Version> {
-    node.content.map(|address| Version::new(&address.to_hex()[..32]))
+    node.content.map(|address| Version::new(&address.hex_digits()[..32]))
 }
 
 /// The path as the key of an entry.

@@ -20,6 +20,7 @@ CREATE TABLE unsynced (hash BLOB PRIMARY KEY) WITHOUT ROWID;
 
 -- `parent` and `fork` are the lineage: the point of another workspace at which this one begins. A flat workspace has its own copy of
 -- every entry of its lineage and no longer looks there. A number is never used again, since handles of a workspace that is gone have it.
+-- `head` is the newest change as far as the rows of changes do not tell it themselves.
 CREATE TABLE workspace (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     uid TEXT NOT NULL UNIQUE,
@@ -35,7 +36,8 @@ CREATE TABLE workspace (
 );
 CREATE INDEX workspace_parent ON workspace (parent) WHERE parent IS NOT NULL;
 
--- `undone_by` is the change that holds this one reversed, NULL while it stands.
+-- `undone_by` is the change that holds this one reversed, NULL while it stands. `began` names the first paths at which an entry begins
+-- with it, each after its length; the others are found by the entries themselves.
 CREATE TABLE change (
     workspace INTEGER NOT NULL,
     seq INTEGER NOT NULL,
@@ -50,6 +52,7 @@ CREATE TABLE change (
     door TEXT NOT NULL,
     command TEXT,
     undone_by INTEGER,
+    began BLOB,
     PRIMARY KEY (workspace, seq)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX change_id ON change (id);
@@ -66,12 +69,15 @@ CREATE TABLE reversal (
 CREATE INDEX reversal_target ON reversal (workspace, target);
 
 -- The temporal tree: an entry is valid from the change `since` until the change `until`, which is the largest number while it lives.
--- Kinds: 0 nothing (hides what the lineage would show), 1 file, 2 directory, 3 symbolic link.
+-- What lives is together, in the order of paths, and a new file is one row in one place; only what has ended is indexed by its path too.
+-- `listed` is 1 where the change `since` names the path in its own row. Kinds: 0 nothing (hides what the lineage would show), 1 file,
+-- 2 directory, 3 symbolic link.
 CREATE TABLE entry (
     workspace INTEGER NOT NULL,
+    until INTEGER NOT NULL,
     path BLOB NOT NULL,
     since INTEGER NOT NULL,
-    until INTEGER NOT NULL,
+    listed INTEGER NOT NULL,
     kind INTEGER NOT NULL,
     mode INTEGER NOT NULL,
     size INTEGER NOT NULL,
@@ -79,11 +85,10 @@ CREATE TABLE entry (
     target TEXT,
     created INTEGER NOT NULL,
     modified INTEGER NOT NULL,
-    PRIMARY KEY (workspace, path, since)
+    PRIMARY KEY (workspace, until, path)
 ) WITHOUT ROWID;
-CREATE UNIQUE INDEX entry_live ON entry (workspace, path) WHERE until = 9223372036854775807;
-CREATE INDEX entry_since ON entry (workspace, since);
-CREATE INDEX entry_until ON entry (workspace, until) WHERE until < 9223372036854775807;
+CREATE INDEX entry_past ON entry (workspace, path, since) WHERE until < 9223372036854775807;
+CREATE INDEX entry_since ON entry (workspace, since) WHERE listed = 0 AND since > 0;
 
 -- A change moved the entry at `source`, with everything below it, to `place`, as its `step`th move.
 CREATE TABLE move (
