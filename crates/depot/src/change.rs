@@ -12,7 +12,7 @@ use garret_core::{Actor, ChangeActor, ChangeKind, Error, ErrorKind, Making, Path
 use crate::content::{Address, ContentStore, Prepared};
 use crate::depot::Shared;
 use crate::history::images_of;
-use crate::metadata::{ChangeRow, Held, Level, Listed, Node, Session, stored_time};
+use crate::metadata::{ChangeRow, Held, Level, Listed, Node, Session, stored_time, telling};
 use crate::tree::Tree;
 use garret_core::Durability;
 
@@ -93,6 +93,13 @@ impl<'c> Changing<'c> {
         session.put_entry(self.workspace, path, self.seq, held.as_ref(), &mut self.listed)
     }
 
+    /// Puts `node` at `path`, where nothing was found.
+    pub(crate) fn set_new(&mut self, path: &[u8], node: Node) -> Result<()> {
+        self.has_touched = true;
+        let session = self.tree.session();
+        session.put_new_entry(self.workspace, path, self.seq, &Held::Node(node), &mut self.listed)
+    }
+
     /// Notes that `from` is now at `to`, so that the history of a file can be followed.
     pub(crate) fn note_move(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
         self.moves += 1;
@@ -132,6 +139,12 @@ impl<'c> Changing<'c> {
         self.content.refer(self.tree.session(), address)
     }
 
+    /// An id of its own.
+    fn id(&self, shared: &Shared) -> String {
+        let id = shared.ids.next();
+        telling(&id, self.workspace, self.seq).unwrap_or(id)
+    }
+
     /// Closes the change, unless its review refuses it; gives its number, or `None` where it touched nothing.
     pub(crate) fn finish(self, shared: &Shared, kind: ChangeKind, making: Making) -> Result<Option<i64>> {
         if !self.has_touched {
@@ -148,7 +161,7 @@ impl<'c> Changing<'c> {
             door,
         } = origin.actor;
         let by = Author {
-            id: shared.ids.next(),
+            id: self.id(shared),
             operation: origin.operation.to_owned(),
             summary: origin.summary,
             actor: ChangeActor {

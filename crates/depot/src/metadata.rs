@@ -4,6 +4,7 @@
 //! of SQL outside this module. The embedded form is SQLite; another database would be another set of these methods. A session for
 //! reading comes from [`Database::read`] and sees one state from its first look to its last; the session for writing is the writer's.
 
+mod change_id;
 mod changes;
 mod connection;
 mod contents;
@@ -23,6 +24,7 @@ use rusqlite::{Connection, Params, Row};
 
 use crate::error;
 
+pub(crate) use change_id::telling;
 pub(crate) use changes::{ChangeRow, Standing};
 pub(crate) use connection::{Began, Database, WriteConnection, Writing};
 pub(crate) use contents::{ContentRow, PieceRow, StoredPiece};

@@ -3,6 +3,7 @@
 use garret_core::Result;
 use rusqlite::{Row, params};
 
+use super::change_id::place_of;
 use super::entries::{ALIVE, PAST};
 use super::{Listed, Session};
 use crate::tree::span_below;
@@ -49,8 +50,9 @@ impl Session<'_> {
     pub(crate) fn add_change(self, row: &ChangeRow, listed: &Listed) -> Result<()> {
         self.execute(
             "INSERT INTO change
-             (workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command, began)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+             (workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command, began,
+              indexed)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             params![
                 row.workspace,
                 row.seq,
@@ -64,7 +66,8 @@ impl Session<'_> {
                 row.tool_call,
                 row.door,
                 row.command,
-                listed.as_row()
+                listed.as_row(),
+                place_of(&row.id) != Some((row.workspace, row.seq))
             ],
         )
         .map(|_| ())
@@ -78,7 +81,13 @@ impl Session<'_> {
 
     /// The change with the id `id`, in whatever workspace.
     pub(crate) fn change_by_id(self, id: &str) -> Result<Option<ChangeRow>> {
-        self.first(&format!("SELECT {COLUMNS} FROM change WHERE id = ?1"), [id], change)
+        if let Some((workspace, seq)) = place_of(id)
+            && let Some(row) = self.change(workspace, seq)?.filter(|row| row.id == id)
+        {
+            return Ok(Some(row));
+        }
+        let sql = format!("SELECT {COLUMNS} FROM change WHERE id = ?1 AND indexed = 1");
+        self.first(&sql, [id], change)
     }
 
     /// The newest `limit` changes before `before`, newest first.

@@ -62,6 +62,15 @@ impl Held {
     }
 }
 
+/// What becomes of a row that has the place of a new one.
+#[derive(Debug, Clone, Copy)]
+enum Insert {
+    /// It is replaced.
+    Any,
+    /// It stays, and the new one is not added.
+    New,
+}
+
 /// A row of the temporal tree.
 #[derive(Debug, Clone)]
 pub(crate) struct EntryRow {
@@ -111,8 +120,9 @@ impl Session<'_> {
     /// reads of small files are this one look.
     pub(crate) fn entry_with_content(self, workspace: i64, path: &[u8]) -> Result<Option<(Held, Option<ContentRow>)>> {
         self.first(
-            "SELECT kind, mode, entry.size, hash, target, created, modified, content.size, data
-             FROM entry LEFT JOIN content USING (hash)
+            "SELECT kind, mode, entry.size, entry.hash, target, created, modified, content.size, data
+             FROM entry LEFT JOIN content ON content.hash = entry.hash
+             AND number = coalesce(place, (SELECT number FROM content WHERE content.hash = entry.hash))
              WHERE workspace = ?1 AND until = 9223372036854775807 AND path = ?2",
             params![workspace, path],
             |row| {
@@ -179,15 +189,56 @@ impl Session<'_> {
         }
     }
 
+    /// The same for a path of which the level says nothing, as far as is known: most often it is one row to add and nothing to end.
+    pub(crate) fn put_new_entry(
+        self,
+        workspace: i64,
+        path: &[u8],
+        seq: i64,
+        held: &Held,
+        listed: &mut Listed,
+    ) -> Result<()> {
+        let is_listed = listed.add(path);
+        match self.insert_row(Insert::New, workspace, path, (seq, LIVE), held, is_listed)? {
+            0 => self.put_entry(workspace, path, seq, Some(held), listed),
+            _ => Ok(()),
+        }
+    }
+
     /// Adds what the level says of `path` between two points, which no change names in its own row.
     pub(crate) fn insert_entry(self, workspace: i64, path: &[u8], valid: (i64, i64), held: &Held) -> Result<()> {
         self.put_row(workspace, path, valid, held, false)
     }
 
     fn put_row(self, workspace: i64, path: &[u8], valid: (i64, i64), held: &Held, is_listed: bool) -> Result<()> {
-        let sql = "INSERT OR REPLACE INTO entry
-                   (workspace, until, path, since, listed, kind, mode, size, hash, target, created, modified)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        self.insert_row(Insert::Any, workspace, path, valid, held, is_listed)
+            .map(|_| ())
+    }
+
+    /// Gives how many rows were added.
+    fn insert_row(
+        self,
+        insert: Insert,
+        workspace: i64,
+        path: &[u8],
+        valid: (i64, i64),
+        held: &Held,
+        is_listed: bool,
+    ) -> Result<usize> {
+        let sql = match insert {
+            Insert::Any => {
+                "INSERT OR REPLACE INTO entry
+                 (workspace, until, path, since, listed, kind, mode, size, hash, place, target, created, modified)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, (SELECT number FROM content WHERE content.hash = ?9),
+                         ?10, ?11, ?12)"
+            }
+            Insert::New => {
+                "INSERT OR IGNORE INTO entry
+                 (workspace, until, path, since, listed, kind, mode, size, hash, place, target, created, modified)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, (SELECT number FROM content WHERE content.hash = ?9),
+                         ?10, ?11, ?12)"
+            }
+        };
         let (since, until) = valid;
         let nothing = Node::nothing();
         let (kind, node) = match held {
@@ -208,7 +259,7 @@ impl Session<'_> {
             node.created,
             node.modified
         ];
-        self.execute(sql, row).map(|_| ())
+        self.execute(sql, row)
     }
 
     /// The paths that the changes after `after` up to `upto` touched on this level, in order.

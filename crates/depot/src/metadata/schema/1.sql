@@ -5,7 +5,8 @@ INSERT INTO identity (id) VALUES (lower(hex(randomblob(16))));
 -- Content by the BLAKE3 of its bytes. `data` is NULL where the blob store holds it; `touched` is the time (ms) of the newest change that
 -- referred to it, so that a sweep never takes what a change under way relies on. A list is the parts of a larger content.
 CREATE TABLE content (
-    hash BLOB PRIMARY KEY,
+    number INTEGER PRIMARY KEY,
+    hash BLOB NOT NULL UNIQUE,
     list INTEGER NOT NULL,
     size INTEGER NOT NULL,
     stored INTEGER NOT NULL,
@@ -37,7 +38,8 @@ CREATE TABLE workspace (
 CREATE INDEX workspace_parent ON workspace (parent) WHERE parent IS NOT NULL;
 
 -- `undone_by` is the change that holds this one reversed, NULL while it stands. `began` names the first paths at which an entry begins
--- with it, each after its length; the others are found by the entries themselves.
+-- with it, each with a zero byte after it; the others are found by the entries themselves. `indexed` is 0 where the id itself tells the
+-- workspace and the number.
 CREATE TABLE change (
     workspace INTEGER NOT NULL,
     seq INTEGER NOT NULL,
@@ -53,9 +55,10 @@ CREATE TABLE change (
     command TEXT,
     undone_by INTEGER,
     began BLOB,
+    indexed INTEGER NOT NULL,
     PRIMARY KEY (workspace, seq)
 ) WITHOUT ROWID;
-CREATE UNIQUE INDEX change_id ON change (id);
+CREATE UNIQUE INDEX change_id ON change (id) WHERE indexed = 1;
 CREATE INDEX change_session ON change (workspace, session, seq) WHERE session IS NOT NULL;
 CREATE INDEX change_tool_call ON change (workspace, tool_call, seq) WHERE tool_call IS NOT NULL;
 
@@ -70,7 +73,8 @@ CREATE INDEX reversal_target ON reversal (workspace, target);
 
 -- The temporal tree: an entry is valid from the change `since` until the change `until`, which is the largest number while it lives.
 -- What lives is together, in the order of paths, and a new file is one row in one place; only what has ended is indexed by its path too.
--- `listed` is 1 where the change `since` names the path in its own row. Kinds: 0 nothing (hides what the lineage would show), 1 file,
+-- `listed` is 1 where the change `since` names the path in its own row. `place` is the number that the content `hash` had when the row was
+-- made, to find it at once where it still has it. Kinds: 0 nothing (hides what the lineage would show), 1 file,
 -- 2 directory, 3 symbolic link.
 CREATE TABLE entry (
     workspace INTEGER NOT NULL,
@@ -82,6 +86,7 @@ CREATE TABLE entry (
     mode INTEGER NOT NULL,
     size INTEGER NOT NULL,
     hash BLOB,
+    place INTEGER,
     target TEXT,
     created INTEGER NOT NULL,
     modified INTEGER NOT NULL,
