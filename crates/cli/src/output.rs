@@ -222,7 +222,7 @@ pub(crate) fn error_lines(error: &Error) -> String {
     format!(
         "error: {}: {}\n  hint: {}\n",
         error.kind(),
-        error.message(),
+        error.named_message(),
         error.hint_text()
     )
 }

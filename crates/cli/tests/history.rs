@@ -228,7 +228,7 @@ fn what_is_not_declared_is_refused() {
         let ran = room.run(&[&["-w", "plain"], arguments].concat());
         assert_eq!(ran.failed(), "denied", "{arguments:?}");
     }
-    let none = room.run(&["create", "other", "--capability", "fs,shell"]);
+    let none = room.run(&["create", "other", "--capability", "fs,git"]);
     assert_eq!(none.misused(), "invalid");
 }
 
@@ -329,7 +329,7 @@ fn a_conflict_is_told_path_by_path_and_settled_as_asked() {
     assert_eq!(on(&room, &["cat", "a.txt"]).done(), "theirs\n");
     assert_eq!(on(&room, &["merge", "nobody"]).failed(), "not_found");
     room.run(&["create", "stranger"]).done();
-    assert_eq!(on(&room, &["merge", "stranger"]).failed(), "invalid");
+    assert_eq!(on(&room, &["merge", "stranger"]).failed(), "not_found");
 }
 
 #[test]
@@ -348,4 +348,21 @@ fn a_model_has_the_same_way_back() {
     on(&room, &["redo"]).done();
     call("restore", r#"{"to": "before"}"#);
     assert_eq!(on(&room, &["cat", "a.txt"]).done(), "one");
+}
+
+#[test]
+fn now_can_be_written_wherever_a_point_can() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    room.run(&["-w", "notes", "write", "a.txt", "one"]).done();
+    assert_eq!(room.run(&["-w", "notes@now", "cat", "a.txt"]).done(), "one");
+    assert_eq!(room.run(&["-w", "notes", "cat", "a.txt", "--at", "now"]).done(), "one");
+    room.run(&["-w", "notes", "restore", "now"]).done();
+    room.run(&["-w", "notes", "restore", "now", "--into", "other"]).done();
+    assert_eq!(room.run(&["-w", "other", "cat", "a.txt"]).done(), "one");
+    room.run(&["-w", "notes", "show", "now"]).done();
+    assert_eq!(
+        room.run(&["-w", "notes", "snapshot", "create", "now"]).failed(),
+        "invalid"
+    );
 }

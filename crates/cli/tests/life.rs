@@ -125,3 +125,133 @@ fn any_blob(blobs: &std::path::Path) -> std::path::PathBuf {
         .flat_map(|folder| folder.read_dir().unwrap().map(|file| file.unwrap().path()));
     files.next().expect("a large file is a blob")
 }
+
+/// Runs a line in a shell, with the program as `$0`.
+fn shell(room: &Room, line: &str) -> String {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", line, common::GARRET]).current_dir(room.path());
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("GARRET_HOME", room.home());
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{line}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What others may do with what lies in the home, at any depth that they reach.
+fn open_to_others(directory: &std::path::Path) -> Vec<String> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            found.push(format!("{} {mode:o}", entry.file_name().to_string_lossy()));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_the_home_holds_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let work = "umask 000; \"$0\" create notes && \"$0\" -w notes write a x && \"$0\" write b y";
+    let fresh = Room::new();
+    shell(&fresh, work);
+    assert_eq!(mode(&fresh.home()), 0o700);
+    let wide = Room::new();
+    std::fs::create_dir(wide.home()).unwrap();
+    std::fs::set_permissions(wide.home(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    shell(&wide, work);
+    assert_eq!(mode(&wide.home()), 0o755, "a directory that was there keeps its mode");
+    assert_eq!(
+        open_to_others(&wide.home()),
+        Vec::<String>::new(),
+        "what is in it is private all the same"
+    );
+    assert!(!wide.run(&["fsck"]).done().contains("note"));
+    std::fs::set_permissions(wide.home().join("depot.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let told = wide.run(&["fsck"]).done().to_owned();
+    assert!(
+        told.contains("`depot.db` (0644)") && told.contains("all is well"),
+        "{told}"
+    );
+    std::fs::set_permissions(wide.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(!wide.run(&["fsck"]).done().contains("note"), "nobody else gets there");
+}
+
+#[test]
+fn an_export_that_fails_leaves_no_directory_behind() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    room.run(&["-w", "notes", "write", "a", "first"]).done();
+    room.run_with(&["-w", "notes", "write", "z", "-"], &noise(200_000))
+        .done();
+    let blobs = std::fs::read_dir(room.home().join("blobs")).unwrap();
+    let blob = blobs
+        .flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap())
+        .next();
+    std::fs::remove_file(blob.unwrap().unwrap().path()).unwrap();
+    let ran = room.run(&["export", "notes", "--to", "new/deep/place"]);
+    assert_eq!(ran.failed(), "corrupt");
+    assert!(ran.err().contains("`z`"), "the file is named: {}", ran.err());
+    assert!(!room.path().join("new").exists());
+    std::fs::create_dir(room.path().join("there")).unwrap();
+    assert_eq!(room.run(&["export", "notes", "--to", "there"]).failed(), "corrupt");
+    assert_eq!(std::fs::read_dir(room.path().join("there")).unwrap().count(), 0);
+    room.run(&["-w", "notes", "rm", "z"]).done();
+    room.run(&["export", "notes", "--to", "new/deep/place"]).done();
+    assert_eq!(room.get("new/deep/place/a"), b"first");
+    let beside = std::fs::read_dir(room.path().join("new/deep")).unwrap().count();
+    assert_eq!(beside, 1, "nothing is left aside");
+    room.run(&["export", "notes@now", "--to", "there"]).done();
+    assert_eq!(room.get("there/a"), b"first");
+}
+
+#[test]
+fn collected_content_is_not_legible_in_the_database() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    let secrets = [
+        "sk-0123456789-SMALL".to_owned(),
+        "sk-9876543210-LARGE".to_owned() + &hex(&noise(20_000)),
+    ];
+    for secret in &secrets {
+        room.run_with(&["-w", "notes", "write", "key", "-"], secret.as_bytes())
+            .done();
+    }
+    room.run(&["-w", "notes", "write", "key", "none"]).done();
+    let holds = |secret: &str| {
+        let database = std::fs::read(room.home().join("depot.db")).unwrap();
+        database.windows(19).any(|window| window == &secret.as_bytes()[..19])
+    };
+    assert!(holds(&secrets[0]), "it is there while it is history");
+    room.run(&["keep", "notes", "0"]).done();
+    room.run(&["gc", "--grace", "0s"]).done();
+    for secret in &secrets {
+        assert!(!holds(secret));
+    }
+    assert_eq!(room.run(&["-w", "notes", "cat", "key"]).done(), "none");
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Bytes that no compression makes small.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}

@@ -81,3 +81,26 @@ fn the_refusal_in_the_guide_is_the_one_that_is_given() {
     let answer = room.run(&["-w", "site", "call", "read_file", r#"{"path": "src/.env"}"#, "--json"]);
     assert_eq!(answer.json()["text"].as_str().unwrap().trim(), shown.trim());
 }
+
+#[test]
+fn the_commands_of_the_guide_to_history_work_one_after_the_other() {
+    let room = Room::new();
+    shell(
+        &room,
+        "mkdir project && echo hi > project/a && tar -czf project.tar.gz -C project .",
+    );
+    let lines: Vec<_> = blocks("docs/guides/history.md", "sh")
+        .concat()
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    assert!(
+        lines.iter().filter(|line| line.starts_with("garret ")).count() > 20,
+        "{lines:?}"
+    );
+    for line in lines.iter().filter(|line| !line.is_empty()) {
+        shell(&room, line);
+    }
+    assert_eq!(shell(&room, "garret -w notes cat todo.md"), "an experiment");
+    assert_eq!(shell(&room, "cat some/directory/a"), "hi\n");
+}

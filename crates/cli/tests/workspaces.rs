@@ -123,7 +123,7 @@ fn config_check_names_the_place_and_the_nearest_key() {
     );
     insta::assert_snapshot!(
         "config_check_unknown_capability",
-        wrong("[workspaces.a]\nstorage = 'memory:'\ncapabilities = { shell = true }\n")
+        wrong("[workspaces.a]\nstorage = 'memory:'\ncapabilities = { git = true }\n")
     );
     insta::assert_snapshot!(
         "config_check_unknown_storage",

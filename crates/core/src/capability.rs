@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::path::quote;
-use crate::{Error, FsPolicy, Result, shape};
+use crate::{CodePolicy, Error, FsPolicy, Result, ShellPolicy, shape};
 
 /// A capability in a configuration: `true` for the defaults, an object with options, `false` or absent for none.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -65,6 +65,12 @@ pub struct Capabilities {
     /// The tools for snapshots, branches and merges.
     #[serde(default)]
     pub snapshot: Declared<SnapshotPolicy>,
+    /// The tools for commands.
+    #[serde(default)]
+    pub shell: Declared<ShellPolicy>,
+    /// The tools for code.
+    #[serde(default)]
+    pub code: Declared<CodePolicy>,
 }
 
 /// What may be done with snapshots; there is nothing to choose yet.
@@ -74,18 +80,27 @@ pub struct SnapshotPolicy {}
 
 impl Capabilities {
     /// The names of the capabilities that there are.
-    pub const NAMES: [&str; 2] = ["fs", "snapshot"];
+    pub const NAMES: [&str; 4] = ["fs", "snapshot", "shell", "code"];
+
+    /// No capability at all.
+    pub fn none() -> Self {
+        Self {
+            fs: Declared::Switch(false),
+            snapshot: Declared::Switch(false),
+            shell: Declared::Switch(false),
+            code: Declared::Switch(false),
+        }
+    }
 
     /// The capabilities called `names`, each with its defaults, and none besides.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self> {
-        let mut all = Self {
-            fs: Declared::Switch(false),
-            snapshot: Declared::Switch(false),
-        };
+        let mut all = Self::none();
         for name in names {
             match name {
                 "fs" => all.fs = Declared::Switch(true),
                 "snapshot" => all.snapshot = Declared::Switch(true),
+                "shell" => all.shell = Declared::Switch(true),
+                "code" => all.code = Declared::Switch(true),
                 _ => return Err(unknown(name)),
             }
         }
@@ -94,7 +109,12 @@ impl Capabilities {
 
     /// The names of those that are declared.
     pub fn declared(&self) -> Vec<&'static str> {
-        let declared = [self.fs.is_declared(), self.snapshot.is_declared()];
+        let declared = [
+            self.fs.is_declared(),
+            self.snapshot.is_declared(),
+            self.shell.is_declared(),
+            self.code.is_declared(),
+        ];
         let named = Self::NAMES.into_iter().zip(declared);
         named
             .filter_map(|(name, is_declared)| is_declared.then_some(name))
@@ -117,6 +137,7 @@ impl Default for Capabilities {
         Self {
             fs: Declared::Switch(true),
             snapshot: Declared::Switch(true),
+            ..Self::none()
         }
     }
 }

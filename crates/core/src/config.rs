@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Capabilities, Error, HistoryMode, Result, shape};
+use crate::{Capabilities, Error, HistoryMode, Keep, Result, shape};
 
 /// A `garret.toml` (or its JSON form): workspaces by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +38,13 @@ pub struct WorkspaceConfig {
     /// How long its history is kept: `durable` where nothing is said and there is a home for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<HistoryMode>,
+    /// Paths that commands make and history leaves out, as in a `.gitignore`: `target/`, `node_modules/`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// How much of a durable history is kept when the garbage is collected: an age (`30d`), a number of changes (`1000`), a size
+    /// (`500MB`), or a list of them. Said here, it holds from each opening on; left out, what the command `keep` said holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Keep>,
 }
 
 impl WorkspaceConfig {
@@ -49,6 +56,8 @@ impl WorkspaceConfig {
             tools: ToolsConfig::default(),
             env: BTreeMap::new(),
             history: None,
+            exclude: Vec::new(),
+            keep: None,
         }
     }
 
@@ -252,6 +261,23 @@ mod tests {
         let error = WorkspaceConfig::from_toml("storage = 'memory:'\n[capabilities.fs]\nmaxFile = 3\n").unwrap_err();
         assert_eq!(error.message(), "there is no `capabilities.fs.maxFile`");
         assert!(error.hint_text().starts_with("did you mean `max_files`?"), "{error}");
+    }
+
+    #[test]
+    fn what_is_kept_of_the_history_is_an_age_a_number_a_size_or_a_list() {
+        let kept = |keep: &str| WorkspaceConfig::from_toml(&format!("storage = 'memory:'\nkeep = {keep}"));
+        for (written, meant) in [
+            ("'30d'", "30d"),
+            ("100", "100"),
+            ("['30d', '500MB', 100]", "30d,100,500MB"),
+        ] {
+            assert_eq!(kept(written).unwrap().keep, Some(meant.parse().unwrap()), "{written}");
+        }
+        let error = kept("'a while'").unwrap_err();
+        assert!(
+            error.message().contains("does not say how much history to keep"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! keep to it is an error, not a file of another size.
 
 use std::fmt;
+use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -18,6 +19,11 @@ pub trait ContentSource: Send + Sync + fmt::Debug {
     fn size(&self) -> u64;
     /// The bytes from the first to the last.
     fn open(&self) -> Result<Box<dyn Read + Send>>;
+    /// A file that holds exactly these bytes, open for reading, for whoever can share its blocks or take it over; `None` where there is
+    /// none.
+    fn file(&self) -> Result<Option<File>> {
+        Ok(None)
+    }
 }
 
 /// All the content of a file to be. Cheap to clone. Two are equal where they are the same bytes or the same source.
@@ -69,6 +75,14 @@ impl Content {
         let mut reader = self.open()?;
         while reader.append_to(&mut bytes, PIECE)? > 0 {}
         Ok(bytes.into())
+    }
+
+    /// The file that holds it, where it lies in one: see [`ContentSource::file`].
+    pub fn file(&self) -> Result<Option<File>> {
+        match &self.0 {
+            Form::Bytes(_) => Ok(None),
+            Form::Source(source) => source.file(),
+        }
     }
 
     /// Opens it for reading from the start.

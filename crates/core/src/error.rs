@@ -3,6 +3,7 @@
 //! Few kinds, chosen by what the caller does next; each error says what was being done, on which workspace path, and what to try
 //! instead. A host path, a secret or file content from a denied path never enters an error: constructors take workspace paths only.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -314,10 +315,23 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The message, with the file that is damaged: whoever finds that out knows its content and not its name, which comes later.
+    pub fn named_message(&self) -> Cow<'_, str> {
+        match self.path() {
+            Some(path) if self.kind() == ErrorKind::Corrupt && !self.message().contains(path) => {
+                format!("{}: {}", crate::path::quote(path), self.message()).into()
+            }
+            _ => self.message().into(),
+        }
+    }
+}
+
 /// The error as a model reads it. A message of several lines may end with a line of a file, which the hint must not seem to be part of.
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, message) = (self.kind(), self.message().trim_end());
+        let (kind, message) = (self.kind(), self.named_message());
+        let message = message.trim_end();
         let hint = sentence(self.hint_text());
         if message.contains('\n') {
             return write!(formatter, "{kind}: {message}\nHint: {hint}");
@@ -366,6 +380,16 @@ mod tests {
         assert_eq!(json["kind"], "conflict");
         assert_eq!(json["current_version"], "v2");
         assert_eq!(json["path"], "a.txt");
+    }
+
+    #[test]
+    fn what_is_damaged_is_named_in_text_as_in_json() {
+        let error = Error::new(ErrorKind::Corrupt, "stored content is damaged: it is lost").at_text("docs/a.txt");
+        assert!(
+            error.to_string().starts_with("corrupt: `docs/a.txt`: stored content"),
+            "{error}"
+        );
+        assert_eq!(error.to_json()["path"], "docs/a.txt");
     }
 
     #[test]

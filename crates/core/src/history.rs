@@ -8,12 +8,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
-use crate::{EntryKind, EntryPath, Origin, Result, Storage, Version, WsPath};
+use crate::{Content, EntryKind, EntryPath, Keep, Opened, Origin, Result, Storage, Version, WsPath};
 
 /// The journal, snapshots and branches of one workspace.
 ///
@@ -24,6 +23,9 @@ use crate::{EntryKind, EntryPath, Origin, Result, Storage, Version, WsPath};
 pub trait History: Send + Sync + fmt::Debug {
     /// The id of the workspace, unique for ever.
     fn id(&self) -> &str;
+
+    /// The number of its newest change; 0 before the first.
+    async fn head(&self) -> Result<u64>;
 
     /// Its changes, newest first.
     async fn changes(&self, options: ChangesOptions) -> Result<Vec<Change>>;
@@ -60,6 +62,9 @@ pub trait History: Send + Sync + fmt::Debug {
     /// Its snapshots, oldest first.
     async fn snapshots(&self) -> Result<Vec<Snapshot>>;
 
+    /// What each of its snapshots holds, oldest first. Unlike everything else here, this costs what the whole depot weighs.
+    async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>>;
+
     /// Forgets the label; the changes stay as long as retention keeps them.
     async fn delete_snapshot(&self, label: &str) -> Result<()>;
 
@@ -69,8 +74,17 @@ pub trait History: Send + Sync + fmt::Debug {
     /// The workspaces that begin at a point of this one.
     async fn branches(&self) -> Result<Vec<Branch>>;
 
-    /// What a merge of the workspace `other` (by name or id) into this one has to bring together. Workspaces that never met are
-    /// `invalid`.
+    /// Says how much of it is kept when retention runs. Nothing is dropped before that.
+    async fn set_keep(&self, keep: &Keep) -> Result<()>;
+
+    /// Hands out the branch `name` (by name or id) of this workspace. What is no branch of it is `not_found`.
+    async fn open_branch(&self, name: &str) -> Result<OpenedBranch>;
+
+    /// The history of the branch with this id, for whoever puts something there.
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>>;
+
+    /// What a merge of the workspace `other` (by name or id) into this one has to bring together. One that never met this one is
+    /// `not_found`, in the same words as one that is not there: who may merge learns nothing of workspaces that are none of his business.
     async fn merging(&self, other: &str) -> Result<Merging>;
 }
 
@@ -273,6 +287,15 @@ impl Point {
     /// The word for the newest state. No snapshot can have it as its label.
     pub const NOW: &'static str = "now";
 
+    /// Whether it is the newest state, however it is written.
+    pub fn is_now(&self) -> bool {
+        match self {
+            Self::Now => true,
+            Self::Named(text) => text == Self::NOW,
+            _ => false,
+        }
+    }
+
     /// The point that a text means; without one, or by the word [`Point::NOW`], the newest state.
     pub fn or_now(text: Option<&str>) -> Self {
         match text {
@@ -392,9 +415,23 @@ pub struct Put {
     /// The path.
     pub path: EntryPath,
     /// What must be there now.
-    pub expected: Option<Image>,
+    pub expected: Expected,
     /// What will be there.
     pub placed: Placed,
+}
+
+/// What must hold of a path for a [`Put`] to touch it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// This is there; `None` for nothing.
+    Is(Option<Image>),
+    /// Nothing happened to it since: what is put was worked out from the files as they were then.
+    UnchangedSince {
+        /// The newest change then.
+        change: u64,
+        /// The time then; for files that other programs change too.
+        at: Timestamp,
+    },
 }
 
 /// What a [`Put`] puts.
@@ -407,9 +444,19 @@ pub enum Placed {
     /// A file with new content.
     File {
         /// The content.
-        content: Bytes,
+        content: Content,
         /// The permission bits.
         mode: u32,
+    },
+    /// A directory. One that is there keeps what is in it.
+    Directory {
+        /// The permission bits.
+        mode: u32,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Where it points, as written.
+        target: String,
     },
 }
 
@@ -447,6 +494,19 @@ pub struct Snapshot {
     pub lazy: bool,
 }
 
+/// What a snapshot holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SnapshotSize {
+    /// Its label.
+    pub label: String,
+    /// Files that it shows.
+    pub files: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Stored bytes that nothing else holds: what would be freed if it went. 0 while the history that it lies in is kept.
+    pub alone_bytes: u64,
+}
+
 /// A branch to make.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewBranch {
@@ -478,6 +538,20 @@ pub struct Branch {
     pub changes: u64,
     /// When it was made.
     pub created: Timestamp,
+}
+
+/// A branch that was handed out.
+#[derive(Debug, Clone)]
+pub struct OpenedBranch {
+    /// What it is.
+    pub branch: Branch,
+    /// Where its files live: the kind of storage.
+    pub kind: String,
+    /// The configuration that was kept for it.
+    pub config: serde_json::Value,
+    /// Its files and their history, where they end with those of the workspace it was branched off; `None` where they outlive them, so
+    /// that whoever has the home opens it there.
+    pub opened: Option<Opened>,
 }
 
 /// What a merge has to bring together.

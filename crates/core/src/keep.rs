@@ -3,10 +3,12 @@
 //! Written as a user writes it: `30d`, `12h`, a number of changes, `500MB`, or several of these. Each is a limit, and what exceeds any of
 //! them goes; snapshots and branches are never touched by it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::path::quote;
@@ -130,6 +132,21 @@ impl fmt::Display for Keep {
 impl Serialize for Keep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// Written out, because it is read from more than it is made of.
+impl JsonSchema for Keep {
+    fn schema_name() -> Cow<'static, str> {
+        "Keep".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let one = serde_json::json!({"type": ["string", "integer"], "minimum": 0});
+        json_schema!({
+            "description": "An age (`30d`, `12h`), a number of changes, a size (`500MB`), or a list of them; `everything` for no limit.",
+            "anyOf": [one, {"type": "array", "items": one}],
+        })
     }
 }
 

@@ -4,11 +4,13 @@
 //! does no I/O: the memory storage is its reference implementation, decisions are pure functions, and time and identity come in through
 //! traits.
 
+pub mod bench;
 pub mod capability;
 pub mod config;
 pub mod content;
 pub mod error;
 pub mod event;
+pub mod exclude;
 pub mod history;
 pub mod keep;
 pub mod memory;
@@ -16,20 +18,24 @@ pub mod path;
 pub mod policy;
 pub mod reference;
 pub mod registry;
+pub mod sandbox;
 pub mod shape;
+pub mod shell;
 pub mod storage;
 pub mod time;
 pub mod version;
 
+pub use bench::{Bench, BenchState, Taken};
 pub use capability::{Capabilities, Declared, SnapshotPolicy};
 pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
 pub use content::{Content, ContentReader, ContentSource};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
+pub use exclude::Exclusions;
 pub use history::{
-    Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, History, HistoryMode,
-    Image, Making, MergePoint, Merging, NewBranch, PathChange, PathVersion, Placed, Point, Put, Puts, Restore,
-    Reversed, Review, Selection, Side, Snapshot, SnapshotOptions,
+    Branch, Change, ChangeActor, ChangeKind, ChangesOptions, Clash, ClashReason, ContentAddress, Expected, History,
+    HistoryMode, Image, Making, MergePoint, Merging, NewBranch, OpenedBranch, PathChange, PathVersion, Placed, Point,
+    Put, Puts, Restore, Reversed, Review, Selection, Side, Snapshot, SnapshotOptions, SnapshotSize,
 };
 pub use keep::Keep;
 pub use memory::MemoryStorage;
@@ -37,6 +43,12 @@ pub use path::{EntryPath, OnEscape, WsPath};
 pub use policy::{Access, FsPolicy, FsRules};
 pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
+pub use sandbox::{
+    Captured, Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits,
+    Mark, Masker, Network, OpenSandbox, Output, OutputCollector, Process, Program, Sandbox, SandboxRequest, Secrets,
+    Signal, Stdin, Stream, Usage,
+};
+pub use shell::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};
 pub use storage::{
     Applied, Batch, Directory, DirectoryEntry, Durability, Entry, EntryKind, Follow, ListOptions, ListPage, Mutation,
     NewEntry, OpenFile, Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage, StorageInfo,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Capabilities, Error, ErrorKind, Result, shape};
+use crate::{Capabilities, Error, ErrorKind, HistoryMode, Result, shape};
 
 /// A handle on a workspace that can be written down.
 ///
@@ -24,6 +24,8 @@ pub struct Reference {
     pub payload: Map<String, Value>,
     /// What may be done in the workspace.
     pub capabilities: Capabilities,
+    /// How long its history is kept.
+    pub history: HistoryMode,
 }
 
 impl Reference {
@@ -74,6 +76,7 @@ mod tests {
             name: "notes".into(),
             payload: Map::from_iter([("workspace".to_owned(), json!("w1"))]),
             capabilities: Capabilities::default(),
+            history: HistoryMode::Durable,
         }
     }
 
@@ -85,7 +88,7 @@ mod tests {
     #[test]
     fn a_ref_with_a_field_too_few_or_too_many_is_refused_with_its_name() {
         let whole = serde_json::to_value(reference()).unwrap();
-        for field in ["schema", "kind", "name", "payload", "capabilities"] {
+        for field in ["schema", "kind", "name", "payload", "capabilities", "history"] {
             let mut less = whole.clone();
             less.as_object_mut().unwrap().remove(field);
             let error = Reference::parse(&less.to_string()).unwrap_err();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -38,6 +39,8 @@ pub struct Opened {
     pub reference: Option<Map<String, Value>>,
     /// What its changes survive.
     pub durability: Durability,
+    /// The directory in which the files lie in plain form, where they do: commands work on it. It never reaches a user.
+    pub directory: Option<PathBuf>,
 }
 
 impl<S: Storage + 'static> From<Arc<S>> for Opened {
@@ -48,6 +51,7 @@ impl<S: Storage + 'static> From<Arc<S>> for Opened {
             place: None,
             reference: None,
             durability: Durability::Full,
+            directory: None,
         }
     }
 }

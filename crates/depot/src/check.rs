@@ -3,6 +3,7 @@
 //! It reads everything and changes nothing. It goes page by page, so that others can work meanwhile.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use garret_core::{EntryKind, EntryPath, Result};
 use serde::Serialize;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use crate::content::Address;
 use crate::depot::Depot;
 use crate::metadata::{EntryRow, HEAD, Held, Level, Session, WorkspaceRow};
+use crate::private;
 use crate::tree::Tree;
 
 /// Rows looked at in one transaction.
@@ -46,6 +48,8 @@ pub struct Inspection {
     pub orphans: u64,
     /// Blobs of relaxed writes that are not yet known to have reached the disk.
     pub unsynced: u64,
+    /// What is not wrong, and worth knowing: that others may read the home.
+    pub notes: Vec<String>,
 }
 
 /// What is known to be damaged while entries are looked at.
@@ -68,6 +72,7 @@ impl Depot {
         let general = |line| Problem::general(format!("the database: {line}"));
         found.problems.extend(sound.into_iter().map(general));
         found.problems.extend(database.read(check_rows)?);
+        found.problems.extend(self.damaged_logs().await?);
         let damage = self.damage(&mut found).await?;
         for row in database.read(|session| session.workspaces())? {
             found.workspaces += 1;
@@ -80,6 +85,7 @@ impl Depot {
             |address: &Address| Problem::general(format!("the content {} {}", address.to_hex(), damage.how(*address)));
         found.problems.extend(damage.contents.iter().map(shown));
         found.orphans = self.orphans(i64::MAX).await?.len() as u64;
+        found.notes = self.shared.home.as_deref().and_then(exposure).into_iter().collect();
         Ok(found)
     }
 
@@ -288,6 +294,21 @@ fn check_directory(tree: &Tree<'_>, entry: &EntryRow) -> Result<Option<String>> 
     let above = tree.node(&entry.path[..slash])?;
     let is_fine = above.is_some_and(|above| above.kind == EntryKind::Directory);
     Ok((!is_fine).then(|| "it is not in a directory".to_owned()))
+}
+
+/// Says which parts of the home others than its owner may use.
+fn exposure(home: &Path) -> Option<String> {
+    let exposed = private::exposed(home);
+    let shown: Vec<_> = exposed
+        .iter()
+        .map(|(name, mode)| format!("`{name}` ({mode:04o})"))
+        .collect();
+    (!shown.is_empty()).then(|| {
+        format!(
+            "others on this machine may use the home, which holds what was deleted, too: {}; `chmod -R go=` on it takes that from them",
+            shown.join(", ")
+        )
+    })
 }
 
 impl Problem {

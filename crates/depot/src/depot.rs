@@ -16,8 +16,9 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 use crate::content::{ContentStore, folders};
 use crate::error;
 use crate::history::check_kept;
-use crate::metadata::{Database, Level, Session, WorkspaceRow, stored_time, time_of};
+use crate::metadata::{Database, Expected, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
+use crate::private;
 use crate::workspace::DepotWorkspace;
 use crate::writer::{Weight, Writer};
 
@@ -103,7 +104,7 @@ pub struct Fork {
 
 impl Depot {
     /// Opens the depot in the directory `home`, making both where they are missing. A home of an older Garret is brought up to date; one
-    /// of a newer Garret is `unsupported` and left alone.
+    /// of a newer Garret is `unsupported` and left alone; one whose database is lost is `corrupt`, and no new one is begun in it.
     pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
         let turns = home.join("depot.lock");
         // Made last of all, so where it is, everything before it is on the disk.
@@ -112,11 +113,24 @@ impl Depot {
         if is_new {
             make_folders(home, &blobs).map_err(|error| error::home(&error))?;
         }
-        let (database, connection) = Database::open(&home.join("depot.db"))?;
+        let file = home.join("depot.db");
+        // Before the database is looked for: another process makes that before it writes a blob.
+        let expected = match is_new && !has_blobs(&blobs).map_err(|error| error::home(&error))? {
+            true => Expected::Either,
+            false => Expected::Depot,
+        };
+        if expected == Expected::Depot && !file.exists() {
+            return Err(error::lost_database());
+        }
+        if expected == Expected::Either {
+            // Before SQLite makes it, with the mode that the umask leaves; the files beside it get the mode of this one.
+            private::make_file(&file).map_err(|error| error::home(&error))?;
+        }
+        let (database, connection) = Database::open(&file, expected)?;
         if is_new {
             sync_home(home).map_err(|error| error::home(&error))?;
         }
-        let turns = File::create(turns).map_err(|error| error::home(&error))?;
+        let turns = private::make_file(&turns).map_err(|error| error::home(&error))?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
         let content = Arc::new(content);
         let writer = Writer::start(connection, Some(turns), content.clone())?;
@@ -184,7 +198,10 @@ impl Depot {
             deleted: None,
         };
         let add = move |session: Session<'_>| {
-            check_free(session, row.name.as_deref())?;
+            match row.fork {
+                None => check_free(session, row.name.as_deref())?,
+                Some(fork) => check_free_for_branch(session, row.name.as_deref(), fork.workspace)?,
+            }
             if let Some(fork) = row.fork {
                 let origin = session.workspace(fork.workspace)?;
                 origin.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch off is gone"))?;
@@ -252,17 +269,24 @@ impl Depot {
 
 /// Makes the folders of a home, which nobody but its owner may look into: it holds what was deleted, too.
 fn make_folders(home: &Path, blobs: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(home)?;
-    make_folder(blobs)?;
+    private::make_folder(home)?;
+    private::make_folder(blobs)?;
     // Made and synced once, so that a blob never lies in a folder that a loss of power can take.
     for folder in folders() {
-        make_folder(&blobs.join(folder))?;
+        private::make_folder(&blobs.join(folder))?;
     }
     sync_directory(blobs)
+}
+
+/// Whether anything was ever stored among the blobs.
+fn has_blobs(blobs: &Path) -> std::io::Result<bool> {
+    for folder in std::fs::read_dir(blobs)? {
+        let folder = folder?;
+        if folder.file_type()?.is_dir() && std::fs::read_dir(folder.path())?.next().is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A home that a loss of power takes away would take along what was promised to survive it.
@@ -273,18 +297,12 @@ fn sync_home(home: &Path) -> std::io::Result<()> {
         .map_or(Ok(()), sync_directory)
 }
 
-fn make_folder(folder: &Path) -> std::io::Result<()> {
-    match std::fs::create_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
-}
-
 fn sync_directory(directory: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
+/// The workspace called `name`, or with that id, deleted or not.
+pub(crate) fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
     let found = match session.workspace_by_name(name)? {
         Some(row) => Some(row),
         None => session.workspace_by_uid(name)?,
@@ -295,8 +313,13 @@ fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
 /// The workspace called `name`, or with that id, unless it is deleted.
 pub(crate) fn find_open(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
     let row = find(session, name)?;
+    check_open(&row, name).map(|()| row)
+}
+
+/// Refuses a workspace that is deleted.
+pub(crate) fn check_open(row: &WorkspaceRow, name: &str) -> Result<()> {
     match row.deleted {
-        None => Ok(row),
+        None => Ok(()),
         Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until the garbage is collected")),
     }
 }
@@ -320,6 +343,28 @@ pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()>
             Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another name"))
         }
     }
+}
+
+/// The same for a branch of the workspace `parent`. Names are unique in a depot, so that one is taken cannot be hidden from who makes a
+/// branch; whatever else is known of a workspace that is no relative of it can.
+fn check_free_for_branch(session: Session<'_>, name: Option<&str>, parent: i64) -> Result<()> {
+    let holder = name.map_or(Ok(None), |name| session.workspace_by_name(name))?;
+    match (name, holder) {
+        (Some(name), Some(holder)) if origin(session, holder.id)? != origin(session, parent)? => {
+            let message = format!("the name {} is taken", quote(name));
+            Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another name"))
+        }
+        _ => check_free(session, name),
+    }
+}
+
+/// The workspace from which, over all its forks, `workspace` comes.
+fn origin(session: Session<'_>, workspace: i64) -> Result<i64> {
+    let mut origin = workspace;
+    while let Some(fork) = session.workspace(origin)?.and_then(|row| row.fork) {
+        origin = fork.workspace;
+    }
+    Ok(origin)
 }
 
 /// A name is what a user types after `-w`: short, printable, and without the characters that would mean something there.

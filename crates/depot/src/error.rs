@@ -5,13 +5,16 @@ use garret_core::{Error, ErrorKind};
 /// What the database says, by what the caller does next.
 pub(crate) fn database(error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode::{
-        CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase, SystemIoFailure,
+        CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, FileLockingProtocolFailed, NotADatabase,
+        SystemIoFailure,
     };
     match error.sqlite_error_code() {
-        Some(DatabaseBusy | DatabaseLocked) => Error::new(ErrorKind::Unavailable, "the depot is busy"),
+        // The last is what a reader says who found the log in another's hands a hundred times.
+        Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed) => busy(),
         Some(DiskFull) => disk_full(),
         Some(SystemIoFailure | CannotOpen) => disk_fails("the disk of the depot fails"),
         Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
+        Some(_) if lacks_a_part(&error) => lacking_database(),
         Some(code) => Error::new(
             ErrorKind::Internal,
             format!("the database of the depot refuses: {code:?}"),
@@ -23,11 +26,51 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
     }
 }
 
+const BUSY: &str = "the depot is busy";
+
+/// Another process has what is needed, and keeps it.
+pub(crate) fn busy() -> Error {
+    Error::new(ErrorKind::Unavailable, BUSY)
+}
+
+/// Whether waiting helps.
+pub(crate) fn is_busy(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable && error.message() == BUSY
+}
+
 /// SQLite has one word for a page that makes no sense and for one that the disk does not give.
 fn corrupt_database() -> Error {
     let message = "the database of the depot is damaged, or its disk cannot be read";
     Error::new(ErrorKind::Corrupt, message)
         .hint("check the disk of the depot's home; if it is well, restore the home from another copy")
+}
+
+/// Whether a statement names a table, a column or an index that is not there. The statements are fixed, and fit every database of the
+/// version that was looked at when it was opened.
+fn lacks_a_part(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::SqlInputError { msg, .. } | rusqlite::Error::SqliteFailure(_, Some(msg)) => {
+            msg.starts_with("no such ") || msg.contains("has no column")
+        }
+        _ => false,
+    }
+}
+
+fn lacking_database() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the database of the depot lacks a part of its tables",
+    )
+    .hint("restore the home from another copy")
+}
+
+/// The home has been used, and its database is not there or is empty.
+pub(crate) fn lost_database() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the database of this home is lost, and what it held with it",
+    )
+    .hint("put `depot.db` back from another copy of the home, or choose another home")
 }
 
 /// The parts of an error of our own making that name columns and types, never values.
@@ -56,14 +99,28 @@ pub(crate) fn blob_not_read(error: object_store::Error) -> Error {
     }
 }
 
+/// Whether the disk fails or is full, and nothing is refused: what was asked may be right, and it may work when it is tried again.
+pub(crate) fn is_failure(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::QuotaExceeded)
+}
+
 fn disk_full() -> Error {
-    Error::new(ErrorKind::Unavailable, "the disk of the depot is full")
-        .hint("nothing was changed; make room on the disk of the depot's home, then retry")
+    Error::new(ErrorKind::QuotaExceeded, "the disk of the depot is full")
+        .hint("nothing was changed; make room on the disk of the depot's home (`garret gc`, or remove other files), then retry")
 }
 
 /// A write that failed may have happened all the same, so no word of that here.
 fn disk_fails(message: &str) -> Error {
     Error::new(ErrorKind::Unavailable, message).hint("check the disk of the depot's home, then retry")
+}
+
+/// A file that is made outside the depot cannot be written.
+pub(crate) fn unwritten(error: &std::io::Error) -> Error {
+    let (kind, message) = match error.kind() {
+        std::io::ErrorKind::StorageFull => (ErrorKind::QuotaExceeded, "the disk of the export is full"),
+        _ => (ErrorKind::Unavailable, "the export cannot be written"),
+    };
+    Error::new(kind, message).hint("make room, or choose another place, then retry")
 }
 
 /// Stored content that is not what was stored.

@@ -209,14 +209,11 @@ impl Depot {
     /// Removes the rows of pieces that are still old; gives how many, and the bytes that the database held of them.
     async fn sweep_rows(&self, unnamed: Vec<(Address, PieceRow)>, before: i64) -> Result<(u64, u64)> {
         let sweep = move |session: Session<'_>| {
-            let (mut pieces, mut bytes) = (0, 0);
-            for (address, piece) in unnamed {
-                if session.remove_content(address, before)? {
-                    pieces += 1;
-                    bytes += if piece.is_blob { 0 } else { piece.stored };
-                }
-            }
-            Ok((pieces, bytes))
+            // A secret that is collected is to be gone, not to lie in a free page; nobody else's writes pay for that.
+            session.overwrite_removed(true)?;
+            let removed = remove(session, unnamed, before);
+            session.overwrite_removed(false)?;
+            removed
         };
         self.shared.writer.write(Durability::Full, sweep).await
     }
@@ -251,6 +248,17 @@ impl Depot {
         old.retain(|(address, _)| !is_named(address));
         Ok(old)
     }
+}
+
+fn remove(session: Session<'_>, unnamed: Vec<(Address, PieceRow)>, before: i64) -> Result<(u64, u64)> {
+    let (mut pieces, mut bytes) = (0, 0);
+    for (address, piece) in unnamed {
+        if session.remove_content(address, before)? {
+            pieces += 1;
+            bytes += if piece.is_blob { 0 } else { piece.stored };
+        }
+    }
+    Ok((pieces, bytes))
 }
 
 /// The workspaces that were deleted before `before` and that no other needs; those without branches first, so that a whole line of them

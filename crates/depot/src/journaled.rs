@@ -18,6 +18,7 @@ mod bring;
 mod checkout;
 mod codec;
 mod contract;
+mod damage;
 mod gate;
 mod ingest;
 mod known;
@@ -40,8 +41,8 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use futures::lock::Mutex;
 use garret_core::{
-    Applied, Batch, Clock, Directory, Ids, ListOptions, ListPage, Opened, ReadOptions, ReadResult, Result, Stat,
-    StatOptions, Storage, StorageInfo, WsPath,
+    Applied, Batch, Clock, Directory, Exclusions, Ids, Keep, ListOptions, ListPage, Opened, ReadOptions, ReadResult,
+    Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
 use self::gate::{Files, Gate, Reading};
@@ -67,6 +68,8 @@ pub struct Journaled {
     state: Mutex<State>,
     /// The workspace in the depot, once there is one.
     room: OnceLock<DepotWorkspace>,
+    /// How much of its history is to be kept, until the depot was told.
+    keep: std::sync::Mutex<Option<Keep>>,
     /// The id that it will have.
     future_id: String,
     durability: Durability,
@@ -74,6 +77,8 @@ pub struct Journaled {
     ids: Arc<dyn Ids>,
     /// Tells this handle from every other.
     owner: u64,
+    /// What is not looked at where everything is: it is kept out of history.
+    exclusions: Exclusions,
 }
 
 impl fmt::Debug for Journaled {
@@ -87,6 +92,16 @@ impl Journaled {
     /// Puts the layer over `opened`. A workspace in the depot is made by the first change, not by this; what a crash left there is
     /// settled first.
     pub async fn open(opened: Opened, depot: Arc<LazyDepot>, durability: Durability) -> Result<Arc<Self>> {
+        Self::open_excluding(opened, depot, durability, Exclusions::default()).await
+    }
+
+    /// The same without regard to what `exclusions` cover: it is in no snapshot, and no undo touches it.
+    pub async fn open_excluding(
+        opened: Opened,
+        depot: Arc<LazyDepot>,
+        durability: Durability,
+        exclusions: Exclusions,
+    ) -> Result<Arc<Self>> {
         let site = Site {
             kind: opened.storage.info().kind,
             place: opened.place,
@@ -102,11 +117,13 @@ impl Journaled {
             gate: Arc::new(Gate::new(files)),
             state: Mutex::new(State::default()),
             room: OnceLock::new(),
+            keep: std::sync::Mutex::default(),
             future_id,
             durability,
             clock: context.clock,
             ids: context.ids,
             owner: u64::from_le_bytes(owner.as_bytes()[..8].try_into().expect("a hash is longer")) | 1,
+            exclusions,
         };
         let is_left = journaled.gate.files().is_some_and(log::is_there);
         if is_left && journaled.known_room().await?.is_some() {
@@ -133,7 +150,12 @@ impl Journaled {
             let room = depot.journal_of(self.site.clone(), self.future_id.clone()).await?;
             let _ = self.room.set(room.with_durability(self.durability));
         }
-        Ok(self.room.get().expect("it was set above"))
+        let room = self.room.get().expect("it was set above");
+        let keep = self.keep.lock().expect("no holder panics").take();
+        if let Some(keep) = keep {
+            room.set_keep(&keep).await?;
+        }
+        Ok(room)
     }
 
     /// Reads so that no half of a change is seen.

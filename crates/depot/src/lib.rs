@@ -24,6 +24,7 @@ mod options;
 mod pieces;
 mod places;
 mod portable;
+mod private;
 mod repair;
 mod retention;
 mod settle;

@@ -11,6 +11,7 @@ mod contents;
 mod entries;
 mod listed;
 mod merges;
+mod patience;
 mod repair;
 mod retention;
 mod rollback;
@@ -26,12 +27,14 @@ use crate::error;
 
 pub(crate) use change_id::telling;
 pub(crate) use changes::{ChangeRow, Standing};
-pub(crate) use connection::{Began, Database, WriteConnection, Writing};
+pub(crate) use connection::{Database, WriteConnection, Writing};
 pub(crate) use contents::{ContentRow, PieceRow, StoredPiece};
 pub(crate) use entries::{EntryRow, Held, Node};
 pub(crate) use listed::Listed;
 pub(crate) use merges::MoveRow;
+pub(crate) use patience::patiently;
 pub(crate) use retention::{EndedRow, Oldest};
+pub(crate) use schema::Expected;
 pub(crate) use snapshots::SnapshotRow;
 pub(crate) use workspaces::{Level, WorkspaceRow};
 

@@ -24,6 +24,13 @@ impl Depot {
         Ok(row.map(|row| self.handle(&row)))
     }
 
+    /// Where the files of `workspace` live in the storage of its kind; `None` where that is the depot itself.
+    pub async fn place_of(&self, workspace: &DepotWorkspace) -> Result<Option<String>> {
+        let places = self.shared.database.read(|session| session.journals())?;
+        let own = places.into_iter().find(|(number, ..)| *number == workspace.number);
+        Ok(own.map(|(_, _, place)| place))
+    }
+
     /// The workspace whose files live at `site`; made, with the id `uid`, where there is none.
     pub(crate) async fn journal_of(&self, site: Site, uid: String) -> Result<DepotWorkspace> {
         let created = stored_time(self.shared.clock.now());

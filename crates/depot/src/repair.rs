@@ -34,6 +34,7 @@ impl Depot {
             repaired.extend(self.repair_tree(row).await?);
         }
         repaired.extend(self.repair_unsynced().await?);
+        repaired.extend(self.remove_damaged_logs().await?);
         let before = self.shared.clock.now().as_millisecond() - UNFINISHED_MS;
         match self.remove_leftovers(before)? {
             0 => {}

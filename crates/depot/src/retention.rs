@@ -36,6 +36,9 @@ impl DepotWorkspace {
 
     /// Says what this workspace is to keep. Nothing is dropped before [`DepotWorkspace::retain`] or [`Depot::retain_all`].
     pub async fn set_keep(&self, keep: &Keep) -> Result<()> {
+        if self.keep().await? == *keep {
+            return Ok(());
+        }
         let (number, text) = (self.number, (!keep.is_everything()).then(|| keep.to_string()));
         let set = move |session: Session<'_>| session.set_keep(number, text.as_deref());
         self.shared().writer.write(self.durability, set).await

@@ -12,6 +12,7 @@ mod export;
 mod host;
 mod import;
 mod pack;
+mod unfinished;
 mod unpack;
 
 use std::io::{Read, Write};
@@ -122,6 +123,8 @@ enum Message {
     Item(Item),
     Data(Bytes),
     Skipped(Skipped),
+    /// Everything came: what was made of it may be kept.
+    End,
 }
 
 impl Moved {
@@ -164,7 +167,7 @@ fn host_error(error: &std::io::Error, path: &[u8]) -> Error {
     let (kind, what) = match error.kind() {
         NotFound => (ErrorKind::NotFound, "it is not there".to_owned()),
         PermissionDenied => (ErrorKind::Denied, "it may not be opened".to_owned()),
-        StorageFull => (ErrorKind::Unavailable, "the disk is full".to_owned()),
+        StorageFull => (ErrorKind::QuotaExceeded, "the disk is full".to_owned()),
         other => (ErrorKind::Unavailable, other.to_string()),
     };
     let error = Error::new(kind, format!("a file outside the workspace cannot be used: {what}"));

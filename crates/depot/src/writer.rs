@@ -21,15 +21,11 @@ use garret_core::{Error, ErrorKind, Result};
 
 use crate::content::ContentStore;
 use crate::error;
-use crate::metadata::{Began, Session, WriteConnection, Writing};
+use crate::metadata::{Session, WriteConnection, Writing, patiently};
 use garret_core::Durability;
 
 /// The most jobs in one transaction, so that the first of them does not wait for ever.
 const GROUP: usize = 512;
-/// How often a database that another program has locked is tried, with pauses that grow to [`LONGEST_PAUSE_MS`].
-const TRIES: u32 = 400;
-const LONGEST_PAUSE_MS: u64 = 50;
-
 /// How long a group that is smaller than the one before it waits for each further job. Those that were answered together come back
 /// together, and a sync for the first of them alone would make the others wait for it.
 const GATHERING: Duration = Duration::from_micros(100);
@@ -48,7 +44,6 @@ struct Seat {
     /// The lock file that processes take turns at.
     turns: Option<File>,
     content: Arc<ContentStore>,
-    pauses: Pauses,
 }
 
 impl fmt::Debug for Seat {
@@ -88,7 +83,6 @@ impl Writer {
             connection,
             turns,
             content,
-            pauses: Pauses::default(),
         }));
         let taken = seat.clone();
         let thread = std::thread::Builder::new()
@@ -188,17 +182,16 @@ fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
         let jobs = gather(first, waiting, before);
         before = jobs.len();
         let is_durable = jobs.iter().any(|job| job.durability == Durability::Full);
-        let mut seat = seat.lock().expect("no holder panics");
+        let seat = seat.lock().expect("no holder panics");
         let Seat {
             connection,
             turns,
             content,
-            pauses,
-        } = &mut *seat;
+        } = &*seat;
         let turn = turns.as_ref().map(Turn::take);
         let (group, committed) = match turns.as_ref().is_some_and(is_removed) {
             true => (refused(jobs, &error::home_is_gone()), Ok(())),
-            false => connection.with(|writing| commit_group(writing, jobs, is_durable.then_some(&**content), pauses)),
+            false => connection.with(|writing| commit_group(writing, jobs, is_durable.then_some(&**content))),
         };
         drop(turn);
         drop(seat);
@@ -219,9 +212,9 @@ fn gather(first: Job, waiting: &Receiver<Job>, before: usize) -> Vec<Job> {
     jobs
 }
 
-/// Runs one job in a transaction without a sync; given back where another writes.
+/// Runs one job in a transaction without a sync; given back where that cannot begin, because another writes or the disk fails.
 fn commit_alone(writing: Writing<'_>, job: Job) -> Result<(Ran, Result<()>), Job> {
-    if writing.set_durable(false).and_then(|()| writing.begin()).is_err() {
+    if begin(writing, false).is_err() {
         return Err(job);
     }
     let ran = (job.run)(Ok(writing.session()));
@@ -235,16 +228,9 @@ fn commit_alone(writing: Writing<'_>, job: Job) -> Result<(Ran, Result<()>), Job
 
 /// Runs the jobs in one transaction; gives them with what became of it. With `durable` content, it is synced before the commit: a
 /// durable change must not outlive the blobs of the relaxed ones that it builds upon.
-fn commit_group(
-    writing: Writing<'_>,
-    jobs: Vec<Job>,
-    durable: Option<&ContentStore>,
-    pauses: &mut Pauses,
-) -> (Vec<Ran>, Result<()>) {
-    let began = writing
-        .set_durable(durable.is_some())
-        .and_then(|()| begin(writing, pauses));
-    if let Err(error) = began {
+fn commit_group(writing: Writing<'_>, jobs: Vec<Job>, durable: Option<&ContentStore>) -> (Vec<Ran>, Result<()>) {
+    // Only a database that another holds is waited for; a disk that fails is told at once.
+    if let Err(error) = patiently(|| begin(writing, durable.is_some())) {
         return (refused(jobs, &error), Ok(()));
     }
     let group = jobs.into_iter().map(|job| run_job(writing, job)).collect();
@@ -278,15 +264,9 @@ fn run_job(writing: Writing<'_>, job: Job) -> Ran {
     }
 }
 
-/// Only a database that another holds is waited for; a disk that fails is told at once.
-fn begin(writing: Writing<'_>, pauses: &mut Pauses) -> Result<()> {
-    for attempt in 0..TRIES {
-        match writing.begin()? {
-            Began::Alone => return Ok(()),
-            Began::Busy => std::thread::sleep(pauses.next(attempt)),
-        }
-    }
-    Err(Error::new(ErrorKind::Unavailable, "the depot is busy"))
+fn begin(writing: Writing<'_>, is_durable: bool) -> Result<()> {
+    writing.set_durable(is_durable)?;
+    writing.begin()
 }
 
 /// A turn among the processes of a home; ends when dropped, or when the process dies.
@@ -311,19 +291,5 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let _ = self.0.unlock();
-    }
-}
-
-/// Pauses that double up to a limit, each between a half and the whole of its length, and different in every process.
-#[derive(Default)]
-struct Pauses(u64);
-
-impl Pauses {
-    fn next(&mut self, attempt: u32) -> Duration {
-        self.0 += 1;
-        let longest = (1_u64 << attempt.min(10)).min(LONGEST_PAUSE_MS) * 1_000;
-        let seed = [self.0.to_le_bytes(), u64::from(std::process::id()).to_le_bytes()].concat();
-        let drawn = u64::from(blake3::hash(&seed).as_bytes()[0]);
-        Duration::from_micros(longest / 2 + longest / 2 * drawn / 255)
     }
 }

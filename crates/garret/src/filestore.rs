@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use garret_core::path::quote;
 use garret_core::{
-    Durability, Error, ErrorKind, HistoryMode, OpenContext, Opened, Point, Result, StorageFactory, shape,
+    Durability, Error, ErrorKind, HistoryMode, OpenContext, Opened, Point, Result, StorageFactory, WorkspaceConfig,
+    shape,
 };
 use garret_depot::{Depot, DepotWorkspace, NewWorkspace};
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 use crate::home::{self, Home};
+use crate::named::{kept, read_back};
 
 /// The kind of a workspace whose files live in the depot.
 pub(crate) const KIND: &str = "filestore";
@@ -62,10 +64,7 @@ impl StorageFactory for FilestoreFactory {
         let depot = home::required(self.home.as_ref(), context).await?;
         check_depot(&depot, &options)?;
         let workspace = found(&depot, &options).await?.with_durability(options.durability);
-        if context.history != HistoryMode::Durable {
-            // What an earlier opening left behind. While it is open, a session has its history, and `off` has none to show.
-            workspace.forget_history(&Point::Now).await?;
-        }
+        enter(&workspace, context.history).await?;
         let reference = FilestoreOptions {
             workspace: workspace.id().to_owned(),
             create: false,
@@ -92,6 +91,46 @@ pub(crate) fn native(workspace: DepotWorkspace, history: HistoryMode) -> Opened 
         },
         ..storage.into()
     }
+}
+
+/// Begins to keep the history as `mode` says. What an earlier session left behind goes; what was recorded to stay does not: then nothing
+/// is opened.
+async fn enter(workspace: &DepotWorkspace, mode: HistoryMode) -> Result<()> {
+    let info = workspace.describe().await?;
+    let config = read_back(KIND, info.config)?;
+    let before = config.history.unwrap_or(HistoryMode::Durable);
+    match (before, mode) {
+        (HistoryMode::Durable, HistoryMode::Durable) => return Ok(()),
+        (HistoryMode::Durable, _) if !workspace.changes(None, 1).await?.is_empty() => {
+            return Err(would_forget(info.name.as_deref().unwrap_or(&info.id), mode));
+        }
+        // While it is open, a session has its history, and `off` has none to show.
+        (_, HistoryMode::Session | HistoryMode::Off) => drop(workspace.forget_history(&Point::Now).await?),
+        (_, HistoryMode::Durable) => {}
+    }
+    if before == mode {
+        return Ok(());
+    }
+    let config = WorkspaceConfig {
+        history: Some(mode),
+        ..config
+    };
+    workspace.depot().set_storage(workspace, KIND, &kept(&config)?).await
+}
+
+/// The error for a history that was to stay and would not.
+fn would_forget(name: &str, mode: HistoryMode) -> Error {
+    let name = quote(name);
+    let mode = match mode {
+        HistoryMode::Off => "off",
+        _ => "session",
+    };
+    Error::invalid(format!(
+        "the workspace {name} has a durable history, which opening it with `history` set to `{mode}` would forget"
+    ))
+    .hint(
+        "leave `history` at `durable`; to let go of what is there, keep 0 changes of it and collect the garbage first",
+    )
 }
 
 fn check_depot(depot: &Depot, options: &FilestoreOptions) -> Result<()> {

@@ -1,12 +1,13 @@
 //! The composition root: where storages, clock, ids, events and approver become a workspace with its tools.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Clock, Error, EventSink, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, RandomIds, Reference,
-    Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
+    Actor, Clock, Error, EventSink, Exclusions, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, Opened, RandomIds,
+    Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
 use garret_storage::{LocalFactory, LocalOptions};
@@ -17,8 +18,9 @@ use serde_json::{Map, Value};
 use crate::anchored::{AnchoredLocal, not_utf8};
 use crate::filestore::{self, FilestoreFactory, FilestoreOptions};
 use crate::home::{self, Home};
-use crate::journal::{branch_config, has_no_place};
+use crate::journal::{branch_config, has_no_place, nothing_to_keep};
 use crate::remembering::RememberingFactory;
+use crate::shell::{Sandboxes, default_sandboxes};
 
 /// The name of a workspace that was given none.
 pub const UNNAMED: &str = "workspace";
@@ -28,6 +30,8 @@ pub const UNNAMED: &str = "workspace";
 pub struct Garret {
     storages: StorageRegistry,
     pub(crate) home: Option<Home>,
+    pub(crate) sandboxes: Sandboxes,
+    pub(crate) environment: BTreeMap<String, String>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
@@ -42,7 +46,7 @@ impl Default for Garret {
 }
 
 impl Garret {
-    /// Knows the storages `memory`, `local` and `filestore`, the system's clock and random ids; events go nowhere, nobody gives approval,
+    /// Knows the storages `memory`, `local` and `filestore`, the sandboxes `namespace` and `host`, the system's clock and random ids; events go nowhere, nobody gives approval,
     /// and there is no home: history ends with the process until [`Garret::home`] is given one.
     pub fn new() -> Self {
         let mut storages = StorageRegistry::empty();
@@ -52,6 +56,8 @@ impl Garret {
         Self {
             storages,
             home: None,
+            sandboxes: default_sandboxes(),
+            environment: BTreeMap::new(),
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
@@ -160,6 +166,7 @@ impl Garret {
         check_options(&config.storage)?;
         let policy = config.capabilities.fs.policy().unwrap_or_default();
         check_tools(&policy.require_approval)?;
+        self.check_shell(config)?;
         FsRules::new(policy).map(|_| ())
     }
 
@@ -169,38 +176,64 @@ impl Garret {
     /// 2. its history: the depot's own where the files live there, a journal beside the files otherwise;
     /// 3. the workspace over both: each operation passes log, approval, policy and quota, in that order, so that whatever is refused, and
     ///    by whom, is logged, and nothing counts against the quota that the policy did not admit;
-    /// 4. the tools over the workspace: one for each operation of each declared capability, and none besides.
+    /// 4. the sandbox beside it, where commands or code are declared: what a command did passes the same policy and quota;
+    /// 5. the tools over the workspace: one for each operation of each declared capability, and none besides.
     pub async fn open_config(&self, name: &str, config: &WorkspaceConfig) -> Result<Toolbox> {
         self.check(config)?;
-        let mode = self.history_of(config)?;
+        let mut mode = self.history_of(config)?;
         let context = self.context(mode);
         let opened = self.storages.open(&config.storage, &context).await?;
-        let kind = opened.storage.info().kind;
-        let is_asked_in_vain =
-            config.history == Some(HistoryMode::Durable) && opened.history.is_none() && opened.place.is_none();
-        if is_asked_in_vain {
-            return Err(has_no_place(&kind));
+        // What does not outlive the process has its history as long as its files.
+        let outlives = opened.place.is_some() || opened.history.is_some() && opened.reference.is_some();
+        if mode == HistoryMode::Durable && !outlives {
+            mode = HistoryMode::Session;
         }
-        let opened = self.journaled(opened, &context).await?;
+        if config.history == Some(HistoryMode::Durable) && opened.history.is_none() && opened.place.is_none() {
+            return Err(has_no_place(&opened.storage.info().kind));
+        }
+        if config.keep.is_some() && mode != HistoryMode::Durable {
+            return Err(nothing_to_keep());
+        }
+        let opened = self.journaled(opened, &context, config.keep, Exclusions::new(&config.exclude)?).await?;
+        self.assembled(name, config, opened, mode)
+    }
+
+    /// Puts the workspace and its tools over what was opened.
+    pub(crate) fn assembled(
+        &self,
+        name: &str,
+        config: &WorkspaceConfig,
+        opened: Opened,
+        history: HistoryMode,
+    ) -> Result<Toolbox> {
         let reference = opened.reference.clone().map(|payload| Reference {
             schema: Reference::SCHEMA,
-            kind,
+            kind: opened.storage.info().kind,
             name: name.to_owned(),
             payload,
             capabilities: config.capabilities.clone(),
+            history,
         });
         let declared = config.capabilities.fs.policy();
+        let shell = self.shell_parts(config, &opened, history)?;
+        // What commands reach anyway is not kept from whoever holds the workspace.
+        let undeclared = || shell.as_ref().map_or_else(nothing, |_| FsPolicy::default());
+        let policy = declared.clone().unwrap_or_else(undeclared);
         let mut builder = Workspace::builder(opened.storage)
             .history(opened.history)
             .reference(reference)
             .branch_config(branch_config(config)?)
             .name(name)
-            .policy(declared.clone().unwrap_or_else(nothing))
+            .policy(policy)
+            .shell(shell)
             .env(config.env.clone())
             .clock(self.clock.clone())
             .ids(self.ids.clone())
             .events(self.events.clone())
             .actor(self.actor.clone());
+        if self.home.is_some() {
+            builder = builder.neighbours(Arc::new(self.clone()));
+        }
         if let Some(approver) = &self.approver {
             builder = builder.approver(approver.clone());
         }
@@ -245,6 +278,7 @@ impl Garret {
         reference.check_schema()?;
         let config = WorkspaceConfig {
             capabilities: reference.capabilities.clone(),
+            history: Some(reference.history),
             ..WorkspaceConfig::on(StorageConfig::Table {
                 kind: reference.kind.clone(),
                 options: reference.payload.clone(),

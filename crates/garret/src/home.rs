@@ -27,6 +27,11 @@ impl Home {
         }
     }
 
+    /// The directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The depot, not yet opened: whoever needs it first does that.
     pub(crate) fn lazy(&self, context: &OpenContext) -> Arc<LazyDepot> {
         let open = || LazyDepot::new(&self.directory, DepotOptions::default(), context.clone());

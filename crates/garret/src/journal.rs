@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use garret_core::{Error, ErrorKind, HistoryMode, OpenContext, Opened, Result, StorageConfig, WorkspaceConfig};
+use garret_core::{
+    Error, ErrorKind, Exclusions, History as _, HistoryMode, Keep, OpenContext, Opened, Result, StorageConfig, WorkspaceConfig,
+};
 use garret_depot::{Depot, DepotOptions, Journaled, LazyDepot};
 
 use serde_json::{Map, Value};
@@ -13,7 +15,16 @@ use crate::{Garret, filestore};
 impl Garret {
     /// Gives what was opened a history, unless it has one or is to have none: durable in the home where its place can be found again,
     /// and otherwise for as long as it is open.
-    pub(crate) async fn journaled(&self, opened: Opened, context: &OpenContext) -> Result<Opened> {
+    pub(crate) async fn journaled(
+        &self,
+        opened: Opened,
+        context: &OpenContext,
+        keep: Option<Keep>,
+        exclusions: Exclusions,
+    ) -> Result<Opened> {
+        if let (Some(history), Some(keep)) = (&opened.history, keep) {
+            history.set_keep(&keep).await?;
+        }
         if opened.history.is_some() || context.history == HistoryMode::Off {
             return Ok(opened);
         }
@@ -25,14 +36,15 @@ impl Garret {
                 Arc::new(LazyDepot::opened(depot))
             }
         };
-        let (place, reference, durability) = (opened.place.clone(), opened.reference.clone(), opened.durability);
-        let journaled = Journaled::open(opened, depot, durability).await?;
+        let known = opened.clone();
+        let journaled = Journaled::open_excluding(opened, depot, known.durability, exclusions).await?;
+        if let Some(keep) = keep {
+            journaled.set_keep(&keep).await?;
+        }
         Ok(Opened {
             history: Some(journaled.clone()),
-            place,
-            reference,
-            durability,
-            ..journaled.into()
+            storage: journaled,
+            ..known
         })
     }
 }
@@ -46,6 +58,7 @@ pub(crate) fn branch_config(config: &WorkspaceConfig) -> Result<Value> {
             options: Map::from_iter(durability.map(|word| ("durability".to_owned(), word.clone()))),
         },
         history: None,
+        keep: None,
         ..config.clone()
     })
 }
@@ -57,6 +70,12 @@ pub(crate) fn has_no_place(kind: &str) -> Error {
         format!("the storage `{kind}` does not say where its files are, so their history cannot be kept"),
     )
     .hint("set `history` to `session`")
+}
+
+/// The error for a limit on what is not kept anyway.
+pub(crate) fn nothing_to_keep() -> Error {
+    Error::invalid("`keep` limits a durable history, and this workspace has none")
+        .hint("leave `keep` out, or give the workspace a durable history: a home, and `history` at `durable`")
 }
 
 /// The error for a home that the workspace itself could change.

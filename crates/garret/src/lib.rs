@@ -41,10 +41,13 @@ mod garret;
 mod home;
 mod journal;
 mod named;
+mod neighbours;
 mod remembering;
+mod shell;
 
 pub use garret_core::*;
 pub use garret_depot as depot;
+pub use garret_sandbox as sandboxes;
 pub use garret_depot::{Depot, DepotWorkspace, WorkspaceInfo};
 pub use garret_storage::local::probe;
 pub use garret_storage::{LocalFactory, LocalOptions, LocalStorage};

@@ -4,16 +4,21 @@ use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WorkspaceConfig, shape};
 use garret_depot::{Journaled, NewWorkspace, WorkspaceInfo};
 use garret_tools::Toolbox;
+use garret_workspace::Workspace;
 use serde_json::{Map, Value};
 
 use crate::Garret;
 use crate::filestore;
+use crate::journal::nothing_to_keep;
 
 impl Garret {
     /// Makes a workspace called `name` in the home, as configured, and gives what the home knows of it. The storage `filestore` needs no
     /// options then. A name that is taken is `already_exists`.
     pub async fn create(&self, name: &str, config: &WorkspaceConfig) -> Result<WorkspaceInfo> {
         self.check(&with_workspace(config.clone(), name))?;
+        if config.keep.is_some() && config.history.is_some_and(|mode| mode != HistoryMode::Durable) {
+            return Err(nothing_to_keep());
+        }
         let depot = self.depot().await?;
         let made = match config.storage.kind() {
             filestore::KIND => depot.create(new_workspace(name, in_depot(config))?).await?,
@@ -22,6 +27,9 @@ impl Garret {
                 depot.claim(kind, &place, new_workspace(name, config)?).await?
             }
         };
+        if let Some(keep) = &config.keep {
+            made.set_keep(keep).await?;
+        }
         made.describe().await
     }
 
@@ -54,15 +62,7 @@ impl Garret {
     pub async fn config_of(&self, name: &str) -> Result<WorkspaceConfig> {
         let workspace = self.depot().await?.workspace(name).await?;
         let info = workspace.describe().await?;
-        let is_bare = info.config.as_object().is_none_or(Map::is_empty);
-        let config = match is_bare {
-            true => WorkspaceConfig::on(StorageConfig::Table {
-                kind: info.kind.clone(),
-                options: Map::new(),
-            }),
-            false => shape::from_value(info.config)?,
-        };
-        Ok(with_workspace(config, &info.id))
+        Ok(with_workspace(read_back(&info.kind, info.config)?, &info.id))
     }
 
     /// Moves the files of the workspace `name` out of the home into the empty directory that `storage` is. From then on they live there,
@@ -100,9 +100,24 @@ impl Garret {
         }
     }
 
+    /// Opens the branch `name`, by name or id, of `workspace`, with what was kept for it: it allows what the workspace allows. A branch
+    /// of `memory:`, or of a history that ends with this program, is found in this way alone; one in the home by
+    /// [`Garret::open_named`], too.
+    pub async fn open_branch(&self, workspace: &Workspace, name: &str) -> Result<Toolbox> {
+        let found = workspace.hand_out_branch(name).await?;
+        let name = found.branch.name.as_deref().unwrap_or(&found.branch.id);
+        match found.opened {
+            Some(opened) => {
+                let config = read_back(&found.kind, found.config)?;
+                self.assembled(name, &config, opened, HistoryMode::Session)
+            }
+            None => self.open_config(name, &self.config_of(&found.branch.id).await?).await,
+        }
+    }
+
     /// The same tools on the workspace as it was at `point`.
     pub async fn open_at(&self, toolbox: &Toolbox, point: &str) -> Result<Toolbox> {
-        let past = toolbox.workspace().at(&Point::Named(point.to_owned())).await?;
+        let past = toolbox.workspace().at(&Point::or_now(Some(point))).await?;
         Ok(toolbox.on(past))
     }
 }
@@ -128,6 +143,8 @@ fn in_depot(config: &WorkspaceConfig) -> WorkspaceConfig {
 }
 
 fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
+    // What is to be kept of its history stands elsewhere in the home, where it can be changed.
+    let config = WorkspaceConfig { keep: None, ..config };
     Ok(NewWorkspace {
         name: Some(name.to_owned()),
         kind: config.storage.kind().to_owned(),
@@ -139,6 +156,17 @@ fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
 pub(crate) fn kept(config: &WorkspaceConfig) -> Result<Value> {
     let internal = |error| Error::new(ErrorKind::Internal, format!("a configuration cannot be kept: {error}"));
     serde_json::to_value(config).map_err(internal)
+}
+
+/// A configuration that was kept; the default where none was.
+pub(crate) fn read_back(kind: &str, kept: Value) -> Result<WorkspaceConfig> {
+    match kept.as_object().is_none_or(Map::is_empty) {
+        true => Ok(WorkspaceConfig::on(StorageConfig::Table {
+            kind: kind.to_owned(),
+            options: Map::new(),
+        })),
+        false => shape::from_value(kept),
+    }
 }
 
 /// The configuration of a workspace in the depot, told which one it is.

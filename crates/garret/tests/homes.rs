@@ -7,8 +7,8 @@
 )]
 
 use garret::{
-    Capabilities, ErrorKind, Garret, HistoryMode, Home, LogRequest, Point, Reference, SnapshotOptions, StorageConfig,
-    Toolbox, UndoRequest, WorkspaceConfig, WriteOptions,
+    Capabilities, ErrorKind, Garret, HistoryMode, Home, LogRequest, MergeOptions, Point, Reference, SnapshotOptions,
+    StorageConfig, Toolbox, UndoRequest, WorkspaceConfig, WriteOptions,
 };
 use serde_json::json;
 
@@ -255,4 +255,248 @@ async fn a_home_inside_the_workspace_is_refused() {
     let inside = Garret::new().home(Home::new(directory.path().join("deep/home")));
     let error = inside.open_dir(directory.path()).await.unwrap_err();
     assert!(error.message().contains("the home lies inside"), "{error}");
+}
+
+#[tokio::test]
+async fn a_merge_takes_along_what_other_programs_did_in_a_checked_out_branch() {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    garret(&home).create("notes", &filestore()).await.unwrap();
+    let notes = garret(&home).open_named("notes").await.unwrap();
+    write(&notes, "a.txt", "one").await;
+    notes.workspace().branch("work", &Point::Now).await.unwrap();
+    let place = StorageConfig::Url(format!("local:{}", directory.path().display()));
+    garret(&home).check_out("work", &place).await.unwrap();
+    std::fs::write(directory.path().join("b.txt"), "by another program").unwrap();
+    let merged = notes.call("merge", json!({"from": "work"})).await;
+    assert!(merged.ok, "{}", merged.text);
+    assert_eq!(read(&notes, "b.txt").await, "by another program");
+    std::fs::write(directory.path().join("c.txt"), "later").unwrap();
+    let work = garret(&home).open_named("work").await.unwrap();
+    work.workspace().branch("more", &Point::Now).await.unwrap();
+    let more = garret(&home).open_named("more").await.unwrap();
+    assert_eq!(read(&more, "c.txt").await, "later", "so does a branch of it");
+}
+
+#[tokio::test]
+async fn a_merge_from_a_directory_without_a_name_takes_it_as_it_is_now() {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let url = format!("local:{}", directory.path().display());
+    let site = garret(&home).open_url(&url).await.unwrap();
+    write(&site, "a.txt", "one").await;
+    site.workspace().branch("try", &Point::Now).await.unwrap();
+    let branch = garret(&home).open_branch(site.workspace(), "try").await.unwrap();
+    std::fs::write(directory.path().join("a.txt"), "by another program").unwrap();
+    let merge = async || {
+        let parent = site.workspace().id().unwrap();
+        branch.workspace().merge(parent, MergeOptions::default()).await
+    };
+    merge().await.unwrap();
+    assert_eq!(read(&branch, "a.txt").await, "by another program");
+    let hidden = directory.path().display().to_string();
+    directory.close().unwrap();
+    let error = merge().await.unwrap_err();
+    assert!(error.message().contains("cannot be opened"), "{error}");
+    assert!(!error.to_string().contains(&hidden), "{error}");
+}
+
+#[tokio::test]
+async fn a_branch_that_ends_with_the_program_is_opened_through_its_parent() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("key"), "hidden").unwrap();
+    for url in ["memory:".to_owned(), format!("local:{}", directory.path().display())] {
+        let mut config = WorkspaceConfig::on(StorageConfig::Url(url.clone()));
+        config.capabilities.fs = garret::Declared::Options(garret::FsPolicy {
+            deny_read: vec!["key".into()],
+            ..Default::default()
+        });
+        // No home: its history is a session's.
+        let garret = Garret::new();
+        let parent = garret.open_config("box", &config).await.unwrap();
+        write(&parent, "a.txt", "before").await;
+        let workspace = parent.workspace();
+        workspace.snapshot("first", SnapshotOptions::default()).await.unwrap();
+        write(&parent, "a.txt", "after").await;
+        workspace
+            .branch("past", &Point::Snapshot("first".into()))
+            .await
+            .unwrap();
+        let past = garret.open_branch(workspace, "past").await.unwrap();
+        assert_eq!(past.workspace().name(), "past");
+        assert_eq!(
+            read(&past, "a.txt").await,
+            "before",
+            "{url}: a restore into a new workspace"
+        );
+        let error = past.workspace().read_bytes("key").await.unwrap_err();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::Denied,
+            "{url}: it allows what its parent allows"
+        );
+        write(&past, "a.txt", "elsewhere").await;
+        assert_eq!(read(&parent, "a.txt").await, "after", "{url}");
+        past.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+        past.workspace().branch("deeper", &Point::Now).await.unwrap();
+        let deeper = garret.open_branch(past.workspace(), "deeper").await.unwrap();
+        assert_eq!(read(&deeper, "a.txt").await, "before", "{url}");
+        let refused =
+            async |view: &garret::Workspace, name: &str| garret.open_branch(view, name).await.unwrap_err().kind();
+        assert_eq!(
+            refused(workspace, "deeper").await,
+            ErrorKind::NotFound,
+            "{url}: that is none of its own"
+        );
+        let narrowed = workspace.scope("sub", garret::ScopeOptions::default()).unwrap();
+        assert_eq!(refused(&narrowed, "past").await, ErrorKind::Denied, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_durable_history_is_never_dropped_by_opening_without_one() {
+    let home = tempfile::tempdir().unwrap();
+    let open = async |mode: Option<HistoryMode>| {
+        let config = WorkspaceConfig {
+            history: mode,
+            ..WorkspaceConfig::on(StorageConfig::Url("filestore:box".into()))
+        };
+        garret(&home).open_config("box", &config).await
+    };
+    write(&open(None).await.unwrap(), "a.txt", "one").await;
+    for mode in [HistoryMode::Session, HistoryMode::Off] {
+        let error = open(Some(mode)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.message().contains("would forget"), "{error}");
+    }
+    let kept = open(None).await.unwrap();
+    assert_eq!(
+        kept.workspace().log(LogRequest::default()).await.unwrap().changes.len(),
+        1
+    );
+    // Whoever wants it gone says so, and then may.
+    let depot = garret(&home).depot().await.unwrap();
+    depot
+        .workspace("box")
+        .await
+        .unwrap()
+        .forget_history(&Point::Now)
+        .await
+        .unwrap();
+    let session = open(Some(HistoryMode::Session)).await.unwrap();
+    write(&session, "a.txt", "two").await;
+    session.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+    drop(session);
+    let by_name = garret(&home).open_named("box").await.unwrap();
+    let log = by_name.workspace().log(LogRequest::default()).await.unwrap();
+    assert!(log.changes.is_empty(), "opened by name, it still is a session: {log:?}");
+    write(&open(Some(HistoryMode::Durable)).await.unwrap(), "a.txt", "three").await;
+    assert!(open(Some(HistoryMode::Session)).await.is_err(), "it is durable again");
+}
+
+#[tokio::test]
+async fn a_ref_says_how_long_the_history_is_kept() {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for url in [
+        "filestore:box".to_owned(),
+        format!("local:{}", directory.path().display()),
+    ] {
+        let config = WorkspaceConfig {
+            history: Some(HistoryMode::Off),
+            ..WorkspaceConfig::on(StorageConfig::Url(url.clone()))
+        };
+        let toolbox = garret(&home).open_config("box", &config).await.unwrap();
+        let reference = toolbox.workspace().reference().unwrap();
+        assert_eq!(reference.history, HistoryMode::Off, "{url}");
+        let again = garret(&home)
+            .resolve(&Reference::parse(&reference.to_text()).unwrap())
+            .await
+            .unwrap();
+        assert!(!again.workspace().has_history(), "{url}");
+        let plain = WorkspaceConfig {
+            history: None,
+            ..config
+        };
+        let durable = garret(&home).open_config("box", &plain).await.unwrap();
+        let reference = durable.workspace().reference().unwrap();
+        assert_eq!(reference.history, HistoryMode::Durable, "{url}");
+        let error = Garret::new().resolve(&reference).await.unwrap_err();
+        assert!(error.message().contains("home"), "{url}: it is not weakened: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_says_how_much_history_is_kept() {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for url in [
+        "filestore:box".to_owned(),
+        format!("local:{}", directory.path().display()),
+    ] {
+        let text = format!("storage = {url:?}\nkeep = ['30d', 2]");
+        let config = WorkspaceConfig::from_toml(&text).unwrap();
+        let toolbox = garret(&home).open_config("box", &config).await.unwrap();
+        for content in ["1", "2", "3", "4"] {
+            write(&toolbox, "a.txt", content).await;
+        }
+        toolbox.workspace().log(LogRequest::default()).await.unwrap();
+        let depot = garret(&home).depot().await.unwrap();
+        let kept = depot.workspace(toolbox.workspace().id().unwrap()).await.unwrap();
+        assert_eq!(kept.keep().await.unwrap(), "30d,2".parse().unwrap(), "{url}");
+        depot.retain_all(garret::Timestamp::now()).await.unwrap();
+        let log = toolbox.workspace().log(LogRequest::default()).await.unwrap();
+        assert_eq!(log.changes.len(), 2, "{url}");
+        let session = WorkspaceConfig {
+            history: Some(HistoryMode::Session),
+            ..config
+        };
+        let error = Garret::new().open_config("box", &session).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{url}: nothing is ignored: {error}");
+    }
+    let kept = WorkspaceConfig {
+        keep: Some("5".parse().unwrap()),
+        ..filestore()
+    };
+    garret(&home).create("notes", &kept).await.unwrap();
+    let notes = garret(&home).depot().await.unwrap().workspace("notes").await.unwrap();
+    assert_eq!(notes.keep().await.unwrap(), "5".parse().unwrap());
+    notes.set_keep(&"7".parse().unwrap()).await.unwrap();
+    garret(&home).open_named("notes").await.unwrap();
+    assert_eq!(
+        notes.keep().await.unwrap(),
+        "7".parse().unwrap(),
+        "what was said later holds"
+    );
+}
+
+#[tokio::test]
+async fn now_is_a_point_like_any_other() {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let url = format!("local:{}", directory.path().display());
+    let local = WorkspaceConfig::on(StorageConfig::Url(url));
+    garret(&home).create("site", &local).await.unwrap();
+    garret(&home).create("notes", &filestore()).await.unwrap();
+    for name in ["notes", "site"] {
+        let toolbox = garret(&home).open_named(name).await.unwrap();
+        write(&toolbox, "a.txt", "one").await;
+        if name == "site" {
+            std::fs::write(directory.path().join("b.txt"), "by another program").unwrap();
+        }
+        let now = garret(&home).open_named(&format!("{name}@now")).await.unwrap();
+        write(&toolbox, "a.txt", "two").await;
+        assert_eq!(read(&now, "a.txt").await, "one", "{name}: a point does not move");
+        if name == "site" {
+            assert_eq!(read(&now, "b.txt").await, "by another program");
+        }
+        let named = Point::Named("now".into());
+        let restore = garret::RestoreRequest {
+            point: named.clone(),
+            path: None,
+        };
+        assert_eq!(toolbox.workspace().restore(restore).await.unwrap(), None, "{name}");
+        toolbox.workspace().branch(&format!("{name}-2"), &named).await.unwrap();
+        let branch = garret(&home).open_named(&format!("{name}-2")).await.unwrap();
+        assert_eq!(read(&branch, "a.txt").await, "two", "{name}");
+        assert_eq!(
+            toolbox.workspace().show(&named).await.unwrap().change.number,
+            toolbox.workspace().log(LogRequest::default()).await.unwrap().changes[0].number
+        );
+    }
 }

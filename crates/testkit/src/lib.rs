@@ -18,12 +18,14 @@
 //! - [`conformance`]: one function for each behaviour of the contract, and the macro that makes each a test of its own.
 //! - [`model`]: random operation sequences against a plain model of a tree.
 //! - [`forwarding`] and [`faults`]: wrappers as ordinary storages, one that changes nothing and one that fails on purpose.
+//! - [`sandbox`]: the contract of sandboxes as tests, for ours and for others'.
 //! - [`vectors`]: the published path cases.
 //! - [`cases`]: the published file operations, over a workspace.
 //! - [`limited`]: a test in a process with little memory.
 //! - [`fuzz`]: the bodies of the fuzz targets.
 //!
-//! Code here panics where a promise is broken: it is meant to be called from tests. No timing is ever a condition.
+//! Code here panics where a promise is broken: it is meant to be called from tests. No timing is ever a condition, except where a
+//! sandbox has to end a command in time.
 
 pub mod cases;
 pub mod conformance;
@@ -35,6 +37,7 @@ pub mod limited;
 pub mod model;
 pub mod mutations;
 pub mod probe;
+pub mod sandbox;
 pub mod tree;
 pub mod vectors;
 

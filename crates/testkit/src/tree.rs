@@ -1,6 +1,6 @@
 //! A whole workspace as a value, for comparing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use bytes::Bytes;
@@ -48,4 +48,32 @@ impl fmt::Debug for Node {
             Self::Other => formatter.write_str("other"),
         }
     }
+}
+
+/// The paths at which two trees differ.
+pub fn differing(one: &Tree, other: &Tree) -> BTreeSet<String> {
+    let all = one.keys().chain(other.keys()).cloned();
+    all.filter(|path| one.get(path) != other.get(path)).collect()
+}
+
+/// Whether every entry has its directory.
+pub fn is_whole(tree: &Tree) -> bool {
+    let above = |path: &String| path.rfind('/').map(|slash| path[..slash].to_owned());
+    let is_directory = |path: String| matches!(tree.get(&path), Some(Node::Directory { .. }));
+    tree.keys().filter_map(above).all(is_directory)
+}
+
+/// The simplest merge of three trees: what only they changed is theirs, everything else ours. `None` where the outcome is no tree.
+pub fn three_way(base: &Tree, ours: &Tree, theirs: &Tree) -> Option<Tree> {
+    let mut merged = ours.clone();
+    for path in differing(base, theirs) {
+        if ours.get(&path) != base.get(&path) {
+            continue;
+        }
+        match theirs.get(&path) {
+            Some(node) => merged.insert(path, node.clone()),
+            None => merged.remove(&path),
+        };
+    }
+    is_whole(&merged).then_some(merged)
 }

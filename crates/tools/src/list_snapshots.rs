@@ -23,6 +23,9 @@ pub(crate) struct Arguments {
     /// `next_cursor` of the page before, to get the next page.
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
+    /// Whether each snapshot is shown with its files and bytes and what it holds alone, which takes a look at everything. Default false.
+    #[serde(default)]
+    sizes: Option<bool>,
 }
 
 /// What has a name.
@@ -50,13 +53,16 @@ impl Tool for ListSnapshots {
     const NAME: &'static str = "list_snapshots";
     const SHORT: &'static str = "list_snapshots";
     const TITLE: &'static str = "List snapshots and branches";
-    const DESCRIPTION: &'static str = "Lists the snapshots of the workspace, oldest first, with the change that each names, and then the branches \
-        that were made from it. A long list comes in pages; the last line says which `cursor` continues.";
+    const DESCRIPTION: &'static str = "Lists the snapshots of the workspace, oldest first, with the change that each names (and, with `sizes`, \
+        what it holds), and then the branches that were made from it. A long list comes in pages; the last line says which `cursor` continues.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
-        let snapshots = workspace.snapshots().await?.into_iter();
-        let mut named: Vec<_> = snapshots.map(|one| Named::Snapshot(one.into())).collect();
+        let mut snapshots: Vec<SnapshotShown> = workspace.snapshots().await?.into_iter().map(Into::into).collect();
+        if arguments.sizes.unwrap_or(false) && !snapshots.is_empty() {
+            add_sizes(workspace, &mut snapshots).await?;
+        }
+        let mut named: Vec<_> = snapshots.into_iter().map(Named::Snapshot).collect();
         let branches = branches(workspace).await?.into_iter();
         named.extend(branches.map(Named::Branch));
         let start = match &arguments.cursor {
@@ -66,6 +72,18 @@ impl Tool for ListSnapshots {
         named.drain(..start);
         Ok(show(named, limits.page(arguments.limit), start > 0, limits))
     }
+}
+
+/// Says what each snapshot holds; a view that does not see all of it is not told.
+async fn add_sizes(workspace: &Workspace, snapshots: &mut [SnapshotShown]) -> Result<()> {
+    let sizes = match workspace.snapshot_sizes().await {
+        Err(error) if error.kind() == ErrorKind::Denied => return Ok(()),
+        sizes => sizes?,
+    };
+    for snapshot in snapshots {
+        snapshot.size = sizes.iter().find(|size| size.label == snapshot.label).cloned();
+    }
+    Ok(())
 }
 
 /// The branches; a part of a workspace knows of none.
@@ -130,7 +148,12 @@ impl Named {
             Self::Snapshot(snapshot) => {
                 let lazy = if snapshot.lazy { "  (lazy)" } else { "" };
                 let label = printable(&snapshot.label);
-                format!("{label}  change #{}  {}{lazy}", snapshot.change, snapshot.at)
+                let size = snapshot.size.as_ref().map(|size| {
+                    let files = count(size.files, "file", "files");
+                    format!("  {files}, {} bytes, {} held alone", size.bytes, size.alone_bytes)
+                });
+                let size = size.unwrap_or_default();
+                format!("{label}  change #{}  {}{lazy}{size}", snapshot.change, snapshot.at)
             }
             Self::Branch(branch) => format!(
                 "branch {}  from change #{}  {}  ({} of its own)",

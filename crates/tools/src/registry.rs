@@ -5,8 +5,9 @@ use garret_workspace::Workspace;
 
 use crate::tool::AnyTool;
 use crate::{
-    append_file, apply_patch, branch, copy, diff, edit_file, exists, glob, grep, history, list_snapshots, ls, merge,
-    mkdir, r#move, read_file, restore, restore_version, rm, snapshot, stat, undo, write_file,
+    append_file, apply_patch, branch, copy, diff, edit_file, exists, glob, grep, history, kill, list_snapshots, ls,
+    merge, mkdir, r#move, output, processes, read_file, restore, restore_version, rm, run, snapshot, start, stat, undo,
+    write_file,
 };
 
 /// The tools of the `fs` capability.
@@ -44,12 +45,25 @@ const SNAPSHOT: &[&dyn AnyTool] = &[
     &merge::Merge,
 ];
 
+/// The tools of the `shell` capability.
+const SHELL: &[&dyn AnyTool] = &[
+    &run::Run,
+    &start::Start,
+    &output::Output,
+    &kill::Kill,
+    &processes::Processes,
+];
+
 /// The canonical names of all tools, in the order in which they are offered.
 pub fn tool_names() -> impl Iterator<Item = &'static str> + Clone {
-    [FS, HISTORY, SNAPSHOT].into_iter().flatten().map(|tool| tool.name())
+    [FS, HISTORY, SNAPSHOT, SHELL]
+        .into_iter()
+        .flatten()
+        .map(|tool| tool.name())
 }
 
-/// The tools that `capabilities` declare and `workspace` can serve: without a history there is nothing to show or to go back to.
+/// The tools that `capabilities` declare and `workspace` can serve: without a history there is nothing to show or to go
+/// back to, and without a sandbox nothing runs.
 pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl Iterator<Item = &'static dyn AnyTool> {
     let has_history = workspace.has_history();
     let (fs, snapshot) = (capabilities.fs.is_declared(), capabilities.snapshot.is_declared());
@@ -57,6 +71,7 @@ pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl 
         (FS, fs),
         (HISTORY, fs && has_history),
         (SNAPSHOT, snapshot && has_history),
+        (SHELL, capabilities.shell.is_declared() && workspace.has_shell()),
     ];
     let offered = groups.into_iter().filter(|(_, is_offered)| *is_offered);
     offered.flat_map(|(group, _)| group.iter().copied())

@@ -19,8 +19,32 @@ pub struct ApprovalRequest {
     /// Every path concerned, from the root of the workspace and in its normal form: `tmp/../a` in the scope `s` is `s/a`. Links in them
     /// are not followed.
     pub paths: Vec<String>,
+    /// The command, without secrets, where one is concerned.
+    pub command: Option<String>,
+    /// What the command did to the files, a line each, where that is what is asked about.
+    pub effects: Vec<String>,
     /// Who wants it.
     pub actor: Actor,
+}
+
+/// What somebody is asked about.
+#[derive(Debug, Clone)]
+pub(crate) struct Question<'a> {
+    pub(crate) operation: &'static str,
+    pub(crate) paths: &'a [&'a str],
+    pub(crate) command: Option<String>,
+    pub(crate) effects: Vec<String>,
+}
+
+impl<'a> Question<'a> {
+    pub(crate) fn of(operation: &'static str, paths: &'a [&'a str]) -> Self {
+        Self {
+            operation,
+            paths,
+            command: None,
+            effects: Vec::new(),
+        }
+    }
 }
 
 /// What an [`Approver`] answers.
@@ -47,32 +71,50 @@ pub trait Approver: Send + Sync + fmt::Debug {
 impl Workspace {
     /// Asks where a policy says so; a refusal is `denied` with the reason.
     pub(crate) async fn approve(&self, operation: &'static str, paths: &[&str]) -> Result<()> {
-        let asks = self
-            .view
-            .layers
-            .iter()
-            .any(|layer| layer.rules.needs_approval(operation));
-        if !asks || self.approved().contains(&self.consent(operation)) {
+        self.approve_question(Question::of(operation, paths)).await
+    }
+
+    /// The same with more to tell.
+    pub(crate) async fn approve_question(&self, question: Question<'_>) -> Result<()> {
+        let mut layers = self.view.layers.iter();
+        match layers.any(|layer| layer.rules.needs_approval(question.operation)) {
+            true => {
+                let rule = format!("require_approval = {}", question.operation);
+                self.ask(question, &rule).await
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Asks because of `rule`, unless consent to it was given for the session.
+    pub(crate) async fn ask(&self, question: Question<'_>, rule: &str) -> Result<()> {
+        let operation = question.operation;
+        // What a command did is looked at each time: consent to one says nothing of the next.
+        let may_last = question.effects.is_empty();
+        if may_last && self.approved().contains(&self.consent(rule)) {
             return Ok(());
         }
-        let refused = |why: &str| refused(operation, paths.first().copied(), why);
+        let first = question.paths.first().copied();
+        let refused = |why: &str| refused(operation, first, rule, why);
         let Some(approver) = &self.shared.approver else {
             return Err(refused("and nobody is here to give it")
                 .hint("attach an approver, or take the tool off `require_approval`"));
         };
+        let paths = question.paths.iter().map(|path| self.path_to_approve(path));
         let request = ApprovalRequest {
             workspace: self.name().to_owned(),
             operation,
-            paths: paths
-                .iter()
-                .map(|path| self.path_to_approve(path))
-                .collect::<Result<_>>()?,
+            paths: paths.collect::<Result<_>>()?,
+            command: question.command,
+            effects: question.effects,
             actor: self.actor().clone(),
         };
         match approver.ask(request).await {
             Approval::Allow => Ok(()),
             Approval::AllowForSession => {
-                self.approved().insert(self.consent(operation));
+                if may_last {
+                    self.approved().insert(self.consent(rule));
+                }
                 Ok(())
             }
             Approval::Deny { reason } => {
@@ -81,12 +123,12 @@ impl Workspace {
         }
     }
 
-    /// What consent for the session is given to: an operation in this view, not in the ones beside it.
-    fn consent(&self, operation: &'static str) -> (WsPath, &'static str) {
-        (self.view.base.clone(), operation)
+    /// What consent for the session is given to: what a rule speaks of in this view, not in the ones beside it.
+    fn consent(&self, rule: &str) -> (WsPath, String) {
+        (self.view.base.clone(), rule.to_owned())
     }
 
-    fn approved(&self) -> MutexGuard<'_, HashSet<(WsPath, &'static str)>> {
+    fn approved(&self) -> MutexGuard<'_, HashSet<(WsPath, String)>> {
         self.shared.approved.lock().expect("no holder panics")
     }
 
@@ -96,9 +138,8 @@ impl Workspace {
     }
 }
 
-fn refused(operation: &str, path: Option<&str>, why: &str) -> Error {
-    let error = Error::new(ErrorKind::Denied, format!("`{operation}` needs approval, {why}"))
-        .rule(format!("require_approval = {operation}"));
+fn refused(operation: &str, path: Option<&str>, rule: &str, why: &str) -> Error {
+    let error = Error::new(ErrorKind::Denied, format!("`{operation}` needs approval, {why}")).rule(rule);
     match path {
         Some(path) => error.at_text(path),
         None => error,

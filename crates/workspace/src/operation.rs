@@ -26,11 +26,24 @@ impl Workspace {
         bytes: impl FnOnce(&T) -> u64,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let operation = Operation::start(self, name, paths.first().copied());
-        let result = match self.approve(name, paths).await {
-            Ok(()) => work.await,
-            Err(refusal) => Err(refusal),
+        let work = async {
+            self.approve(name, paths).await?;
+            self.settle_live().await?;
+            work.await
         };
+        self.observe(name, paths.first().copied(), bytes, work).await
+    }
+
+    /// The same for an operation that asks for approval itself.
+    pub(crate) async fn observe<T>(
+        &self,
+        name: &'static str,
+        path: Option<&str>,
+        bytes: impl FnOnce(&T) -> u64,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let operation = Operation::start(self, name, path);
+        let result = work.await;
         operation.finish(result, bytes)
     }
 

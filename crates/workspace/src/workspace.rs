@@ -8,8 +8,11 @@ use garret_core::{
     Storage, StorageInfo, SystemClock, WsPath,
 };
 
-use crate::Approver;
 use crate::quota::Quota;
+use crate::shell::ShellParts;
+use crate::shell::benched::Benched;
+use crate::shell::workshop::{Owned, Workshop};
+use crate::{Approver, Neighbours};
 
 /// An agent's room: one tree of files, and what may be done there. Cheap to clone; clones share everything but the actor.
 #[derive(Debug, Clone)]
@@ -27,11 +30,14 @@ pub(crate) struct Shared {
     pub(crate) history: Option<Arc<dyn History>>,
     pub(crate) reference: Option<Reference>,
     pub(crate) branch_config: Option<serde_json::Value>,
+    pub(crate) neighbours: Option<Arc<dyn Neighbours>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
     pub(crate) events: Arc<dyn EventSink>,
     pub(crate) approver: Option<Arc<dyn Approver>>,
-    pub(crate) approved: Arc<Mutex<HashSet<(WsPath, &'static str)>>>,
+    pub(crate) approved: Arc<Mutex<HashSet<(WsPath, String)>>>,
+    /// Where commands run, where they may.
+    pub(crate) workshop: Option<Owned>,
 }
 
 /// A subdirectory with the policies that hold there: its own and those of every view around it.
@@ -67,12 +73,14 @@ impl Workspace {
             history: None,
             reference: None,
             branch_config: None,
+            neighbours: None,
             policy: FsPolicy::default(),
             env: BTreeMap::new(),
             clock: None,
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
             approver: None,
+            shell: None,
             actor: Actor {
                 door: "api",
                 ..Actor::default()
@@ -141,12 +149,14 @@ pub struct WorkspaceBuilder {
     history: Option<Arc<dyn History>>,
     reference: Option<Reference>,
     branch_config: Option<serde_json::Value>,
+    neighbours: Option<Arc<dyn Neighbours>>,
     policy: FsPolicy,
     env: BTreeMap<String, String>,
     clock: Option<Arc<dyn Clock>>,
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
     approver: Option<Arc<dyn Approver>>,
+    shell: Option<ShellParts>,
     actor: Actor,
 }
 
@@ -176,6 +186,13 @@ impl WorkspaceBuilder {
     #[must_use]
     pub fn branch_config(mut self, config: serde_json::Value) -> Self {
         self.branch_config = Some(config);
+        self
+    }
+
+    /// Who reaches the workspaces that are merged into this one; without one, a merge takes what their histories know.
+    #[must_use]
+    pub fn neighbours(mut self, neighbours: Arc<dyn Neighbours>) -> Self {
+        self.neighbours = Some(neighbours);
         self
     }
 
@@ -221,6 +238,13 @@ impl WorkspaceBuilder {
         self
     }
 
+    /// Where commands run, and what they may do; without it none can.
+    #[must_use]
+    pub fn shell(mut self, shell: Option<ShellParts>) -> Self {
+        self.shell = shell;
+        self
+    }
+
     /// Who the operations are attributed to.
     #[must_use]
     pub fn actor(mut self, actor: Actor) -> Self {
@@ -237,21 +261,74 @@ impl WorkspaceBuilder {
             history: self.history,
             reference: self.reference,
             branch_config: self.branch_config,
+            neighbours: self.neighbours,
             clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::default())),
             ids: self.ids,
             events: self.events,
             approver: self.approver,
             approved: Arc::default(),
+            workshop: None,
         };
         let view = View {
             base: WsPath::root(),
             layers: vec![Arc::new(layer)],
             env: self.env,
         };
-        Ok(Workspace {
+        let workspace = Workspace {
             shared: Arc::new(shared),
             view: Arc::new(view),
             actor: Arc::new(self.actor),
+        };
+        match self.shell {
+            Some(parts) => workspace.with_shell(parts),
+            None => Ok(workspace),
+        }
+    }
+}
+
+impl Workspace {
+    /// The same workspace with commands: what lives in it and what others do to its files are kept in step.
+    fn with_shell(self, parts: ShellParts) -> Result<Self> {
+        let under = &self.shared;
+        let shop = Arc::new(Workshop::new(parts, self.clone())?);
+        let benched = |history: &Arc<dyn History>| -> Arc<dyn History> {
+            Arc::new(Benched {
+                shop: shop.clone(),
+                inner: history.clone(),
+            })
+        };
+        let shared = Shared {
+            storage: Arc::new(Benched {
+                shop: shop.clone(),
+                inner: under.storage.clone(),
+            }),
+            history: under.history.as_ref().map(benched),
+            workshop: Some(Owned(shop)),
+            ..under.without_shell()
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            ..self
         })
+    }
+}
+
+impl Shared {
+    /// The same, in which nothing runs.
+    pub(crate) fn without_shell(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            storage: self.storage.clone(),
+            history: self.history.clone(),
+            reference: self.reference.clone(),
+            branch_config: self.branch_config.clone(),
+            neighbours: self.neighbours.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            events: self.events.clone(),
+            approver: self.approver.clone(),
+            approved: self.approved.clone(),
+            workshop: None,
+        }
     }
 }

@@ -54,7 +54,7 @@ impl Export {
 
     async fn pack(&self, workspace: &DepotWorkspace, point: Option<&str>, file: &str) -> Outcome {
         let extent = match point {
-            Some(point) => Extent::Files(Point::Named(point.to_owned())),
+            Some(point) => Extent::Files(Point::or_now(Some(point))),
             None if self.no_history => Extent::Files(Point::Now),
             None => Extent::History,
         };
@@ -83,7 +83,7 @@ fn packed_text(file: &str, exported: &Exported) -> String {
 }
 
 async fn put_out(workspace: &DepotWorkspace, point: Option<&str>, place: &str) -> Outcome {
-    let point = point.map_or(Point::Now, |point| Point::Named(point.to_owned()));
+    let point = Point::or_now(point);
     let progress = Progress::bar("exporting");
     let mut watch = |done| progress.set(done);
     let root = WsPath::root();

@@ -67,11 +67,17 @@ fn text(found: &Inspection, repaired: &Repaired, names: &Names) -> String {
     );
     let repaired = repaired.repaired.iter().map(|problem| line("repaired", problem, names));
     let wrong = found.problems.iter().map(|problem| line("wrong", problem, names));
+    let notes = found.notes.iter().map(|note| format!("  {:8}  {note}", "note"));
     let verdict = match found.problems.len() as u64 {
         0 => "all is well".to_owned(),
         count => render::counted(count, "problem"),
     };
-    let lines = [looked].into_iter().chain(repaired).chain(wrong).chain([verdict]);
+    let lines = [looked]
+        .into_iter()
+        .chain(repaired)
+        .chain(wrong)
+        .chain(notes)
+        .chain([verdict]);
     lines.collect::<Vec<_>>().join("\n")
 }
 

@@ -2,9 +2,8 @@
 
 use clap::Args;
 use garret::path::{printable, quote};
-use garret::{Conflict, DiffRequest, Error, ErrorKind, MergeOptions, Merged, OnConflict, Point, Result};
+use garret::{Conflict, Error, ErrorKind, MergeOptions, Merged, OnConflict};
 
-use crate::home::HomeChoice;
 use crate::output::{Outcome, Report};
 use crate::render;
 use crate::session::Session;
@@ -60,7 +59,6 @@ impl OnConflictChoice {
 impl Merge {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.with_history("snapshot").await?;
-        look_at(session, &self.branch).await?;
         let options = MergeOptions {
             on_conflict: self.conflicts.chosen(),
             dry_run: self.dry_run,
@@ -81,25 +79,6 @@ impl Merge {
             Error::new(ErrorKind::Conflict, message).hint("merge again with --markers, --ours or --theirs")
         })
     }
-}
-
-/// Has the history of a branch that is checked out notice what other programs did to its directory, so that it is merged too.
-async fn look_at(session: &Session, branch: &str) -> Result<()> {
-    let is_in_home = session.home().is_some_and(HomeChoice::is_made);
-    let other = match is_in_home {
-        true => session.garret().depot().await?.workspace(branch).await,
-        false => return Ok(()),
-    };
-    // Whatever is wrong with the name, the merge tells.
-    if other.is_ok_and(|other| other.kind() == "local") {
-        let opened = session.garret().open_named(branch).await?;
-        let everything = DiffRequest {
-            from: Point::Now,
-            ..DiffRequest::default()
-        };
-        opened.workspace().diff(everything).await?;
-    }
-    Ok(())
 }
 
 /// What a merge of `branch` did, or would do.

@@ -55,7 +55,7 @@ impl Restore {
 
     async fn in_place(&self, workspace: &Workspace) -> Outcome {
         let request = RestoreRequest {
-            point: Point::Named(self.first.clone()),
+            point: Point::or_now(Some(&self.first)),
             path: self.path.clone(),
         };
         let change = workspace.restore(request).await?;
@@ -64,7 +64,7 @@ impl Restore {
 
     async fn make_new(&self, session: &Session, workspace: &Workspace, name: &str) -> Outcome {
         check_home(session)?;
-        let branch = workspace.branch(name, &Point::Named(self.first.clone())).await?;
+        let branch = workspace.branch(name, &Point::or_now(Some(&self.first))).await?;
         let text = format!("made {} as of {}", printable(name), printable(&self.first));
         Ok(Report::done(text, branch))
     }

@@ -16,7 +16,7 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.with_history("fs").await?;
-        let shown = workspace.show(&Point::Named(self.change.clone())).await?;
+        let shown = workspace.show(&Point::or_now(Some(&self.change))).await?;
         Ok(Report::done(history::shown(&shown), shown))
     }
 }

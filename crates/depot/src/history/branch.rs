@@ -3,13 +3,15 @@
 //! A look at a branch goes through its lineage, so a lineage that gets long is flattened: the newest branch gets its own rows for
 //! everything it inherits. Rows only; content is shared for ever. Nothing depends on when that happens, or whether.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::executor::block_on;
-use garret_core::{Point, Result};
+use garret_core::path::quote;
+use garret_core::{Branch, Error, ErrorKind, Opened, OpenedBranch, Point, Result};
 
-use crate::depot::NewWorkspace;
-use crate::metadata::{Held, Session};
+use crate::depot::{NewWorkspace, WorkspaceInfo, find_open, info};
+use crate::metadata::{Held, Session, WorkspaceRow};
 use crate::tree::Tree;
 use crate::workspace::DepotWorkspace;
 use garret_core::Durability;
@@ -26,6 +28,31 @@ impl DepotWorkspace {
         let branch = self.depot().add(new, Some(fork)).await?;
         branch.bound_depth().await?;
         Ok(branch)
+    }
+
+    /// Hands out the branch `name`, by name or id, of this workspace; what is no branch of it is `not_found`. A depot in memory, which
+    /// nobody else reaches, gives its files along.
+    pub async fn open_branch(&self, name: &str) -> Result<OpenedBranch> {
+        let (row, info) = self.shared().database.read(|session| {
+            let row = find_open(session, name).ok();
+            let is_own = |row: &WorkspaceRow| row.fork.is_some_and(|fork| fork.workspace == self.number);
+            let row = row.filter(is_own).ok_or_else(|| no_branch(name))?;
+            Ok((row.clone(), info(session, row)?))
+        })?;
+        let opened = || {
+            let files = Arc::new(self.depot().handle(&row).with_durability(self.durability));
+            Opened {
+                history: Some(files.clone()),
+                durability: self.durability,
+                ..files.into()
+            }
+        };
+        Ok(OpenedBranch {
+            kind: info.kind.clone(),
+            config: info.config.clone(),
+            opened: self.shared().home.is_none().then(opened),
+            branch: shown(info),
+        })
     }
 
     /// How many workspaces a look at this one may go through.
@@ -78,6 +105,22 @@ impl DepotWorkspace {
             from = self.shared().writer.write(Durability::Relaxed, copy).await?;
         }
         Ok(())
+    }
+}
+
+fn no_branch(name: &str) -> Error {
+    let message = format!("this workspace has no branch {}", quote(name));
+    Error::new(ErrorKind::NotFound, message).hint("list its branches to see which there are")
+}
+
+/// A branch as it is told.
+pub(crate) fn shown(info: WorkspaceInfo) -> Branch {
+    Branch {
+        id: info.id,
+        name: info.name,
+        fork: info.fork.map_or(0, |fork| fork.change),
+        changes: info.head,
+        created: info.created,
     }
 }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, History, Making, Merging, NewBranch, PathChange, PathVersion, Point, Puts, Restore,
-    Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
+    Branch, Change, ChangesOptions, History, Keep, Making, Merging, NewBranch, OpenedBranch, PathChange, PathVersion,
+    Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Storage, WsPath,
 };
 
+use super::branch::shown;
 use crate::depot::NewWorkspace;
 use crate::workspace::DepotWorkspace;
 
@@ -15,6 +16,10 @@ use crate::workspace::DepotWorkspace;
 impl History for DepotWorkspace {
     fn id(&self) -> &str {
         Self::id(self)
+    }
+
+    async fn head(&self) -> Result<u64> {
+        Ok(self.describe().await?.head)
     }
 
     async fn changes(&self, options: ChangesOptions) -> Result<Vec<Change>> {
@@ -69,6 +74,18 @@ impl History for DepotWorkspace {
         Self::snapshots(self).await
     }
 
+    async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>> {
+        let usage = self.depot().usage().await?;
+        let own = usage.workspaces.into_iter().find(|one| one.id == self.id());
+        let sized = |one: crate::SnapshotUsage| SnapshotSize {
+            label: one.label,
+            files: one.files,
+            bytes: one.bytes,
+            alone_bytes: one.alone_bytes,
+        };
+        Ok(own.into_iter().flat_map(|one| one.snapshots).map(sized).collect())
+    }
+
     async fn delete_snapshot(&self, label: &str) -> Result<()> {
         Self::delete_snapshot(self, label).await
     }
@@ -92,17 +109,20 @@ impl History for DepotWorkspace {
         Ok(all.into_iter().filter(is_own).map(shown).collect())
     }
 
+    async fn set_keep(&self, keep: &Keep) -> Result<()> {
+        Self::set_keep(self, keep).await
+    }
+
+    async fn open_branch(&self, name: &str) -> Result<OpenedBranch> {
+        Self::open_branch(self, name).await
+    }
+
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>> {
+        let branch = self.depot().workspace(id).await?;
+        Ok(Arc::new(branch.with_durability(self.durability)))
+    }
+
     async fn merging(&self, other: &str) -> Result<Merging> {
         Self::merging(self, other).await
-    }
-}
-
-fn shown(info: crate::WorkspaceInfo) -> Branch {
-    Branch {
-        id: info.id,
-        name: info.name,
-        fork: info.fork.map_or(0, |fork| fork.change),
-        changes: info.head,
-        created: info.created,
     }
 }

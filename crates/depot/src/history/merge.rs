@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use garret_core::path::quote;
-use garret_core::{EntryPath, Error, MergePoint, Merging, Result, Side, WsPath};
+use garret_core::{EntryPath, Error, ErrorKind, MergePoint, Merging, Result, Side, WsPath};
 
 use super::diff::{Differing, differing};
 use super::point::now;
 use super::types::path_change;
-use crate::depot::find_open;
+use crate::depot::{check_open, find, find_open};
 use crate::metadata::{Level, MoveRow, Session, WorkspaceRow};
 use crate::workspace::DepotWorkspace;
 
@@ -25,13 +25,15 @@ impl DepotWorkspace {
     pub async fn merging(&self, other: &str) -> Result<Merging> {
         self.shared().database.read(|session| {
             let own = find_open(session, self.id())?;
-            let other = find_open(session, other)?;
+            let asked = other;
+            let other = find(session, asked).map_err(|_| stranger(asked))?;
             if own.id == other.id {
                 let message = format!("{} cannot be merged into itself", quote(name_of(&own)));
                 return Err(Error::invalid(message).hint("name another workspace"));
             }
             let (ours, theirs) = (now(session, own.id)?, now(session, other.id)?);
-            let base = base(session, ours, theirs)?.ok_or_else(|| strangers(&own, &other))?;
+            let base = base(session, ours, theirs)?.ok_or_else(|| stranger(asked))?;
+            check_open(&other, asked)?;
             Ok(Merging {
                 base: Arc::new(self.view(base)),
                 ours: self.side(session, &own, base, ours)?,
@@ -60,13 +62,11 @@ fn name_of(row: &WorkspaceRow) -> &str {
     row.name.as_deref().unwrap_or(&row.uid)
 }
 
-fn strangers(own: &WorkspaceRow, other: &WorkspaceRow) -> Error {
-    let message = format!(
-        "{} and {} have nothing in common",
-        quote(name_of(own)),
-        quote(name_of(other))
-    );
-    Error::invalid(message).hint("merge a branch of this workspace, or one that it was branched off")
+/// The error for a workspace that is not there, and for one that is none of this one's business: nobody learns here which of the two.
+fn stranger(asked: &str) -> Error {
+    let message = format!("no workspace {} has anything in common with this one", quote(asked));
+    Error::new(ErrorKind::NotFound, message)
+        .hint("merge a branch of this workspace, the one it was branched off, or another of that family")
 }
 
 /// Everything that the state at `point` knows.

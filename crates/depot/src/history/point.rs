@@ -112,8 +112,11 @@ fn timed(session: Session<'_>, lineage: &[Level], time: Timestamp) -> Result<Opt
 }
 
 fn named(session: Session<'_>, lineage: &[Level], text: &str) -> Result<Option<Level>> {
-    let own = lineage.first().expect("a lineage begins with its workspace").workspace;
-    if let Some(row) = session.snapshot(own, text)? {
+    let newest = lineage.first().expect("a lineage begins with its workspace");
+    if text == Point::NOW {
+        return Ok(Some(*newest));
+    }
+    if let Some(row) = session.snapshot(newest.workspace, text)? {
         return Ok(Some(row.point));
     }
     if let Some(level) = changed(session, lineage, text)? {

@@ -1,7 +1,8 @@
 //! Putting given things at paths, as one change: what a merge comes to, and whatever else is worked out outside the depot.
 
 use garret_core::{
-    Change, ChangeKind, EntryKind, Error, ErrorKind, Image, Making, MergePoint, Placed, Put, Puts, Result, WsPath,
+    Change, ChangeKind, EntryKind, Error, ErrorKind, Expected, Image, Making, MergePoint, Placed, Put, Puts, Result,
+    WsPath,
 };
 
 use super::restore::{described, finish, redated};
@@ -55,37 +56,21 @@ impl DepotWorkspace {
     /// The same puts with their new content in the depot, ahead of the change that will refer to it. A change that never comes leaves it
     /// to the next sweep.
     pub(crate) async fn held(&self, puts: Puts) -> Result<Puts> {
-        let mut held = Vec::with_capacity(puts.puts.len());
-        for ready in self.ready(puts.puts).await? {
-            held.push(self.hold(ready).await?);
-        }
-        Ok(Puts { puts: held, ..puts })
-    }
-
-    async fn hold(&self, ready: Ready) -> Result<Put> {
-        let Ready {
-            mut put,
-            content: Some(content),
-        } = ready
-        else {
-            return Ok(ready.put);
-        };
-        if let Placed::File { mode, .. } = put.placed {
-            let node = Node {
-                kind: EntryKind::File,
-                mode,
-                size: content.size,
-                content: Some(content.address),
-                target: None,
-                created: 0,
-                modified: 0,
-            };
-            put.placed = Placed::Image(image_of(&node));
+        let (mut held, mut contents) = (Vec::with_capacity(puts.puts.len()), Vec::new());
+        for Ready { mut put, content } in self.ready(puts.puts).await? {
+            if let (Placed::File { mode, .. }, Some(content)) = (&put.placed, content) {
+                put.placed = Placed::Image(image_of(&file_of(&content, *mode, 0)));
+                contents.push(content);
+            }
+            held.push(put);
         }
         let shared = self.shared().clone();
-        let record = move |session: Session<'_>| shared.content.record(session, &content);
+        let record = move |session: Session<'_>| {
+            let mut all = contents.iter();
+            all.try_for_each(|content| shared.content.record(session, content))
+        };
         self.shared().writer.write(self.durability, record).await?;
-        Ok(put)
+        Ok(Puts { puts: held, ..puts })
     }
 
     async fn ready(&self, puts: Vec<Put>) -> Result<Vec<Ready>> {
@@ -96,7 +81,7 @@ impl DepotWorkspace {
                 Placed::File { content, .. } => Some(
                     shared
                         .content
-                        .prepare(&shared.database, &content.clone().into(), self.durability)
+                        .prepare(&shared.database, content, self.durability)
                         .await?,
                 ),
                 _ => None,
@@ -120,7 +105,11 @@ impl Changing<'_> {
     fn put(&mut self, ready: &Ready) -> Result<()> {
         let path = ready.put.path.as_bytes();
         let before = self.tree.node(path)?;
-        if before.as_ref().map(image_of).as_ref() != ready.put.expected.as_ref() {
+        let is_expected = match &ready.put.expected {
+            Expected::Is(image) => before.as_ref().map(image_of).as_ref() == image.as_ref(),
+            Expected::UnchangedSince { change, .. } => !self.was_worked_on(path, *change)?,
+        };
+        if !is_expected {
             return Err(changed(&ready.put));
         }
         let after = self.placed(ready, before.as_ref())?;
@@ -137,20 +126,43 @@ impl Changing<'_> {
             (Placed::Image(image), _) => self.held(image)?,
             (Placed::File { mode, .. }, Some(content)) => {
                 self.record(content)?;
-                Node {
-                    kind: EntryKind::File,
-                    mode: *mode,
-                    size: content.size,
-                    content: Some(content.address),
-                    target: None,
-                    created: self.now(),
-                    modified: self.now(),
-                }
+                file_of(content, *mode, self.now())
             }
+            (Placed::Directory { mode }, _) => self.bare(EntryKind::Directory, *mode, None),
+            (Placed::Symlink { target }, _) => self.bare(EntryKind::Symlink, 0o777, Some(target.clone())),
             (Placed::File { .. }, None) => return Err(damaged("new content is not in place")),
         };
         let created = before.map_or(node.created, |before| before.created);
         Ok(Some(redated(Node { created, ..node }, before, self.now())))
+    }
+
+    fn bare(&self, kind: EntryKind, mode: u32, target: Option<String>) -> Node {
+        Node {
+            kind,
+            mode,
+            size: target.as_ref().map_or(0, |target| target.len() as u64),
+            content: None,
+            target,
+            created: self.now(),
+            modified: self.now(),
+        }
+    }
+
+    /// Whether somebody worked on the path after the change of this number. What other programs did does not count here: whoever looks
+    /// at their files tells when that was.
+    fn was_worked_on(&self, path: &[u8], since: u64) -> Result<bool> {
+        let since = i64::try_from(since).unwrap_or(i64::MAX);
+        let session = self.tree.session();
+        let history = session.entry_history(self.workspace(), path, self.seq())?;
+        let ends = history.iter().flat_map(|(since, until, _)| [*since, *until]);
+        for seq in ends.filter(|seq| *seq > since && *seq < self.seq()) {
+            let change = session.change(self.workspace(), seq)?;
+            let kind = change.and_then(|row| ChangeKind::parse(&row.kind));
+            if !matches!(kind, Some(ChangeKind::Outside | ChangeKind::Capture)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The entry for an image of the past, whose content the depot must still have.
@@ -183,7 +195,20 @@ impl Changing<'_> {
     }
 }
 
-fn changed(put: &Put) -> Error {
+fn file_of(content: &Prepared, mode: u32, now: i64) -> Node {
+    Node {
+        kind: EntryKind::File,
+        mode,
+        size: content.size,
+        content: Some(content.address),
+        target: None,
+        created: now,
+        modified: now,
+    }
+}
+
+/// The error for a path that is not what a put expects.
+pub(crate) fn changed(put: &Put) -> Error {
     let error = Error::new(
         ErrorKind::Conflict,
         format!(

@@ -11,6 +11,7 @@ use super::look::{Concern, known_of};
 use super::record::{Authorship, Held, Intent, Known, LoggedStep, Seen, Work};
 use super::turn::Turn;
 use crate::change::summary_of;
+use crate::error::is_failure;
 
 /// How often a batch is begun again because other programs changed its paths just then.
 const TRIES: usize = 5;
@@ -165,36 +166,114 @@ impl Turn<'_> {
         self.add_missing_above(&mut touched)?;
         let goes_far = batch.mutations.len() > 1 || touched.len() > concerns.len();
         let below = self.known_below(&concerns)?;
-        let sent = if is_guarded {
-            self.guarded(batch, &concerns)?
-        } else {
-            batch.clone()
+        let planned = match is_intricate(batch) {
+            true => batch.clone(),
+            // Where the links led is written down and done, so that nobody who exchanges one just now leads it elsewhere.
+            false => at_real_paths(batch, &concerns),
         };
-        let is_bound = sent != *batch;
-        match is_intricate(batch) {
-            true => self.begin(batch, batch.follow, contents)?,
-            // Where the links led is written down, so that nobody has to follow them again.
-            false => self.begin(&at_real_paths(batch, &concerns), Follow::Never, contents)?,
-        }
+        let sent = if is_guarded {
+            self.guarded(&planned, &concerns)?
+        } else {
+            planned.clone()
+        };
+        self.begin(&planned, planned.follow, contents)?;
         if goes_far {
             self.lock.begin()?;
         }
-        let applied = match self.journaled.files.apply(sent).await {
+        let applied = match self.journaled.files.apply(sent.clone()).await {
             Ok(applied) => applied,
             Err(error) => {
                 self.abort()?;
                 self.lock.end()?;
-                let is_race = is_bound && error.kind() == ErrorKind::Conflict;
-                return Err(if is_race { Refusal::Raced } else { Refusal::Error(error) });
+                let is_overtaken = sent != planned && error.kind() == ErrorKind::Conflict;
+                let is_led_astray = planned.follow != batch.follow && error.kind() == ErrorKind::PathEscape;
+                if is_overtaken || is_led_astray {
+                    return Err(Refusal::Raced);
+                }
+                return match planned.mutations == batch.mutations {
+                    true => Err(Refusal::Error(error)),
+                    // In the words of the paths that were given.
+                    false => self.expect_refusal(batch, &concerns).await,
+                };
             }
         };
         touched.extend(moved(batch, &concerns, &below));
         let mut seen = self.seen(touched).await?;
         seen.extend(self.gone(&below, &seen).await?);
+        let doubtful = self.doubtful(&sent, &applied, &mut seen).await?;
         self.learn_file_mode(batch, &applied, &seen);
         self.close(seen).await?;
         self.lock.end()?;
+        if !doubtful.is_empty() {
+            // It is done, whatever others made of it; where this fails, a later look finds it.
+            let _ = self.look_again(&doubtful).await;
+        }
         Ok(applied)
+    }
+
+    /// The files whose content nobody vouches for, because others changed them, or what they were made of, in the middle of the batch
+    /// that was sent. No version of them is remembered, so that a look reads them.
+    pub(super) async fn doubtful(
+        &mut self,
+        sent: &Batch,
+        applied: &[Applied],
+        seen: &mut [Seen],
+    ) -> Result<Vec<Vec<u8>>> {
+        let mut doubtful = Vec::new();
+        for one in seen {
+            let (Some(path), Some(Known { token: Some(token), .. })) = (path_of(&one.path), &one.known) else {
+                continue;
+            };
+            if self.vouches(sent, applied, &path, token).await? || self.is_still_known(&path).await? {
+                continue;
+            }
+            if let Some(known) = &mut one.known {
+                known.token = None;
+            }
+            doubtful.push(one.path.clone());
+        }
+        Ok(doubtful)
+    }
+
+    /// Whether the batch tells what is in a file that it left with the version `token`.
+    async fn vouches(&mut self, sent: &Batch, applied: &[Applied], path: &WsPath, token: &str) -> Result<bool> {
+        let mut both = sent.mutations.iter().zip(applied).enumerate().rev();
+        let Some((index, (last, applied))) = both.find(|(_, (mutation, _))| meets(mutation, path)) else {
+            return Ok(false);
+        };
+        match last {
+            // What it was appended to is known only where the storage was asked to check it.
+            Mutation::Append {
+                precondition: Precondition::Any,
+                ..
+            } => Ok(false),
+            Mutation::Write { path: written, .. } | Mutation::Append { path: written, .. } if written == path => {
+                self.is_what_was_left(path, applied, token).await
+            }
+            Mutation::Copy { from, to, .. } if to == path => {
+                let earlier = &sent.mutations[..index];
+                Ok(earlier.iter().any(|earlier| meets(earlier, from)) || self.is_still_known(from).await?)
+            }
+            // What a file becomes when it is moved, or gets another mode, does not tell what it was.
+            Mutation::Rename { .. } | Mutation::SetMode { .. } => Ok(true),
+            _ => Ok(false),
+        }
+    }
+
+    async fn is_what_was_left(&self, path: &WsPath, applied: &Applied, token: &str) -> Result<bool> {
+        match &applied.version {
+            Some(left) if left.as_str() == token => Ok(true),
+            Some(left) => self.holds(path, left.as_str()).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Whether a file is still what it was at the look.
+    async fn is_still_known(&mut self, path: &WsPath) -> Result<bool> {
+        match self.known(path.as_str().as_bytes())?.and_then(|known| known.token) {
+            Some(token) => self.holds(path, &token).await,
+            None => Ok(false),
+        }
     }
 
     /// What is at the paths of the steps, before any of them; `None` where a path leads nowhere it may.
@@ -309,7 +388,8 @@ impl Turn<'_> {
             if needs(mutation) && !made.contains(*first) && self.known(first.as_str().as_bytes())?.is_none() {
                 return Ok(is_intricate(batch));
             }
-            made.insert((*last).clone());
+            // What is written brings the directories above it along.
+            made.extend(last.ancestry());
         }
         Ok(true)
     }
@@ -317,7 +397,10 @@ impl Turn<'_> {
     /// Lets the storage say why it refuses. Where it does not, because other programs were at work just then, what it did is recorded
     /// as found.
     async fn expect_refusal(&mut self, batch: &Batch, concerns: &[Concern]) -> Result<Vec<Applied>, Refusal> {
-        let applied = self.journaled.files.apply(batch.clone()).await?;
+        self.lock.begin()?;
+        let applied = self.journaled.files.apply(batch.clone()).await;
+        self.lock.end()?;
+        let applied = applied?;
         let concerns = match self.concerns(batch).await? {
             Some(found) => [found, concerns.to_vec()].concat(),
             None => concerns.to_vec(),
@@ -353,9 +436,7 @@ impl Turn<'_> {
             let steps = steps(&batch.mutations, contents.to_vec());
             let paths = match foreseen(self.room, steps, batch.follow).await {
                 Ok(changes) => changes.into_iter().filter_map(|change| change.path.as_path().cloned()),
-                Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Internal) => {
-                    return Err(error);
-                }
+                Err(error) if is_failure(&error) || error.kind() == ErrorKind::Internal => return Err(error),
                 Err(_) => return Ok(None),
             };
             let paths: Vec<_> = paths.collect();
@@ -561,9 +642,22 @@ fn bind(mutation: &mut Mutation, binding: Precondition) {
     }
 }
 
-/// The batch with each path where its links lead.
+fn path_of(bytes: &[u8]) -> Option<WsPath> {
+    WsPath::parse(std::str::from_utf8(bytes).ok()?).ok()
+}
+
+/// Whether a mutation has to do with what is at `path`.
+fn meets(mutation: &Mutation, path: &WsPath) -> bool {
+    let paths = paths_of(mutation).into_iter().flatten();
+    paths.into_iter().any(|(met, ..)| path.is_within(met))
+}
+
+/// The batch with each path where its links lead, and none to be followed.
 fn at_real_paths(batch: &Batch, concerns: &[Concern]) -> Batch {
-    let mut batch = batch.clone();
+    let mut batch = Batch {
+        follow: Follow::Never,
+        ..batch.clone()
+    };
     let mut places = concerns.iter().map(|concern| concern.path.clone());
     let mut next = |path: &mut WsPath| {
         if let Some(place) = places.next() {

@@ -1,16 +1,18 @@
 //! Bringing the storage to given images: the mutations that make each path what it should be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::ops::Range;
 
 use bytes::Bytes;
 use futures::executor::block_on;
 use garret_core::{
-    Batch, Content, ContentSource, Directory, EntryKind, EntryPath, Error, ErrorKind, Follow, Image, Mutation,
-    NewEntry, PathChange, Precondition, Result, Version, WsPath,
+    Batch, Content, ContentSource, Directory, EntryKind, EntryPath, Error, ErrorKind, Follow, Image, ListOptions,
+    Mutation, NewEntry, PathChange, Precondition, Result, Version, WsPath,
 };
 
+use super::look::is_nothing;
+use super::record::Known;
 use super::turn::Turn;
 use crate::content::Address;
 use crate::error::damaged;
@@ -51,6 +53,19 @@ impl Goal {
         })
     }
 
+    /// Whether what is seen is what should be, as far as that can be told without reading it.
+    pub(super) fn is_reached_by(&self, known: Option<&Known>) -> bool {
+        let (Some(image), Some(known)) = (&self.to, known) else {
+            return self.to.is_none() && known.is_none();
+        };
+        image.kind == known.kind
+            && match image.kind {
+                EntryKind::File => image.size == known.size,
+                EntryKind::Symlink => image.target == known.target,
+                _ => true,
+            }
+    }
+
     fn is_remade(&self) -> bool {
         kind(self.from.as_ref()) != kind(self.to.as_ref()) || kind(self.to.as_ref()) == Some(EntryKind::Symlink)
     }
@@ -66,12 +81,17 @@ impl Turn<'_> {
     pub(super) async fn bringing(&mut self, goals: &[Goal]) -> Result<Batch> {
         let ordered: BTreeMap<_, _> = goals.iter().map(|goal| (goal.path.clone(), goal)).collect();
         let mut mutations = Vec::new();
+        let mut staying = BTreeSet::new();
         let leaving: Vec<_> = ordered.values().rev().collect();
         for goal in leaving {
             if goal.from.is_none() || !goal.is_remade() {
                 continue;
             }
             let is_directory = kind(goal.from.as_ref()) == Some(EntryKind::Directory);
+            if is_directory && goal.to.is_none() && self.holds_excluded(&goal.path, &staying).await? {
+                staying.insert(goal.path.clone());
+                continue;
+            }
             mutations.push(Mutation::Remove {
                 path: goal.path.clone(),
                 // What no path can spell goes with the directory that it is in; it was looked at and is in the plan.
@@ -90,6 +110,29 @@ impl Turn<'_> {
             follow: Follow::Never,
             ..Batch::default()
         })
+    }
+
+    /// Whether something in a directory is kept out of history, or is a directory that stays for that reason: then it stays too.
+    async fn holds_excluded(&self, directory: &WsPath, staying: &BTreeSet<WsPath>) -> Result<bool> {
+        let exclusions = &self.journaled.exclusions;
+        if exclusions.is_empty() {
+            return Ok(false);
+        }
+        let options = ListOptions {
+            follow: Follow::Never,
+            limit: usize::MAX,
+            ..ListOptions::default()
+        };
+        let page = match self.journaled.files.list(directory, options).await {
+            Ok(page) => page,
+            Err(error) if is_nothing(error.kind()) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let stays = |entry: &garret_core::Entry| {
+            exclusions.covers(&entry.path, entry.kind == EntryKind::Directory)
+                || entry.path.as_path().is_some_and(|path| staying.contains(path))
+        };
+        Ok(page.entries.iter().any(stays))
     }
 
     fn has_raw_below(&self, directory: &WsPath) -> Result<bool> {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, Error, ErrorKind, History, Making, Merging, NewBranch, PathChange, PathVersion,
-    Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, Storage, WsPath,
+    Branch, Change, ChangesOptions, Error, ErrorKind, History, Keep, Making, Merging, NewBranch, OpenedBranch,
+    PathChange, PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions,
+    SnapshotSize, Storage, WsPath,
 };
 
 use super::Journaled;
@@ -15,6 +16,7 @@ use super::operate::Outcome;
 use super::record::Operation;
 use super::view::PastView;
 use crate::depot::NewWorkspace;
+use crate::history::shown;
 use crate::workspace::DepotWorkspace;
 
 impl Journaled {
@@ -73,6 +75,13 @@ impl History for Journaled {
         self.room.get().map_or(self.future_id.as_str(), |room| room.id())
     }
 
+    async fn head(&self) -> Result<u64> {
+        match self.drained().await? {
+            Some(room) => History::head(room).await,
+            None => Ok(0),
+        }
+    }
+
     async fn changes(&self, options: ChangesOptions) -> Result<Vec<Change>> {
         match self.drained().await? {
             Some(room) => History::changes(room, options).await,
@@ -85,7 +94,11 @@ impl History for Journaled {
     }
 
     async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>> {
-        let room = self.required().await?;
+        let room = match point.is_now() {
+            // As it is now, with what the journal has not met yet.
+            true => self.looked_at(&WsPath::root()).await?,
+            false => self.required().await?,
+        };
         let level = room.shared().database.read(|session| room.level_of(session, point))?;
         Ok(Arc::new(PastView {
             view: room.view(level),
@@ -97,7 +110,7 @@ impl History for Journaled {
 
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
         let mut room = self.required().await?;
-        if [from, to].contains(&&Point::Now) {
+        if from.is_now() || to.is_now() {
             room = self.looked_at(path).await?;
         }
         room.diff(from, to, path).await
@@ -129,7 +142,7 @@ impl History for Journaled {
     }
 
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
-        let is_past = options.point != Point::Now;
+        let is_past = !options.point.is_now();
         let room = match options.is_lazy || is_past {
             true => {
                 self.room().await?;
@@ -147,14 +160,21 @@ impl History for Journaled {
         }
     }
 
+    async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>> {
+        match self.drained().await? {
+            Some(room) => room.snapshot_sizes().await,
+            None => Ok(Vec::new()),
+        }
+    }
+
     async fn delete_snapshot(&self, label: &str) -> Result<()> {
         self.required().await?.delete_snapshot(label).await
     }
 
     async fn branch(&self, new: NewBranch, point: &Point) -> Result<Branch> {
-        let room = match point {
-            Point::Now => self.looked_at(&WsPath::root()).await?,
-            _ => self.required().await?,
+        let room = match point.is_now() {
+            true => self.looked_at(&WsPath::root()).await?,
+            false => self.required().await?,
         };
         let bare = NewWorkspace::named(&new.name);
         let new = NewWorkspace {
@@ -162,13 +182,7 @@ impl History for Journaled {
             ..bare
         };
         let branch = DepotWorkspace::branch(room, new, point).await?.describe().await?;
-        Ok(Branch {
-            id: branch.id,
-            name: branch.name,
-            fork: branch.fork.map_or(0, |fork| fork.change),
-            changes: branch.head,
-            created: branch.created,
-        })
+        Ok(shown(branch))
     }
 
     async fn branches(&self) -> Result<Vec<Branch>> {
@@ -176,6 +190,20 @@ impl History for Journaled {
             Some(room) => room.branches().await,
             None => Ok(Vec::new()),
         }
+    }
+
+    async fn set_keep(&self, keep: &Keep) -> Result<()> {
+        // A directory that is only looked at makes no home: whoever makes the first change says it there.
+        *self.keep.lock().expect("no holder panics") = Some(*keep);
+        Ok(())
+    }
+
+    async fn open_branch(&self, name: &str) -> Result<OpenedBranch> {
+        self.required().await?.open_branch(name).await
+    }
+
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>> {
+        self.required().await?.of_branch(id).await
     }
 
     async fn merging(&self, other: &str) -> Result<Merging> {

@@ -27,6 +27,7 @@ use garret_core::{Error, ErrorKind, Result};
 
 use crate::error;
 use crate::places::Site;
+use crate::private;
 use crate::writer::is_removed;
 
 /// How long a thread waits for a change to end, and how often: thirty seconds in all.
@@ -170,13 +171,8 @@ impl Gate {
             return Ok(Exclusive { gate: self, file: None });
         };
         if self.existing().is_none() {
-            std::fs::create_dir_all(&files.folder).map_err(|failure| error::home(&failure))?;
-            let made = File::options()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&files.lock);
+            private::make_folder(&files.folder).map_err(|failure| error::home(&failure))?;
+            let made = private::make_file(&files.lock);
             let _ = self.lock.set(made.map_err(|failure| error::home(&failure))?);
         }
         let file = self.existing().expect("it was made above");

@@ -2,6 +2,9 @@
 //!
 //! A batch is done again on the depot's tree, which knows what the paths were before because that was recorded first. What the storage
 //! made of it (modes that the system chose, versions) comes from the record that closed it.
+//!
+//! Where other programs were at work in the middle of a change, what it left is not what the tree says. Such paths are given back: whoever
+//! has the lock forgets what it remembers of them, looks again, and so records what others did as theirs.
 
 use std::sync::Arc;
 
@@ -12,13 +15,16 @@ use super::record::{Authorship, Found, FoundEntry, Held, Intent, Known, LoggedSt
 use crate::change::{Author, Changing, Step};
 use crate::content::Prepared;
 use crate::depot::Shared;
-use crate::error::damaged;
+use crate::error::{damaged, is_failure};
 use crate::metadata::{Node, Session};
 use crate::workspace::DepotWorkspace;
 use garret_core::Durability;
 
 /// Records in one transaction, so that other writers wait only for that.
 const CHUNK: usize = 256;
+
+/// Paths at which the journal is not what the storage was seen to be.
+pub(super) type Misfits = Vec<Vec<u8>>;
 
 /// What is ready for the journal.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,10 +86,11 @@ pub(super) fn ingested(room: &DepotWorkspace) -> Result<u64> {
     Ok(row.map_or(0, |row| row.ingested.unsigned_abs()))
 }
 
-/// Puts what is ready into the journal, in order; what is there already is passed by.
-pub(super) async fn ingest(room: &DepotWorkspace, ready: Vec<Ready>) -> Result<()> {
+/// Puts what is ready into the journal, in order; what is there already is passed by. Gives what does not fit.
+pub(super) async fn ingest(room: &DepotWorkspace, ready: Vec<Ready>) -> Result<Misfits> {
+    let mut misfits = Misfits::new();
     if ready.is_empty() {
-        return Ok(());
+        return Ok(misfits);
     }
     let ingested = ingested(room)?;
     let mut ready = ready.into_iter().filter(|one| one.id() > ingested).peekable();
@@ -91,13 +98,13 @@ pub(super) async fn ingest(room: &DepotWorkspace, ready: Vec<Ready>) -> Result<(
         let chunk: Vec<_> = ready.by_ref().take(CHUNK).collect();
         let (shared, number, durability) = (room.shared().clone(), room.number, room.durability);
         let work = move |session: Session<'_>| ingest_chunk(session, &shared, number, durability, chunk);
-        room.shared().writer.write(durability, work).await?;
+        misfits.extend(room.shared().writer.write(durability, work).await?);
     }
-    Ok(())
+    Ok(misfits)
 }
 
 /// The same for a thread that drives no futures.
-pub(super) fn ingest_blocking(room: &DepotWorkspace, ready: Vec<Ready>) -> Result<()> {
+pub(super) fn ingest_blocking(room: &DepotWorkspace, ready: Vec<Ready>) -> Result<Misfits> {
     block_on(ingest(room, ready))
 }
 
@@ -107,19 +114,21 @@ fn ingest_chunk(
     workspace: i64,
     durability: Durability,
     chunk: Vec<Ready>,
-) -> Result<()> {
+) -> Result<Misfits> {
     let row = session.journal(workspace)?;
     let ingested = row.map_or(0, |row| row.ingested.unsigned_abs());
     let mut last = ingested;
+    let mut misfits = Misfits::new();
     for one in chunk.into_iter().filter(|one| one.id() > ingested) {
         last = one.id();
         let changing = Changing::begin(session, shared, workspace, durability)?;
-        match one {
+        misfits.extend(match one {
             Ready::Found(found) => ingest_found(session, changing, found, &*shared.ids)?,
             Ready::Made(intent, seen) => ingest_made(session, changing, intent, &seen, &*shared.ids)?,
-        }
+        });
     }
-    session.set_ingested(workspace, last as i64)
+    session.set_ingested(workspace, last as i64)?;
+    Ok(misfits)
 }
 
 fn ingest_made(
@@ -128,35 +137,51 @@ fn ingest_made(
     intent: Intent,
     seen: &[Seen],
     ids: &dyn Ids,
-) -> Result<()> {
+) -> Result<Misfits> {
     let Work::Batch { follow, steps } = intent.work else {
         return Err(damaged("an operation of the history was closed by a record"));
     };
-    if let Some(written) = plain_write(&steps, seen) {
-        let changing = changing.made_at(intent.by.at);
-        return ingest_write(session, changing, author(intent.by, ids), written);
+    if let Some(written) = plain_write(&steps, seen)
+        && is_in_directory(&changing, &written.0.path)?
+    {
+        let before = changing.tree.node(&written.0.path)?;
+        if before.as_ref().is_none_or(|before| before.kind != EntryKind::Directory) {
+            let changing = changing.made_at(intent.by.at);
+            ingest_write(session, changing, author(intent.by, ids), written, before)?;
+            return Ok(Misfits::new());
+        }
     }
     let workspace = changing.workspace();
     let made = session.attempt(|| {
         let mut changing = changing.made_at(intent.by.at);
         run_steps(&mut changing, &steps, follow, Changing::holding)?;
+        let mut misfits = Misfits::new();
         for one in seen {
-            correct(&mut changing, one)?;
+            if !correct(&mut changing, one)? {
+                misfits.push(one.path.clone());
+            }
         }
-        changing
-            .finish_as(ChangeKind::Change, author(intent.by, ids))
-            .map(|_| ())
+        changing.finish_as(ChangeKind::Change, author(intent.by, ids))?;
+        Ok(misfits)
     });
     match made {
         Err(error) if is_refusal(&error) => {
-            // The tree was not what the storage was: other programs raced the change. What is there now is found at the next look,
-            // because nothing is remembered of these paths.
-            debug_assert!(false, "a change that was made cannot be recorded: {error}");
-            seen.iter()
-                .try_for_each(|one| session.set_seen(workspace, &one.path, None))
+            // The tree was not what the storage was: other programs raced the change, and what is there now is theirs as much as ours.
+            for one in seen {
+                session.set_seen(workspace, &one.path, None)?;
+            }
+            Ok(seen.iter().map(|one| one.path.clone()).collect())
         }
         made => made,
     }
+}
+
+fn is_in_directory(changing: &Changing<'_>, path: &[u8]) -> Result<bool> {
+    let Some(slash) = path.iter().rposition(|byte| *byte == b'/') else {
+        return Ok(true);
+    };
+    let above = changing.tree.node(&path[..slash])?;
+    Ok(above.is_some_and(|above| above.kind == EntryKind::Directory))
 }
 
 /// The one file that a change wrote and nothing else, with its content: what most changes are.
@@ -175,8 +200,8 @@ fn ingest_write(
     mut changing: Changing<'_>,
     by: Author,
     (seen, known, held): (&Seen, &Known, &Held),
+    before: Option<Node>,
 ) -> Result<()> {
-    let before = changing.tree.node(&seen.path)?;
     let node = changing.node_of(known, Some(held))?;
     let created = before.map_or(node.created, |before| before.created);
     let token = known.token.as_deref().filter(|_| known.size == node.size);
@@ -231,10 +256,7 @@ pub(super) fn is_only_looking(error: &Error) -> bool {
 
 /// Whether the tree refuses, rather than the disk.
 fn is_refusal(error: &Error) -> bool {
-    !matches!(
-        error.kind(),
-        ErrorKind::Unavailable | ErrorKind::Internal | ErrorKind::Corrupt
-    )
+    !is_failure(error) && !matches!(error.kind(), ErrorKind::Internal | ErrorKind::Corrupt)
 }
 
 fn author(by: Authorship, ids: &dyn Ids) -> Author {
@@ -246,23 +268,32 @@ fn author(by: Authorship, ids: &dyn Ids) -> Author {
     }
 }
 
-/// Takes over what the storage made of a path: the mode, and its own version.
-fn correct(changing: &mut Changing<'_>, seen: &Seen) -> Result<()> {
+/// Takes over what the storage made of a path: the mode, and its own version. Tells whether the rest is as the tree has it.
+fn correct(changing: &mut Changing<'_>, seen: &Seen) -> Result<bool> {
     let session = changing.tree.session();
     let (workspace, path) = (changing.workspace(), seen.path.as_slice());
     let node = changing.tree.node(path)?;
-    let token = match (&seen.known, node) {
-        (Some(known), Some(node)) if known.kind == node.kind => {
-            let is_same = known.size == node.size || node.kind == EntryKind::Directory;
+    let (token, fits) = match (&seen.known, node) {
+        (Some(known), Some(node)) if is_alike(known, &node) => {
             if node.kind != EntryKind::Symlink && node.mode != known.mode {
                 let mode = known.mode;
                 changing.set(path, Some(Node { mode, ..node }))?;
             }
-            known.token.as_deref().filter(|_| is_same)
+            (known.token.as_deref(), true)
         }
-        _ => None,
+        (known, node) => (None, known.is_none() && node.is_none()),
     };
-    session.set_seen(workspace, path, token)
+    session.set_seen(workspace, path, token)?;
+    Ok(fits)
+}
+
+fn is_alike(known: &Known, node: &Node) -> bool {
+    known.kind == node.kind
+        && match known.kind {
+            EntryKind::File => known.size == node.size,
+            EntryKind::Symlink => known.target == node.target,
+            _ => true,
+        }
 }
 
 /// Notes what the storage says of the paths that an operation of the history touched.
@@ -273,20 +304,38 @@ pub(super) fn note_seen(session: Session<'_>, workspace: i64, seen: &[Seen]) -> 
     })
 }
 
-fn ingest_found(session: Session<'_>, changing: Changing<'_>, found: Found, ids: &dyn Ids) -> Result<()> {
+fn ingest_found(session: Session<'_>, changing: Changing<'_>, found: Found, ids: &dyn Ids) -> Result<Misfits> {
     let workspace = changing.workspace();
     let mut changing = changing.made_at(found.by.at);
+    let mut misfits = Misfits::new();
+    let mut above = None;
     for entry in &found.entries {
+        // They come in order, so most have the directory of the one before.
+        let directory = entry
+            .path
+            .iter()
+            .rposition(|byte| *byte == b'/')
+            .map(|slash| &entry.path[..slash]);
+        let fits = entry.thing.is_none() || above == Some(directory) || is_in_directory(&changing, &entry.path)?;
+        let thing = entry.thing.as_ref().filter(|_| fits);
+        session.set_seen(
+            workspace,
+            &entry.path,
+            thing.and_then(|thing| thing.known.token.as_deref()),
+        )?;
+        if !fits {
+            misfits.push(entry.path.clone());
+            continue;
+        }
         changing.found(entry)?;
-        let token = entry.thing.as_ref().and_then(|thing| thing.known.token.as_deref());
-        session.set_seen(workspace, &entry.path, token)?;
+        above = entry.thing.as_ref().map(|_| directory);
     }
     let before = changing.seq() - 1;
     let seq = changing.finish_as(found.kind, author(found.by, ids))?;
-    match found.is_whole {
-        true => session.set_whole(workspace, seq.unwrap_or(before)),
-        false => Ok(()),
+    if found.is_whole && misfits.is_empty() {
+        session.set_whole(workspace, seq.unwrap_or(before))?;
     }
+    Ok(misfits)
 }
 
 impl Changing<'_> {

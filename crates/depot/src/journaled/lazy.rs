@@ -73,7 +73,8 @@ impl LazyDepot {
 
     /// The depot, unless its home is still to be made.
     pub async fn existing(&self) -> Result<Option<Depot>> {
-        let is_missing = |home: &PathBuf| !home.join("depot.db").exists();
+        // The lock file tells of a home whose database is lost, which must not pass for one that is still to be made.
+        let is_missing = |home: &PathBuf| !home.join("depot.db").exists() && !home.join("depot.lock").exists();
         if self.opened.lock().await.is_none() && self.home.as_ref().is_none_or(is_missing) {
             return Ok(None);
         }

@@ -2,7 +2,8 @@
 //!
 //! A record that was cut off by a crash does not match its checksum, and it and what follows are as if never written: the storage is
 //! touched only after its intent is in the log whole. When the log has grown, it is put aside under another name and enters the
-//! journal in the background, while a new one is written.
+//! journal in the background, while a new one is written. A record that does not match although nothing cut it off was damaged later:
+//! such a log is kept (see `damage`) when the rest of it is done with.
 
 #![allow(
     clippy::disallowed_methods,
@@ -18,12 +19,13 @@ use bytes::Bytes;
 use garret_core::Result;
 
 use super::codec::Sink;
+use super::damage;
 use super::gate::Files;
 use super::record::Record;
 use crate::error;
 use garret_core::Durability;
 
-const HEAD_BYTES: usize = 4 + CHECK_BYTES;
+pub(super) const HEAD_BYTES: usize = 4 + CHECK_BYTES;
 const CHECK_BYTES: usize = 16;
 
 /// A log that is written.
@@ -35,7 +37,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens the log of a place, with what it holds.
+    /// Opens the log of a place, with what it holds. Whoever does so has the lock.
     pub(super) fn open(files: &Files) -> Result<(Self, Vec<Record>)> {
         let opened = File::options()
             .read(true)
@@ -46,7 +48,13 @@ impl Log {
         let mut file = opened.map_err(|failure| error::home(&failure))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|failure| error::home(&failure))?;
-        let (records, end) = parse(bytes.into())?;
+        let bytes = Bytes::from(bytes);
+        let (records, end) = parse(&bytes)?;
+        if damage::is_damaged(&bytes, end) {
+            damage::keep_copy(&files.log).map_err(|failure| error::home(&failure))?;
+            file.set_len(end as u64).map_err(|failure| error::home(&failure))?;
+        }
+        let end = end as u64;
         let log = Self {
             file,
             end,
@@ -80,6 +88,13 @@ impl Log {
         Ok(())
     }
 
+    /// Takes back what was added since it had `size` bytes; this needs no room on the disk.
+    pub(super) fn cut_back(&mut self, size: u64) -> Result<()> {
+        self.file.set_len(size).map_err(|failure| error::home(&failure))?;
+        self.end = size;
+        Ok(())
+    }
+
     /// Empties it, once all of it is in the journal.
     pub(super) fn clear(&mut self) -> Result<()> {
         if self.end > 0 {
@@ -104,17 +119,33 @@ impl Log {
 /// The records of the log that was put aside; none where there is none.
 pub(super) fn put_aside(files: &Files) -> Result<Vec<Record>> {
     match read(&files.old) {
-        Ok(bytes) => Ok(parse(bytes.into())?.0),
+        Ok(bytes) => Ok(parse(&bytes.into())?.0),
         Err(failure) if failure.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(failure) => Err(error::home(&failure)),
     }
 }
 
-/// Removes the log that was put aside, once it is in the journal.
+/// Removes the log that was put aside, once it is in the journal. Whoever does so has the lock.
 pub(super) fn forget(files: &Files) -> Result<()> {
-    match std::fs::remove_file(&files.old) {
+    let forgotten = match has_damage(&files.old)? {
+        true => damage::keep_copy(&files.old).and_then(|()| std::fs::remove_file(&files.old)),
+        false => std::fs::remove_file(&files.old),
+    };
+    match forgotten {
         Err(failure) if failure.kind() != io::ErrorKind::NotFound => Err(error::home(&failure)),
         _ => Ok(()),
+    }
+}
+
+/// Whether a log is damaged, and not merely cut off.
+pub(super) fn has_damage(path: &Path) -> Result<bool> {
+    match read(path) {
+        Ok(bytes) => {
+            let bytes = Bytes::from(bytes);
+            Ok(damage::is_damaged(&bytes, parse(&bytes)?.1))
+        }
+        Err(failure) if failure.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(failure) => Err(error::home(&failure)),
     }
 }
 
@@ -132,7 +163,7 @@ pub(super) fn is_there(files: &Files) -> bool {
 /// What a log holds, for a look at it beside its owner; none where it is gone meanwhile.
 pub(super) fn records_in(path: &Path) -> Result<Vec<Record>> {
     match read(path) {
-        Ok(bytes) => parse(bytes.into()).map(|(records, _)| records),
+        Ok(bytes) => parse(&bytes.into()).map(|(records, _)| records),
         Err(failure) if failure.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(failure) => Err(error::home(&failure)),
     }
@@ -159,18 +190,18 @@ fn checksum(payload: &[u8]) -> [u8; CHECK_BYTES] {
 }
 
 /// The records up to the first that is not whole, and where they end.
-fn parse(bytes: Bytes) -> Result<(Vec<Record>, u64)> {
+fn parse(bytes: &Bytes) -> Result<(Vec<Record>, usize)> {
     let mut records = Vec::new();
     let mut at = 0;
-    while let Some(payload) = whole(&bytes, at) {
+    while let Some(payload) = whole(bytes, at) {
         let end = at + HEAD_BYTES + payload.len();
         records.push(Record::decode(payload)?);
         at = end;
     }
-    Ok((records, at as u64))
+    Ok((records, at))
 }
 
-fn whole(bytes: &Bytes, at: usize) -> Option<Bytes> {
+pub(super) fn whole(bytes: &Bytes, at: usize) -> Option<Bytes> {
     let head = bytes.get(at..at + HEAD_BYTES)?;
     let length = u32::from_le_bytes(head[..4].try_into().ok()?) as usize;
     let start = at + HEAD_BYTES;

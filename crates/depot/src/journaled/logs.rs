@@ -33,7 +33,8 @@ impl Depot {
             let room = self.handle(&row);
             let gate = Gate::new(Some(files.clone()));
             let lock = gate.enter().await?;
-            // Whoever wrote last is to read the log again: what it remembers of its length will be wrong.
+            // Whoever wrote last is to read the log again: what it remembers of its length will be wrong. It then remembers nothing of
+            // what does not fit, either.
             lock.claim(NOBODY)?;
             ingest(&room, sorted(log::put_aside(&files)?).ready).await?;
             log::forget(&files)?;

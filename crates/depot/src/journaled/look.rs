@@ -87,6 +87,7 @@ impl Turn<'_> {
             self.note(ChangeKind::Capture, new, is_whole && outside.is_empty())
                 .await?;
         }
+        self.outside.extend(outside.iter().map(|entry| entry.path.clone()));
         if !outside.is_empty() {
             self.note(ChangeKind::Outside, outside, is_whole).await?;
         }
@@ -193,8 +194,10 @@ impl Turn<'_> {
                 found.push(FoundEntry { path, thing });
             }
         }
-        for (path, _) in self.state.knowledge.below(self.room, directory.as_str().as_bytes())? {
-            if walked.binary_search_by(|(walked, _)| walked.cmp(&path)).is_err() {
+        let exclusions = self.journaled.exclusions.clone();
+        for (path, known) in self.state.knowledge.below(self.room, directory.as_str().as_bytes())? {
+            let is_excluded = exclusions.covers_bytes(&path, known.kind == EntryKind::Directory);
+            if !is_excluded && walked.binary_search_by(|(walked, _)| walked.cmp(&path)).is_err() {
                 found.push(FoundEntry { path, thing: None });
             }
         }

@@ -1,10 +1,12 @@
 //! Undo, redo, restore and put on files that live elsewhere: the depot plans, the storage is brought there, the depot does it for good.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Change, Clash, EntryPath, Error, ErrorKind, Making, Origin, PathChange, Restore, Result, Reversed, WsPath,
+    Actor, Change, Clash, EntryPath, Error, ErrorKind, Expected, Making, Origin, PathChange, Put, Puts, Restore,
+    Result, Reversed, Timestamp, WsPath,
 };
 
 use super::bring::{Goal, cannot_carry, not_carried};
@@ -12,6 +14,7 @@ use super::ingest::{is_only_looking, note_seen, only_looking};
 use super::look::Concern;
 use super::record::{Authorship, Intent, Operation, Seen, Work};
 use super::turn::Turn;
+use crate::history::changed;
 use crate::metadata::Session;
 use crate::workspace::DepotWorkspace;
 
@@ -40,6 +43,9 @@ impl Turn<'_> {
     /// Does the operation as one change.
     pub(super) async fn operate(mut self, operation: Operation, making: Making) -> Result<Outcome> {
         self.drain().await?;
+        if let Operation::Put(puts) = &operation {
+            self.look_at_puts(puts).await?;
+        }
         let mut looked = None;
         for _ in 0..ROUNDS {
             let planned = match self.plan(&operation).await? {
@@ -99,6 +105,44 @@ impl Turn<'_> {
         self.drain().await
     }
 
+    /// Looks at the paths of puts that were worked out from files which the journal may never have met.
+    async fn look_at_puts(&mut self, puts: &Puts) -> Result<()> {
+        let is_unmet = |put: &&Put| matches!(put.expected, Expected::UnchangedSince { .. });
+        let paths = puts.puts.iter().filter(is_unmet).filter_map(|put| put.path.as_path());
+        let concerns: Vec<_> = paths
+            .map(|path| Concern {
+                path: path.clone(),
+                is_deep: false,
+            })
+            .collect();
+        self.look_at(&concerns).await?;
+        self.drain().await?;
+        self.check_met(puts).await
+    }
+
+    /// Refuses puts that were worked out before others changed the same paths. What they did earlier than that was seen by whoever worked
+    /// them out, only the journal had not met it.
+    async fn check_met(&self, puts: &Puts) -> Result<()> {
+        let met: BTreeSet<&[u8]> = self.new.iter().chain(&self.outside).map(Vec::as_slice).collect();
+        for put in puts.puts.iter().filter(|put| met.contains(put.path.as_bytes())) {
+            if let (Expected::UnchangedSince { at, .. }, Some(path)) = (&put.expected, put.path.as_path())
+                && self.touched_at(path).await?.is_some_and(|touched| touched > *at)
+            {
+                return Err(changed(put));
+            }
+        }
+        Ok(())
+    }
+
+    /// When something was last done to a path: of one that is gone, when its directory last changed.
+    async fn touched_at(&self, path: &WsPath) -> Result<Option<Timestamp>> {
+        if let Some(stat) = self.stat(path).await? {
+            return Ok(stat.modified);
+        }
+        let above = path.parent().unwrap_or_else(WsPath::root);
+        Ok(self.stat(&above).await?.and_then(|stat| stat.modified))
+    }
+
     async fn carry_out(
         &mut self,
         operation: Operation,
@@ -127,16 +171,22 @@ impl Turn<'_> {
             work: Work::Operation(operation.clone()),
         })?;
         self.lock.begin()?;
-        if !batch.mutations.is_empty()
-            && let Err(error) = self.journaled.files.apply(batch).await
-        {
-            self.abort()?;
-            self.lock.end()?;
-            return Err(error);
+        let mut applied = Vec::new();
+        if !batch.mutations.is_empty() {
+            applied = match self.journaled.files.apply(batch.clone()).await {
+                Ok(applied) => applied,
+                Err(error) => {
+                    self.abort()?;
+                    self.lock.end()?;
+                    return Err(error);
+                }
+            };
         }
         self.bring_raw(&planned).await?;
-        let touched: Vec<WsPath> = goals.into_iter().map(|goal| goal.path).collect();
-        let seen = self.seen(touched).await?;
+        let touched: Vec<WsPath> = goals.iter().map(|goal| goal.path.clone()).collect();
+        let mut seen = self.seen(touched).await?;
+        let mut misfits = self.doubtful(&batch, &applied, &mut seen).await?;
+        misfits.extend(unfit(&goals, &mut seen));
         let done = run(&self.concluding(id, seen.clone()), operation, making.origin.into()).await;
         // Every path is where it should be, so readers may see them. Where the depot failed, the next turn finds the intent open and
         // everything done, and tells the depot.
@@ -145,6 +195,11 @@ impl Turn<'_> {
         self.state.knowledge.take(&seen);
         // The transaction has said that the record is done; this saves the next turn from finding that out.
         self.abort()?;
+        if !misfits.is_empty() {
+            self.doubt(misfits);
+            // It is done, whatever others made of it; where this fails, the next turn looks.
+            let _ = self.drain().await;
+        }
         Ok(done)
     }
 
@@ -190,6 +245,19 @@ impl Turn<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The paths that are not what they should have become, because others were at work too. Nothing is remembered of them.
+fn unfit(goals: &[Goal], seen: &mut [Seen]) -> Vec<Vec<u8>> {
+    let mut misfits = Vec::new();
+    for one in seen {
+        let goal = goals.iter().find(|goal| goal.path.as_str().as_bytes() == one.path);
+        if goal.is_some_and(|goal| !goal.is_reached_by(one.known.as_ref())) {
+            one.known = None;
+            misfits.push(one.path.clone());
+        }
+    }
+    misfits
 }
 
 /// Names what was never captured, so that the state it was in is not known.

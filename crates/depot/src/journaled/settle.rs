@@ -10,11 +10,12 @@ use bytes::Bytes;
 use garret_core::{EntryKind, Follow, Image, Mutation, PathChange, ReadOptions, Result, Stat, WsPath};
 
 use super::bring::{Goal, content_of, is_held};
-use super::ingest::{Ready, foreseen, ingest};
+use super::ingest::{Ready, foreseen};
 use super::look::Concern;
 use super::operate::Planned;
 use super::record::{Held, Intent, LoggedStep, Work};
 use super::turn::Turn;
+use crate::error::is_failure;
 
 /// The most steps whose every state is worked out.
 const MAX_STAGES: usize = 200;
@@ -42,7 +43,7 @@ impl Turn<'_> {
         };
         let paths = match planned {
             Ok(paths) => paths,
-            Err(error) if error.kind() == garret_core::ErrorKind::Unavailable => return Err(error),
+            Err(error) if is_failure(&error) => return Err(error),
             // The tree refuses it, as the storage did or would have: nothing was touched.
             Err(_) => return self.give_up(&intent).await,
         };
@@ -125,11 +126,9 @@ impl Turn<'_> {
         self.bring_raw(paths).await?;
         self.set_modes(&intent.work, paths, standings).await?;
         let touched = paths.iter().filter_map(|change| change.path.as_path().cloned());
-        let seen = self.seen(touched.collect::<Vec<_>>()).await?;
+        let seen = strictly(self.seen(touched.collect::<Vec<_>>()).await?, paths, standings);
         match intent.work {
-            Work::Batch { .. } => {
-                ingest(self.room, vec![Ready::Made(intent, strictly(seen, paths, standings))]).await?
-            }
+            Work::Batch { .. } => self.ingest(vec![Ready::Made(intent, seen)]).await?,
             Work::Operation(operation) => self.conclude(intent.id, operation, intent.by, seen).await?,
         }
         self.look_at_strangers(paths, standings).await
@@ -331,13 +330,17 @@ fn asks_for_mode(work: &Work, wanted: &WsPath, asked: u32) -> bool {
     }
 }
 
-/// What is seen of paths that were left alone says nothing of the change.
+/// What is seen of paths that were left alone says nothing of the change, and must not be taken for what it left.
 fn strictly(seen: Vec<super::record::Seen>, paths: &[PathChange], standings: &[Standing]) -> Vec<super::record::Seen> {
     let is_strange = |path: &[u8]| {
         let mut both = paths.iter().zip(standings);
         both.any(|(change, standing)| change.path.as_bytes() == path && *standing == Standing::Neither)
     };
-    seen.into_iter().filter(|seen| !is_strange(&seen.path)).collect()
+    let cleared = |seen: super::record::Seen| match is_strange(&seen.path) {
+        true => super::record::Seen { known: None, ..seen },
+        false => seen,
+    };
+    seen.into_iter().map(cleared).collect()
 }
 
 fn unbind(mutation: &mut garret_core::Mutation) {

@@ -1,13 +1,17 @@
 //! A writer's turn: the lock, the log and what is known, in one hand.
 
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
 use futures::lock::MutexGuard;
-use garret_core::{Durability, Result};
+use garret_core::{Durability, EntryPath, Result};
 
 use super::Journaled;
 use super::gate::{Exclusive, Files};
-use super::ingest::{self, Ready, Sorted, sorted};
+use super::ingest::{self, Misfits, Ready, Sorted, sorted};
 use super::known::Knowledge;
 use super::log::{self, Log};
+use super::look::Concern;
 use super::record::{Found, Intent, Known, Record, Seen};
 use crate::metadata::stored_time;
 use crate::workspace::DepotWorkspace;
@@ -18,6 +22,8 @@ const FULL_BYTES: u64 = 16 * 1024 * 1024;
 const OVERFULL_BYTES: u64 = 64 * 1024 * 1024;
 /// Paths remembered at most.
 const REMEMBERED: usize = 100_000;
+/// How often what does not fit is looked at before the next turn has to.
+const LOOKS: usize = 3;
 
 /// What writers of one handle have in common.
 #[derive(Debug, Default)]
@@ -30,8 +36,12 @@ pub(super) struct State {
     is_ready: bool,
     /// An intent whose end is not written down yet. Where there is no log, it is all there is of it.
     open: Option<Intent>,
+    /// Where the newest intent stands in the log.
+    intent_at: Range<u64>,
     /// The newest record of the log that was put aside.
     aside: u64,
+    /// Where the journal is not what the storage was seen to be.
+    pub(super) misfits: Arc<Mutex<Misfits>>,
     /// The mode that the system gives a new file.
     pub(super) file_mode: Option<u32>,
 }
@@ -44,6 +54,8 @@ pub(super) struct Turn<'j> {
     pub(super) lock: Exclusive<'j>,
     /// The paths that were met for the first time in this turn.
     pub(super) new: Vec<Vec<u8>>,
+    /// The paths that others changed, as far as this turn found out.
+    pub(super) outside: Vec<Vec<u8>>,
 }
 
 impl Journaled {
@@ -58,10 +70,13 @@ impl Journaled {
             state,
             lock,
             new: Vec::new(),
+            outside: Vec::new(),
         };
         let is_as_left = turn.lock.claim(self.owner)?;
         if !is_as_left || turn.state.open.is_some() || !turn.state.is_ready {
             turn.refresh().await?;
+        } else if turn.has_misfits() {
+            turn.drain().await?;
         }
         Ok(turn)
     }
@@ -97,10 +112,10 @@ impl Turn<'_> {
 
     async fn ingest_all(&self, files: &Files, records: Vec<Record>) -> Result<Sorted> {
         let aside = sorted(log::put_aside(files)?);
-        ingest::ingest(self.room, aside.ready).await?;
+        self.ingest(aside.ready).await?;
         log::forget(files)?;
         let mut left = sorted(records);
-        ingest::ingest(self.room, std::mem::take(&mut left.ready)).await?;
+        self.ingest(std::mem::take(&mut left.ready)).await?;
         left.last = left.last.max(aside.last);
         Ok(left)
     }
@@ -109,8 +124,46 @@ impl Turn<'_> {
         self.state.log.as_mut().map_or(Ok(()), Log::clear)
     }
 
-    /// Brings everything that is in the log into the journal.
+    /// Puts what is ready into the journal, and takes note of what does not fit.
+    pub(super) async fn ingest(&self, ready: Vec<Ready>) -> Result<()> {
+        let misfits = ingest::ingest(self.room, ready).await?;
+        self.doubt(misfits);
+        Ok(())
+    }
+
+    /// Says that the journal is not what is at these paths.
+    pub(super) fn doubt(&self, paths: Misfits) {
+        self.state.misfits.lock().expect("no holder panics").extend(paths);
+    }
+
+    pub(super) fn has_misfits(&self) -> bool {
+        !self.state.misfits.lock().expect("no holder panics").is_empty()
+    }
+
+    /// Brings everything that is in the log into the journal, and what others did in the middle of it.
     pub(super) async fn drain(&mut self) -> Result<()> {
+        self.drain_log().await?;
+        for _ in 0..LOOKS {
+            if !self.has_misfits() {
+                break;
+            }
+            let misfits = std::mem::take(&mut *self.state.misfits.lock().expect("no holder panics"));
+            // The log is in the journal, so all of it can be forgotten, and the look begins with what the journal says.
+            self.state.knowledge.clear();
+            if self.look_again(&misfits).await.is_err() {
+                // Others still work there. What is remembered now is what the journal says, so nothing is lost by looking later.
+                self.doubt(misfits);
+                break;
+            }
+            self.drain_log().await?;
+        }
+        if self.state.knowledge.len() > REMEMBERED {
+            self.state.knowledge.clear();
+        }
+        Ok(())
+    }
+
+    async fn drain_log(&mut self) -> Result<()> {
         let Some(files) = self.journaled.gate.files() else {
             return Ok(());
         };
@@ -119,10 +172,20 @@ impl Turn<'_> {
             self.ingest_all(files, records).await?;
             self.clear_log()?;
         }
-        if self.state.knowledge.len() > REMEMBERED {
-            self.state.knowledge.clear();
-        }
         Ok(())
+    }
+
+    /// Looks at paths and at every directory above them. What no path can spell is met by the next look at everything.
+    pub(super) async fn look_again(&mut self, paths: &[Vec<u8>]) -> Result<()> {
+        let entries = paths.iter().map(|path| EntryPath::from_bytes(path.clone()));
+        let mut concerns: Vec<_> = entries
+            .filter_map(|entry| Some(entry.as_path()?.ancestry().collect::<Vec<_>>()))
+            .flatten()
+            .map(|path| Concern { path, is_deep: false })
+            .collect();
+        concerns.sort_unstable();
+        concerns.dedup();
+        self.look_at(&concerns).await
     }
 
     /// The number of the next record.
@@ -145,15 +208,18 @@ impl Turn<'_> {
         }
         match self.state.log.as_mut() {
             Some(log) => log.append(&[&Record::Found(found)], self.journaled.durability),
-            None => ingest::ingest(self.room, vec![Ready::Found(found)]).await,
+            None => self.ingest(vec![Ready::Found(found)]).await,
         }
     }
 
     /// Says what is about to be done; from here on a crash is settled.
     pub(super) fn open_intent(&mut self, intent: Intent) -> Result<()> {
         let record = Record::Intent(intent);
-        if let Some(log) = self.state.log.as_mut() {
+        let state = &mut *self.state;
+        if let Some(log) = state.log.as_mut() {
+            let start = log.size();
             log.append(&[&record], self.journaled.durability)?;
+            state.intent_at = start..log.size();
         }
         let Record::Intent(intent) = record else {
             unreachable!("it was made above")
@@ -169,7 +235,7 @@ impl Turn<'_> {
         };
         self.state.knowledge.take(&seen);
         let Some(log) = self.state.log.as_mut() else {
-            return ingest::ingest(self.room, vec![Ready::Made(intent, seen)]).await;
+            return self.ingest(vec![Ready::Made(intent, seen)]).await;
         };
         let record = Record::Closed { id: intent.id, seen };
         // Never synced: whoever finds the intent open after a loss of power finds the storage as it left it.
@@ -187,9 +253,12 @@ impl Turn<'_> {
             return Ok(());
         };
         let record = Record::Aborted { id: intent.id };
-        match self.state.log.as_mut() {
-            Some(log) => log.append(&[&record], Durability::Relaxed),
-            None => Ok(()),
+        let state = &mut *self.state;
+        let Some(log) = state.log.as_mut() else { return Ok(()) };
+        match log.append(&[&record], Durability::Relaxed) {
+            // On a full disk there is no room for the word, and readers would wait for a change that nobody makes: the intent goes.
+            Err(_) if log.size() == state.intent_at.end => log.cut_back(state.intent_at.start),
+            written => written,
         }
     }
 
@@ -210,7 +279,7 @@ impl Turn<'_> {
         let log = self.state.log.as_mut().expect("it has a size");
         if log.turn_over(files)? {
             self.state.aside = aside;
-            ingest_later(self.room.clone(), files.clone());
+            ingest_later(self.room.clone(), files.clone(), self.state.misfits.clone());
             return Ok(());
         }
         if size > OVERFULL_BYTES {
@@ -226,9 +295,12 @@ impl Turn<'_> {
 }
 
 /// Ingests the log that was put aside. Where that fails, whoever has the next turn does it.
-fn ingest_later(room: DepotWorkspace, files: Files) {
+fn ingest_later(room: DepotWorkspace, files: Files, misfits: Arc<Mutex<Misfits>>) {
     let work = move || {
-        let _ = log::put_aside(&files).and_then(|records| ingest::ingest_blocking(&room, sorted(records).ready));
+        let ingested = log::put_aside(&files).and_then(|records| ingest::ingest_blocking(&room, sorted(records).ready));
+        if let Ok(found) = ingested {
+            misfits.lock().expect("no holder panics").extend(found);
+        }
     };
     let _ = std::thread::Builder::new().name("garret-journal".into()).spawn(work);
 }

@@ -9,7 +9,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use bytes::Bytes;
 use futures::channel::oneshot;
 use garret_core::{
-    Directory, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, Result, Stat, StatOptions, Storage, WsPath,
+    Directory, EntryKind, EntryPath, Error, ErrorKind, Exclusions, Follow, ListOptions, Result, Stat, StatOptions,
+    Storage, WsPath,
 };
 
 use super::look::{is_nothing, known_of};
@@ -36,7 +37,12 @@ impl Turn<'_> {
         });
         let (walked, known) = (walked?, known?);
         let mut gathering = Gathering::default();
-        let mut known = known.into_iter().peekable();
+        let exclusions = self.journaled.exclusions.clone();
+        // What was recorded before it was kept out of history stays as it is there.
+        let known = known
+            .into_iter()
+            .filter(|(path, one)| !exclusions.covers_bytes(path, is_directory(one)));
+        let mut known = known.peekable();
         for (path, stat) in &walked {
             while let Some((gone, _)) = known.next_if(|(known, _)| known < path) {
                 gathering.add(&gone, None);
@@ -155,7 +161,8 @@ impl Turn<'_> {
         let files = self.journaled.files.clone();
         if files.open_directory(&WsPath::root())?.is_some() {
             let within = within.clone();
-            return elsewhere(move || walk_by_handle(&*files, &within)).await;
+            let exclusions = self.journaled.exclusions.clone();
+            return elsewhere(move || walk_by_handle(&*files, &within, &exclusions)).await;
         }
         let mut walked = Walked::new();
         if let Some(stat) = self.stat(within).await?.filter(|_| !within.is_root()) {
@@ -173,7 +180,16 @@ impl Turn<'_> {
                 Err(error) if is_nothing(error.kind()) => return Ok(walked),
                 page => page?,
             };
-            for path in page.entries.iter().filter_map(|entry| entry.path.as_path()) {
+            let is_kept = |entry: &&garret_core::Entry| {
+                let exclusions = &self.journaled.exclusions;
+                !exclusions.covers(&entry.path, entry.kind == EntryKind::Directory)
+            };
+            for path in page
+                .entries
+                .iter()
+                .filter(is_kept)
+                .filter_map(|entry| entry.path.as_path())
+            {
                 if let Some(stat) = self.stat(path).await? {
                     walked.push((path.as_str().as_bytes().to_vec(), stat));
                 }
@@ -241,6 +257,10 @@ impl Gathering {
     }
 }
 
+fn is_directory(known: &Known) -> bool {
+    known.kind == EntryKind::Directory
+}
+
 /// Whether the stat alone shows that nothing changed.
 pub(super) fn is_plainly_same(known: &Known, stat: &Stat) -> bool {
     let is_same = known.kind == stat.kind && stat.mode.is_none_or(|mode| mode == known.mode);
@@ -277,7 +297,7 @@ struct Queue {
     failed: Option<Error>,
 }
 
-fn walk_by_handle(files: &dyn Storage, within: &WsPath) -> Result<Walked> {
+fn walk_by_handle(files: &dyn Storage, within: &WsPath, exclusions: &Exclusions) -> Result<Walked> {
     let mut walked = Walked::new();
     let root = match files.open_directory(within) {
         Ok(Some(root)) => root,
@@ -294,10 +314,12 @@ fn walk_by_handle(files: &dyn Storage, within: &WsPath) -> Result<Walked> {
     }
     let root: Arc<dyn Directory> = Arc::from(root);
     let queue = (Mutex::new(Queue::default()), Condvar::new());
-    let first = visit(&*root, &root, within.as_str().as_bytes(), &queue)?;
+    let first = visit(&root, within.as_str().as_bytes(), exclusions, &queue)?;
     walked.extend(first);
     let parts: Vec<Result<Visited>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| walk_queue(&queue))).collect();
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| scope.spawn(|| walk_queue(&queue, exclusions)))
+            .collect();
         threads
             .into_iter()
             .map(|thread| {
@@ -329,13 +351,13 @@ fn walk_one(files: &dyn Storage, path: &WsPath) -> Result<Walked> {
     }
 }
 
-fn walk_queue(queue: &(Mutex<Queue>, Condvar)) -> Result<Visited> {
+fn walk_queue(queue: &(Mutex<Queue>, Condvar), exclusions: &Exclusions) -> Result<Visited> {
     let mut walked = Vec::new();
     while let Some(next) = take(queue) {
         let visited = match next.above.open_directory(&next.name) {
             Ok(opened) => {
                 let opened: Arc<dyn Directory> = Arc::from(opened);
-                visit(&*opened, &opened, &next.path, queue)
+                visit(&opened, &next.path, exclusions, queue)
             }
             // Gone meanwhile, or not to be entered: its content stays unknown.
             Err(error) if is_nothing(error.kind()) || error.kind() == ErrorKind::Denied => Ok(Vec::new()),
@@ -374,9 +396,9 @@ fn take(queue: &(Mutex<Queue>, Condvar)) -> Option<Ahead> {
 
 /// Describes the entries of a directory and puts those that are directories into the queue.
 fn visit(
-    directory: &dyn Directory,
-    handle: &Arc<dyn Directory>,
+    directory: &Arc<dyn Directory>,
     path: &[u8],
+    exclusions: &Exclusions,
     queue: &(Mutex<Queue>, Condvar),
 ) -> Result<Visited> {
     let mut walked = Vec::new();
@@ -390,6 +412,9 @@ fn visit(
             b"" => entry.name.clone(),
             path => [path, b"/", &entry.name].concat(),
         };
+        if exclusions.covers_bytes(&below, entry.kind == EntryKind::Directory) {
+            continue;
+        }
         let stat = match directory.stat(&entry.name) {
             Ok(stat) if stat.kind == EntryKind::Other => continue,
             Ok(stat) => stat,
@@ -399,7 +424,7 @@ fn visit(
         if stat.kind == EntryKind::Directory {
             ahead.push(Ahead {
                 path: below.clone(),
-                above: handle.clone(),
+                above: directory.clone(),
                 name: entry.name,
             });
         }

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use garret_core::Result;
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode};
 
-use super::{Session, schema};
+use super::Session;
+use super::patience::{patiently, wait};
+use super::schema::{self, Expected};
 use crate::error;
 
 /// Statements that a connection keeps prepared.
@@ -56,15 +58,18 @@ impl WriteConnection {
 }
 
 impl Database {
-    /// Opens the database in the file `path`, making or migrating it.
-    pub(crate) fn open(path: &Path) -> Result<(Self, WriteConnection)> {
-        let connection = connect(path)?;
-        connection
-            .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
-            .map_err(error::database)?;
-        schema::migrate(&connection)?;
-        // The writer waits by itself, with pauses that differ from process to process.
-        connection.busy_timeout(Duration::ZERO).map_err(error::database)?;
+    /// Opens the database in the file `path`, migrating it, or making it where none is expected.
+    pub(crate) fn open(path: &Path, expected: Expected) -> Result<(Self, WriteConnection)> {
+        // As a whole: of two that make the same database, one is refused in its middle, however long it would wait, since the other
+        // may be waiting for it.
+        let connection = patiently(|| {
+            let connection = connect(path)?;
+            connection
+                .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
+                .map_err(error::database)?;
+            schema::migrate(&connection, expected)?;
+            Ok(connection)
+        })?;
         let path = path.to_owned();
         let idle = Mutex::new(Vec::new());
         let used = Used::Own(connection);
@@ -74,7 +79,7 @@ impl Database {
     /// An empty database that lives as long as this value.
     pub(crate) fn in_memory() -> Result<(Self, WriteConnection)> {
         let connection = prepared(Connection::open_in_memory().map_err(error::database)?)?;
-        schema::migrate(&connection)?;
+        schema::migrate(&connection, Expected::Either)?;
         let shared = Arc::new(Mutex::new(connection));
         let used = Used::Shared(shared.clone());
         Ok((Self::Memory(shared), WriteConnection::new(used)))
@@ -104,7 +109,7 @@ impl Database {
             Self::Memory(shared) => look(&shared.lock().expect("no holder panics"))?,
             Self::File { path, idle } => {
                 let kept = idle.lock().expect("no holder panics").pop();
-                let connection = kept.map_or_else(|| connect(path), Ok)?;
+                let connection = kept.map_or_else(|| connect_reader(path), Ok)?;
                 let outcome = look(&connection)?;
                 let mut idle = idle.lock().expect("no holder panics");
                 if idle.len() < IDLE_READERS {
@@ -128,15 +133,6 @@ impl WriteConnection {
             Used::Shared(shared) => work(writing(&shared.lock().expect("no holder panics"))),
         }
     }
-}
-
-/// Whether a transaction that writes could begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Began {
-    /// It has, and nobody else writes meanwhile.
-    Alone,
-    /// Another has the turn.
-    Busy,
 }
 
 /// The steps of a transaction that writes.
@@ -163,13 +159,9 @@ impl<'c> Writing<'c> {
         Ok(())
     }
 
-    /// Begins, as the only one who writes, unless another does.
-    pub(crate) fn begin(self) -> Result<Began> {
-        let begun = self.try_run("BEGIN IMMEDIATE").map(|()| Began::Alone);
-        begun.or_else(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Ok(Began::Busy),
-            _ => Err(error::database(error)),
-        })
+    /// Begins, as the only one who writes; busy where another does.
+    pub(crate) fn begin(self) -> Result<()> {
+        self.run("BEGIN IMMEDIATE")
     }
 
     /// Begins a part that can be taken back alone.
@@ -205,11 +197,11 @@ impl<'c> Writing<'c> {
     }
 
     fn run(self, sql: &str) -> Result<()> {
-        self.try_run(sql).map_err(error::database)
-    }
-
-    fn try_run(self, sql: &str) -> rusqlite::Result<()> {
-        self.connection.prepare_cached(sql)?.execute([]).map(|_| ())
+        let ran = self
+            .connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute([]));
+        ran.map(|_| ()).map_err(error::database)
     }
 }
 
@@ -222,15 +214,22 @@ fn in_transaction<T>(connection: &Connection, look: impl FnOnce(Session<'_>) -> 
     Ok(outcome)
 }
 
+/// A connection whose statements wait for what others have locked.
+fn connect_reader(path: &Path) -> Result<Connection> {
+    let mut connection = patiently(|| connect(path))?;
+    let waiting = |tries: i32| wait(tries.unsigned_abs());
+    connection.busy_handler(Some(waiting)).map_err(error::database)?;
+    Ok(connection)
+}
+
+/// A connection that waits for nobody: that is left to whoever uses it.
 fn connect(path: &Path) -> Result<Connection> {
     prepared(Connection::open(path).map_err(error::database)?)
 }
 
 fn prepared(connection: Connection) -> Result<Connection> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    connection
-        .busy_timeout(Duration::from_secs(5))
-        .map_err(error::database)?;
+    connection.busy_timeout(Duration::ZERO).map_err(error::database)?;
     // Otherwise a statement whose plan might depend on its values is prepared again each time it gets other ones, at many times the cost
     // of running it.
     connection

@@ -6,6 +6,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 
 use super::Session;
 use crate::content::Address;
+use crate::error;
 
 /// A piece of content.
 #[derive(Debug, Clone)]
@@ -138,6 +139,14 @@ impl Session<'_> {
             self.remove_unsynced(address)?;
         }
         Ok(removed)
+    }
+
+    /// Chooses whether what is removed is overwritten with zeros, which costs a write of each page that it was on.
+    pub(crate) fn overwrite_removed(self, is_wanted: bool) -> Result<()> {
+        let word = if is_wanted { "ON" } else { "OFF" };
+        self.0
+            .pragma_update_and_check(None, "secure_delete", word, |_| Ok(()))
+            .map_err(error::database)
     }
 
     /// Lists a blob as not yet synced.

@@ -14,21 +14,34 @@ const APPLICATION: i64 = 0x4752_5254;
 /// Each step takes a database of the version that is its index to the next one.
 const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
 
-/// Brings the database to the version of this program; one from a newer program is refused untouched.
-pub(crate) fn migrate(connection: &Connection) -> Result<()> {
+/// What the file of a database holds, as far as its surroundings tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// A depot, or nothing yet.
+    Either,
+    /// A depot: the rest of the home says that there was one.
+    Depot,
+}
+
+/// Brings the database to the version of this program; one from a newer program is refused untouched, and so is an empty one where a
+/// depot is expected.
+pub(crate) fn migrate(connection: &Connection, expected: Expected) -> Result<()> {
     if version_of(connection)? == STEPS.len() {
         return check_owner(connection);
     }
     connection.execute_batch("BEGIN IMMEDIATE").map_err(error::database)?;
-    let done = run_steps(connection);
+    let done = run_steps(connection, expected);
     let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = connection.execute_batch(end).map_err(error::database);
     done.and(ended)
 }
 
 /// Runs inside the transaction, so that of two programs that open a fresh home together one finds the work done.
-fn run_steps(connection: &Connection) -> Result<()> {
+fn run_steps(connection: &Connection, expected: Expected) -> Result<()> {
     let version = version_of(connection)?;
+    if version == 0 && expected == Expected::Depot {
+        return Err(error::lost_database());
+    }
     if version > STEPS.len() {
         return Err(newer(version));
     }
@@ -83,8 +96,8 @@ mod tests {
     #[test]
     fn a_fresh_database_gets_the_tables_and_a_second_opening_changes_nothing() {
         let connection = Connection::open_in_memory().unwrap();
-        migrate(&connection).unwrap();
-        migrate(&connection).unwrap();
+        migrate(&connection, Expected::Either).unwrap();
+        migrate(&connection, Expected::Either).unwrap();
         assert_eq!(version_of(&connection).unwrap(), STEPS.len());
         connection.execute_batch("SELECT * FROM entry").unwrap();
     }
@@ -92,9 +105,9 @@ mod tests {
     #[test]
     fn a_newer_database_is_refused_with_both_versions() {
         let connection = Connection::open_in_memory().unwrap();
-        migrate(&connection).unwrap();
+        migrate(&connection, Expected::Either).unwrap();
         set_pragma(&connection, "user_version", 99).unwrap();
-        let error = migrate(&connection).unwrap_err();
+        let error = migrate(&connection, Expected::Either).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.message().contains("its schema is 99"), "{error}");
         assert_eq!(version_of(&connection).unwrap(), 99, "a refused database is left alone");
@@ -104,6 +117,9 @@ mod tests {
     fn a_database_of_another_program_is_refused() {
         let connection = Connection::open_in_memory().unwrap();
         set_pragma(&connection, "user_version", 1).unwrap();
-        assert_eq!(migrate(&connection).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(
+            migrate(&connection, Expected::Either).unwrap_err().kind(),
+            ErrorKind::Corrupt
+        );
     }
 }

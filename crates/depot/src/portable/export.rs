@@ -87,7 +87,7 @@ impl DepotWorkspace {
             blake3: String::new(),
         };
         let mut sink = file.finish(end)?;
-        sink.flush().map_err(|error| super::file::unwritten(&error))?;
+        sink.flush().map_err(|error| crate::error::unwritten(&error))?;
         Ok(exported)
     }
 }

@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use garret_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::error::unwritten;
+
 pub(super) const FORMAT: &str = "garret-workspace";
 pub(super) const VERSION: u64 = 1;
 /// No entry is larger: a piece of content is at most a part of a file, and a list of this size is that of a file of 100 GiB.
@@ -210,12 +212,4 @@ fn cut_short() -> Error {
 fn not_portable() -> Error {
     Error::invalid("this is no workspace that Garret exported")
         .hint("import a directory or a tar archive as files instead")
-}
-
-pub(super) fn unwritten(error: &std::io::Error) -> Error {
-    let message = match error.kind() {
-        std::io::ErrorKind::StorageFull => "the disk of the export is full",
-        _ => "the export cannot be written",
-    };
-    Error::new(ErrorKind::Unavailable, message).hint("make room, or choose another place, then retry")
 }

@@ -61,6 +61,7 @@ impl Writing {
 
     /// Waits for the other side, whose error tells more than that it went away.
     fn finish(self, sent: Result<()>) -> Result<Moved> {
+        let sent = sent.and_then(|()| self.sender.send(Message::End).map_err(|_| gone()));
         drop(self.sender);
         let written = self.thread.join();
         let written = written.map_err(|_| Error::new(ErrorKind::Internal, "the writer of the files has failed"))?;
@@ -75,7 +76,7 @@ impl Writing {
 
 impl DepotWorkspace {
     /// Puts the files at `point`, at `path` and below, out as a directory or an archive. Names that are not UTF-8 are carried. Blocks
-    /// while it writes; where it fails, what was written is left for the caller to remove.
+    /// while it writes. Where it fails, nothing of a directory is left; what was written of an archive is the caller's to remove.
     pub async fn export_tree(
         &self,
         point: &Point,

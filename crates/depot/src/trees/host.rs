@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use garret_core::{Error, ErrorKind, Result};
 
+use super::unfinished::Unfinished;
 use super::{CHUNK, Form, Item, Message, below, checked_path, gone, host_error, skipped};
 
 /// Sends everything below `root`, in order, directories before what they hold.
@@ -105,19 +106,23 @@ fn send(sender: &SyncSender<Result<Message>>, message: Message) -> Result<()> {
     sender.send(Ok(message)).map_err(|_| gone())
 }
 
-/// Puts what comes into the directory `root`, which is made, or is there and empty. Links come last, so that nothing is written through
-/// one; the modes of directories too, so that one that may not be written to can be filled.
+/// Puts what comes into the directory `root`, which is made, or is there and empty. It is there whole or, but for a crash in one that was
+/// there already, as it was before.
 pub(super) fn write(root: &Path, receiver: &Receiver<Message>) -> Result<()> {
-    std::fs::create_dir_all(root).map_err(|error| host_error(&error, b""))?;
-    let mut there = std::fs::read_dir(root).map_err(|error| host_error(&error, b""))?;
-    if there.next().is_some() {
-        return Err(
-            Error::new(ErrorKind::AlreadyExists, "the directory to export to is not empty")
-                .hint("name a directory that is empty or does not exist"),
-        );
+    let unfinished = Unfinished::begin(root)?;
+    match fill(unfinished.place(), receiver)? {
+        true => unfinished.keep(),
+        // Whoever sends says why.
+        false => Ok(()),
     }
+}
+
+/// Puts what comes into the empty directory `root`; gives whether all came. Links come last, so that nothing is written through one; the
+/// modes of directories too, so that one that may not be written to can be filled.
+fn fill(root: &Path, receiver: &Receiver<Message>) -> Result<bool> {
     let (mut links, mut directories) = (Vec::new(), Vec::new());
     let mut file: Option<(File, Item)> = None;
+    let mut is_whole = false;
     for message in receiver {
         match message {
             Message::Data(bytes) => {
@@ -141,7 +146,11 @@ pub(super) fn write(root: &Path, receiver: &Receiver<Message>) -> Result<()> {
                 }
             }
             Message::Skipped(_) => {}
+            Message::End => is_whole = true,
         }
+    }
+    if !is_whole {
+        return Ok(false);
     }
     close(file.take())?;
     for link in links {
@@ -150,7 +159,7 @@ pub(super) fn write(root: &Path, receiver: &Receiver<Message>) -> Result<()> {
     for directory in directories.iter().rev() {
         set_mode(&below(root, &directory.path), directory)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 fn close(file: Option<(File, Item)>) -> Result<()> {

@@ -177,7 +177,7 @@ impl Importing<'_> {
             match next {
                 Ok(Ok(Message::Item(item))) => self.take(item).await?,
                 Ok(Ok(Message::Skipped(one))) => self.moved.skipped.push(one),
-                Ok(Ok(Message::Data(_))) => return Err(gone()),
+                Ok(Ok(Message::Data(_) | Message::End)) => return Err(gone()),
                 Ok(Err(error)) => return Err(error),
                 Err(_) => return self.flush().await,
             }

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::mpsc::Receiver;
 
 use bytes::Bytes;
-use garret_core::{Error, ErrorKind, Result};
+use garret_core::Result;
 
 use super::{Compression, Form, Item, Message, checked_path};
+use crate::error::unwritten;
 
 const LEVEL: i32 = 3;
 
@@ -88,12 +89,4 @@ impl Read for Incoming<'_> {
         self.left -= count as u64;
         Ok(count)
     }
-}
-
-fn unwritten(error: &std::io::Error) -> Error {
-    let message = match error.kind() {
-        std::io::ErrorKind::StorageFull => "the disk of the export is full",
-        _ => "the export cannot be written",
-    };
-    Error::new(ErrorKind::Unavailable, message).hint("make room, or choose another place, then retry")
 }

@@ -95,6 +95,59 @@ fn a_newer_home_is_refused_and_left_alone() {
 }
 
 #[test]
+fn a_home_whose_database_is_lost_is_corrupt_and_no_new_one_is_begun() {
+    block_on(async {
+        for loses_lock in [false, true] {
+            let home = home();
+            {
+                let depot = on_disk(home.path()).await;
+                let desk = Desk::over(workspace(&depot, "box").await);
+                desk.probe.write("large", noise(1, 100_000)).await;
+            }
+            let database = home.path().join("depot.db");
+            let kept = std::fs::read(&database).unwrap();
+            std::fs::remove_file(&database).unwrap();
+            if loses_lock {
+                std::fs::remove_file(home.path().join("depot.lock")).unwrap();
+            }
+            for lost in [None, Some("")] {
+                if let Some(content) = lost {
+                    std::fs::write(&database, content).unwrap();
+                }
+                let error = Depot::open(home.path(), options(), context()).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                assert!(error.to_string().contains("lost"), "{error}");
+            }
+            std::fs::write(&database, kept).unwrap();
+            let depot = on_disk(home.path()).await;
+            let desk = Desk::over(depot.workspace("box").await.unwrap());
+            assert_eq!(desk.probe.read("large").await.bytes, noise(1, 100_000));
+        }
+    });
+}
+
+#[test]
+fn a_database_without_one_of_its_tables_is_corrupt() {
+    block_on(async {
+        for table in ["change", "entry", "content", "workspace"] {
+            let home = home();
+            let depot = on_disk(home.path()).await;
+            let desk = Desk::over(workspace(&depot, "box").await);
+            desk.probe.write("a", "1").await;
+            let other = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+            other.execute_batch(&format!("DROP TABLE {table}")).unwrap();
+            let error = desk.room.apply(write("a", "2").into()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{table}: {error}");
+            let error = match Depot::open(home.path(), options(), context()).await {
+                Ok(depot) => depot.check().await.unwrap_err(),
+                Err(error) => error,
+            };
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{table}: {error}");
+        }
+    });
+}
+
+#[test]
 fn damaged_and_missing_blobs_are_corrupt_and_never_other_bytes() {
     block_on(async {
         let home = home();
@@ -338,6 +391,52 @@ async fn increment(desk: &Desk) {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict),
         }
     }
+}
+
+#[test]
+fn a_fresh_home_can_be_opened_by_many_at_once() {
+    for _ in 0..5 {
+        let home = home();
+        std::thread::scope(|scope| {
+            for number in 0..12 {
+                let home = home.path();
+                scope.spawn(move || {
+                    block_on(async {
+                        let depot = Depot::open(home, options(), context()).await.unwrap();
+                        workspace(&depot, &format!("box-{number}")).await;
+                    });
+                });
+            }
+        });
+        let depot = block_on(on_disk(home.path()));
+        assert_eq!(block_on(depot.workspaces()).unwrap().len(), 12);
+    }
+}
+
+#[test]
+fn what_another_program_has_locked_is_waited_for_and_nothing_is_half_done() {
+    block_on(async {
+        let home = home();
+        let depot = on_disk(home.path()).await;
+        for durability in [Durability::Full, Durability::Relaxed] {
+            let room = workspace(&depot, &format!("{durability:?}")).await;
+            let desk = Desk::over(room.with_durability(durability));
+            desk.probe.write("a", "1").await;
+            let other = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+            other.execute_batch("BEGIN IMMEDIATE").unwrap();
+            let freed = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                other.execute_batch("ROLLBACK").unwrap();
+            });
+            desk.probe.write("a", "2").await;
+            desk.probe.write("b", "3").await;
+            freed.join().unwrap();
+            assert_eq!(desk.newest().await.number, 3);
+            desk.undone(Selection::Last(2)).await;
+            assert_eq!(desk.probe.read("a").await.bytes.as_ref(), b"1");
+        }
+        assert_eq!(depot.check().await.unwrap(), []);
+    });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a merge begins with: the point that both sides last had in common.
 
-use garret_core::{ErrorKind, MergePoint, Merging, Origin, Placed, Put, Puts, Side};
+use garret_core::{ErrorKind, Expected, MergePoint, Merging, Origin, Placed, Put, Puts, Side};
 use garret_depot::{DepotWorkspace, NewWorkspace, Point, Selection};
 use garret_testkit::{Probe, mutations};
 
@@ -20,7 +20,7 @@ async fn take_in(into: &DepotWorkspace, other: &DepotWorkspace) {
     let merging = merging(into, other).await;
     let put = |change: &garret_core::PathChange| Put {
         path: change.path.clone(),
-        expected: change.before.clone(),
+        expected: Expected::Is(change.before.clone()),
         placed: change.after.clone().map_or(Placed::Nothing, Placed::Image),
     };
     let puts = Puts {
@@ -195,12 +195,36 @@ async fn retention_keeps_what_the_next_merge_begins_with() {
 #[tokio::test]
 async fn strangers_deleted_ones_and_oneself_cannot_be_merged() {
     let depot = in_memory();
-    let (one, other) = (workspace(&depot, "one").await, workspace(&depot, "other").await);
-    let kind = async |name: &str| one.merging(name).await.expect_err("it cannot be merged").kind();
-    assert_eq!(kind("other").await, ErrorKind::Invalid);
-    assert_eq!(kind("one").await, ErrorKind::Invalid);
-    assert_eq!(kind("nobody").await, ErrorKind::NotFound);
+    let one = workspace(&depot, "one").await;
+    workspace(&depot, "other").await;
+    let refusal = async |name: &str| one.merging(name).await.expect_err("it cannot be merged");
+    assert_eq!(refusal("one").await.kind(), ErrorKind::Invalid);
+    let nobody = refusal("nobody").await.to_string();
+    assert_eq!(refusal("nobody").await.kind(), ErrorKind::NotFound);
+    let told = async || refusal("other").await.to_string().replace("other", "nobody");
+    // Else whoever may merge could find out which workspaces there are.
+    assert_eq!(told().await.replace("annobody", "another"), nobody);
     depot.delete("other").await.expect("it is there");
-    assert_eq!(kind("other").await, ErrorKind::NotFound);
-    drop(other);
+    assert_eq!(told().await.replace("annobody", "another"), nobody);
+    one.branch(NewWorkspace::named("try"), &Point::Now)
+        .await
+        .expect("the name is free");
+    depot.delete("try").await.expect("it is there");
+    let relative = refusal("try").await;
+    assert!(relative.hint_text().contains("recovered"), "{relative}");
+}
+
+#[tokio::test]
+async fn a_name_that_a_stranger_has_tells_nothing_of_the_stranger() {
+    let depot = in_memory();
+    let (one, _) = (workspace(&depot, "one").await, workspace(&depot, "other").await);
+    let refusal = async |name: &str| {
+        let made = one.branch(NewWorkspace::named(name), &Point::Now).await;
+        made.expect_err("the name is taken").to_string()
+    };
+    let alive = refusal("other").await;
+    depot.delete("other").await.expect("it is there");
+    assert_eq!(refusal("other").await, alive);
+    depot.delete("one").await.expect("it is there");
+    assert!(refusal("one").await.contains("deleted"), "of a relative it does");
 }

@@ -396,7 +396,7 @@ fn a_sink_that_fails_is_an_error_and_not_an_end() {
                 .export(&Extent::History, Full(room), &mut |_| ())
                 .await
                 .unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error}");
         }
         let restored = desk
             .room

@@ -1,4 +1,4 @@
-//! Random work with undo, redo, restore, branch, snapshots, retention, collection, flattening and reopening, against a plain model: whole trees, one for each change.
+//! Random work with undo, redo, restore, branch, merge, snapshots, retention, collection, flattening and reopening, against a plain model: whole trees, one for each change.
 //!
 //! What a batch does is asked of the reference storage, made anew with the tree before it; everything that history says and does is
 //! computed from the trees in the simplest way there is.
@@ -8,12 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use garret_core::{ErrorKind, Keep, MemoryStorage, Mutation, Origin, SystemClock, Timestamp, WsPath};
+use garret_core::{
+    ErrorKind, Expected, Keep, MemoryStorage, Mutation, Origin, PathChange, Placed, Put, Puts, SystemClock, Timestamp,
+    WsPath,
+};
 use garret_depot::{Depot, NewWorkspace, Point, Reversed, Selection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{
     copy_into, link, make_dirs, remove_tree, rename_into, rename_over, set_mode, write, write_mode,
 };
+use garret_testkit::tree::{differing, is_whole, three_way};
 use garret_testkit::{Node, Probe, Tree};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -30,6 +34,7 @@ enum Op {
     Restore(usize),
     Branch(usize),
     Switch(usize),
+    Merge(usize),
     Flatten,
     Reopen,
     Snapshot(usize),
@@ -61,7 +66,7 @@ struct Room {
     oldest: usize,
     /// Labels, each with the number of its state, which stays whatever retention does.
     snapshots: BTreeMap<String, usize>,
-    /// The numbers at which branches begin.
+    /// The numbers at which branches begin, and those that were merged elsewhere, where a next merge begins.
     forks: BTreeSet<usize>,
 }
 
@@ -142,18 +147,6 @@ impl Room {
         }
         is_whole(&tree).then_some(tree)
     }
-}
-
-fn differing(one: &Tree, other: &Tree) -> BTreeSet<String> {
-    let all = one.keys().chain(other.keys()).cloned();
-    all.filter(|path| one.get(path) != other.get(path)).collect()
-}
-
-/// Whether every entry has its directory.
-fn is_whole(tree: &Tree) -> bool {
-    let above = |path: &String| path.rfind('/').map(|slash| path[..slash].to_owned());
-    let is_directory = |path: String| matches!(tree.get(&path), Some(Node::Directory { .. }));
-    tree.keys().filter_map(above).all(is_directory)
 }
 
 /// What the reference storage makes of `mutations` on `tree`.
@@ -300,6 +293,9 @@ impl Run {
                 self.current = self.rooms.len() - 1;
             }
             Op::Switch(index) => self.current = index % self.rooms.len(),
+            Op::Merge(index) if index % self.rooms.len() != self.current => {
+                self.merge(&desk, index % self.rooms.len()).await
+            }
             Op::Flatten => desk.room.flatten().await.expect("it can be flattened"),
             Op::Reopen => {
                 drop(desk);
@@ -339,8 +335,51 @@ impl Run {
             Op::Collect => {
                 self.depot.collect(Duration::ZERO).await.expect("it can be collected");
             }
-            Op::UndoOne(_) => {}
+            Op::UndoOne(_) | Op::Merge(_) => {}
         }
+    }
+
+    /// Merges the workspace with that index into the current one, by path, with ours where both changed something.
+    async fn merge(&mut self, desk: &Desk, other: usize) {
+        let merging = desk
+            .room
+            .merging(&self.rooms[other].id)
+            .await
+            .expect("all have one origin");
+        let base = Probe::new(merging.base.clone(), None).tree().await;
+        let (ours, theirs) = (self.room().now().clone(), self.rooms[other].now().clone());
+        for (side, tree) in [(&merging.ours, &ours), (&merging.theirs, &theirs)] {
+            let told: BTreeSet<_> = side.changes.iter().map(|change| change.path.shown()).collect();
+            assert_eq!(told, differing(&base, tree), "what {} did since the base", side.name);
+        }
+        let is_a_state = |room: &Room| room.trees.contains(&base);
+        assert!(self.rooms.iter().any(is_a_state), "the base is a state that was");
+        let Some(merged) = three_way(&base, &ours, &theirs) else {
+            return;
+        };
+        let is_taken = |change: &&PathChange| {
+            let path = change.path.shown();
+            ours.get(&path) == base.get(&path)
+        };
+        let put = |change: &PathChange| Put {
+            path: change.path.clone(),
+            expected: Expected::Is(change.before.clone()),
+            placed: change.after.clone().map_or(Placed::Nothing, Placed::Image),
+        };
+        let puts = Puts {
+            puts: merging.theirs.changes.iter().filter(is_taken).map(put).collect(),
+            moves: merging.theirs.moves.clone(),
+            merged: Some(merging.point),
+        };
+        let change = desk.room.put(puts, Origin::default()).await.expect("nothing clashes");
+        assert_eq!(change.is_some(), merged != ours);
+        let held = self.rooms[other].log.len();
+        self.rooms[other].forks.insert(held);
+        if merged != ours {
+            self.room_mut().push(merged, Sort::Work, Vec::new());
+        }
+        let again = desk.room.merging(&self.rooms[other].id).await.expect("they have met");
+        assert_eq!(again.theirs.changes, [], "what was merged is not merged again");
     }
 
     /// Compares what became of a reversal with what the model says.
@@ -445,6 +484,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..50_usize).prop_map(Op::Restore),
         2 => (0..50_usize).prop_map(Op::Branch),
         2 => (0..50_usize).prop_map(Op::Switch),
+        3 => (0..50_usize).prop_map(Op::Merge),
         1 => Just(Op::Flatten),
         1 => Just(Op::Reopen),
         2 => (0..50_usize).prop_map(Op::Snapshot),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::work::{After, Work, block_on};
+use crate::work::{After, Place, Work, block_on};
 use crate::{say, scratch, start};
 
 /// The calls that reach the disk, and when they fail: from, until, every.
@@ -23,7 +23,7 @@ pub(crate) fn run() {
     for (call, when) in CALLS {
         let directory = scratch();
         let home = directory.path().join("home");
-        drop(block_on(Work::begin(&home)));
+        drop(block_on(Work::begin(&home, Place::Filestore)));
         let home = home.to_str().expect("its path is UTF-8");
         let log = directory.path().join("log");
         let inject = format!("inject={call}:error=EIO:when={when}");
@@ -56,7 +56,7 @@ pub(crate) fn run() {
 
 pub(crate) fn inside(home: &Path, call: &str) {
     block_on(async {
-        let mut work = Work::resume(home).await;
+        let mut work = Work::resume(home, Place::Filestore).await;
         let (mut well, mut met) = (0, 0);
         for _ in 0..400 {
             work.change(After::ChangedOrNot).await;

@@ -6,7 +6,7 @@ use std::process::Command;
 use garret_core::ErrorKind;
 use garret_depot::{NewWorkspace, Point};
 
-use crate::work::{After, Work, block_on, noise, open};
+use crate::work::{After, Place, Work, block_on, noise, open};
 use crate::{say, scratch, start};
 
 /// Enough for the workspace and some changes.
@@ -16,7 +16,10 @@ pub(crate) fn run() {
     let directory = scratch();
     let directory = directory.path().to_str().expect("its path is UTF-8");
     match namespace() {
-        Some(before) => start(before, &["full", directory]),
+        Some(before) => {
+            start(before, &["full", directory]);
+            start(before, &["full-local", directory]);
+        }
         None => {
             assert!(
                 std::env::var("CI").is_err(),
@@ -47,7 +50,7 @@ fn namespace() -> Option<&'static [&'static str]> {
     ways.iter().find(works).copied()
 }
 
-pub(crate) fn inside(directory: &Path) {
+pub(crate) fn inside(directory: &Path, place: Place) {
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", SIZE, "none"])
         .arg(directory)
@@ -58,7 +61,7 @@ pub(crate) fn inside(directory: &Path) {
     );
     block_on(async {
         let home = directory.join("home");
-        let mut work = Work::begin(&home).await;
+        let mut work = Work::begin(&home, place).await;
         let mut met = 0;
         for round in 0..4 {
             let ballast = directory.join("ballast");
@@ -66,13 +69,15 @@ pub(crate) fn inside(directory: &Path) {
             let mut failed = 0;
             for _ in 0..30 {
                 if let Some(error) = work.change(After::Unchanged).await {
-                    assert!(error.message().contains("full"), "{error:?}");
+                    let words = ["full", "no room"];
+                    assert!(words.iter().any(|word| error.message().contains(word)), "{error:?}");
+                    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
                     failed += 1;
                 }
             }
             assert!(failed > 0, "with {left} bytes left the disk gets full");
             met += failed;
-            if round == 0 {
+            if round == 0 && place == Place::Filestore {
                 everything_else_says_so(&work, &directory.join("another")).await;
             }
             std::fs::remove_file(&ballast).expect("it was made here");
@@ -81,7 +86,7 @@ pub(crate) fn inside(directory: &Path) {
         }
         work.recovers(&home).await;
         say(&format!(
-            "a full disk: {met} changes refused, nothing lost, work went on each time space came back"
+            "a full disk, {place:?}: {met} changes refused, nothing lost, work went on each time space came back"
         ));
     });
 }
@@ -107,10 +112,11 @@ async fn everything_else_says_so(work: &Work, another: &Path) {
     };
     let created = work.depot.create(large()).await;
     work.check_error(&created.expect_err("there is no room for it"));
-    let branched = work.room.branch(large(), &Point::Now).await;
+    let room = work.depot.workspace("box").await.expect("a full disk can be read");
+    let branched = room.branch(large(), &Point::Now).await;
     work.check_error(&branched.expect_err("there is no room for it"));
     let error = open(another).await.expect_err("there is no room for another home");
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
     work.check_error(&error);
     assert_eq!(work.depot.check().await.expect("a full disk can be read"), []);
 }

@@ -3,24 +3,26 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::work::{After, Work, block_on};
+use crate::work::{After, Place, Work, block_on};
 use crate::{say, scratch, start};
 
 /// The signal that the kernel sends with the error is ignored by those whose parent ignored it.
 const IGNORING: [&str; 3] = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
 
 pub(crate) fn run() {
-    let directory = scratch();
-    start(
-        &IGNORING,
-        &["limited", directory.path().to_str().expect("its path is UTF-8")],
-    );
+    for role in ["limited", "limited-local"] {
+        let directory = scratch();
+        start(
+            &IGNORING,
+            &[role, directory.path().to_str().expect("its path is UTF-8")],
+        );
+    }
 }
 
-pub(crate) fn inside(directory: &Path) {
+pub(crate) fn inside(directory: &Path, place: Place) {
     block_on(async {
         let home = directory.join("home");
-        let mut work = Work::begin(&home).await;
+        let mut work = Work::begin(&home, place).await;
         let mut met = 0;
         // Within a blob; within the log of the database, at several places of a page.
         for limit in [70_000, 20_000, 33_333, 4_097] {
@@ -39,7 +41,7 @@ pub(crate) fn inside(directory: &Path) {
         assert!(met > 10, "only {met} changes met the limit");
         work.recovers(&home).await;
         say(&format!(
-            "short writes: {met} changes refused, nothing lost, work went on each time"
+            "short writes, {place:?}: {met} changes refused, nothing lost, work went on each time"
         ));
     });
 }

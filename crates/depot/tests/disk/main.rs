@@ -17,13 +17,17 @@ mod work;
 use std::io::Write;
 use std::process::Command;
 
+use work::Place;
+
 const INSIDE: &str = "inside";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [INSIDE, "full", directory] => return full::inside(directory.as_ref()),
-        [INSIDE, "limited", directory] => return limited::inside(directory.as_ref()),
+        [INSIDE, "full", directory] => return full::inside(directory.as_ref(), Place::Filestore),
+        [INSIDE, "full-local", directory] => return full::inside(directory.as_ref(), Place::Local),
+        [INSIDE, "limited", directory] => return limited::inside(directory.as_ref(), Place::Filestore),
+        [INSIDE, "limited-local", directory] => return limited::inside(directory.as_ref(), Place::Local),
         [INSIDE, "failing", directory, call] => return failing::inside(directory.as_ref(), call),
         _ => {}
     }

@@ -6,21 +6,62 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garret_core::{
-    Batch, EntryKind, Error, ErrorKind, HistoryMode, ListOptions, Making, MemoryStorage, Mutation, OpenContext,
-    RandomIds, ReadOptions, Result, Selection, StatOptions, Storage, SystemClock, WsPath,
+    Batch, ChangesOptions, EntryKind, Error, ErrorKind, History, HistoryMode, ListOptions, Making, MemoryStorage,
+    Mutation, OpenContext, RandomIds, ReadOptions, Result, Selection, SnapshotOptions, StatOptions, Storage,
+    StorageFactory, SystemClock, WsPath,
 };
-use garret_depot::{Depot, DepotOptions, DepotWorkspace, NewWorkspace, Point};
+use garret_depot::{Depot, DepotOptions, Durability, Journaled, LazyDepot, NewWorkspace};
+use garret_storage::local::LocalFactory;
 use garret_testkit::mutations::{append_or_create, make_dirs, remove_tree, rename_into, write};
 use garret_testkit::{Node, Probe, Tree};
+use serde_json::Map;
 
 /// A depot at work, and what is known to be there.
 pub(crate) struct Work {
     pub(crate) depot: Depot,
-    pub(crate) room: DepotWorkspace,
+    place: Place,
+    files: Arc<dyn Storage>,
+    history: Arc<dyn History>,
     hidden: String,
     now: Tree,
     index: usize,
     errors: Cell<usize>,
+}
+
+/// Where the files live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the depot.
+    Filestore,
+    /// In a directory beside the home, with a journal in it.
+    Local,
+}
+
+impl Place {
+    /// The files of the workspace and their history.
+    async fn open(self, depot: &Depot, home: &Path) -> Result<(Arc<dyn Storage>, Arc<dyn History>)> {
+        if self == Self::Filestore {
+            let room = Arc::new(depot.workspace("box").await?);
+            return Ok((room.clone(), room));
+        }
+        let directory = home.with_file_name("files");
+        let directory = directory.to_str().expect("its path is UTF-8");
+        let options = Map::from_iter([("dir".to_owned(), directory.into())]);
+        let opened = LocalFactory.open(options, &context()).await?;
+        let depot = Arc::new(LazyDepot::opened(depot.clone()));
+        let journaled = Journaled::open(opened, depot, Durability::Full).await?;
+        Ok((journaled.clone(), journaled))
+    }
+
+    async fn make(self, depot: &Depot, home: &Path) -> Result<()> {
+        match self {
+            Self::Filestore => depot.create(NewWorkspace::named("box")).await.map(drop),
+            Self::Local => {
+                std::fs::create_dir(home.with_file_name("files")).expect("the disk is still well");
+                Ok(())
+            }
+        }
+    }
 }
 
 /// What an error may leave behind.
@@ -33,12 +74,15 @@ pub(crate) enum After {
 }
 
 pub(crate) async fn open(home: &Path) -> Result<Depot> {
-    let context = OpenContext {
+    Depot::open(home, DepotOptions::default(), context()).await
+}
+
+fn context() -> OpenContext {
+    OpenContext {
         clock: Arc::new(SystemClock::default()),
         ids: Arc::new(RandomIds),
         history: HistoryMode::Durable,
-    };
-    Depot::open(home, DepotOptions::default(), context).await
+    }
 }
 
 /// A runtime whose every thread soon meets the faults, and soon has them behind it. It has no I/O driver: that is woken by a write, which
@@ -53,25 +97,24 @@ pub(crate) fn block_on<F: Future>(work: F) -> F::Output {
 
 impl Work {
     /// Makes a home with a workspace and something in it, on a disk that is well.
-    pub(crate) async fn begin(home: &Path) -> Self {
+    pub(crate) async fn begin(home: &Path, place: Place) -> Self {
         let depot = open(home).await.expect("the disk is still well");
-        let room = depot
-            .create(NewWorkspace::named("box"))
-            .await
-            .expect("the disk is still well");
-        let probe = Probe::new(Arc::new(room), None);
+        place.make(&depot, home).await.expect("the disk is still well");
+        let (files, history) = place.open(&depot, home).await.expect("the disk is still well");
+        let probe = Probe::new(files, None);
         for index in 0..7 {
             probe.batch(batch(index).mutations).await;
         }
-        drop((probe, depot));
-        Self::resume(home).await
+        drop((probe, history, depot));
+        Self::resume(home, place).await
     }
 
     /// Opens a home that [`Work::begin`] made, trying again while the disk fails.
-    pub(crate) async fn resume(home: &Path) -> Self {
-        let hidden = home.to_str().expect("its path is UTF-8").to_owned();
+    pub(crate) async fn resume(home: &Path, place: Place) -> Self {
+        let above = home.parent().expect("it is in a directory of the test");
+        let hidden = above.to_str().expect("its path is UTF-8").to_owned();
         for _ in 0..200 {
-            match Self::try_resume(home, &hidden).await {
+            match Self::try_resume(home, place, &hidden).await {
                 Ok(work) => return work,
                 Err(error) => check_error(&error, &hidden),
             }
@@ -79,13 +122,15 @@ impl Work {
         panic!("the disk cannot be opened any more");
     }
 
-    async fn try_resume(home: &Path, hidden: &str) -> Result<Self> {
+    async fn try_resume(home: &Path, place: Place, hidden: &str) -> Result<Self> {
         let depot = open(home).await?;
-        let room = depot.workspace("box").await?;
+        let (files, history) = place.open(&depot, home).await?;
         let (hidden, now) = (hidden.to_owned(), Tree::new());
         let mut work = Self {
             depot,
-            room,
+            place,
+            files,
+            history,
             hidden,
             now,
             index: 6,
@@ -101,7 +146,7 @@ impl Work {
         let index = self.index;
         let outcome = match index % 7 {
             3 => self.reversed(index).await,
-            _ => self.room.apply(batch(index)).await.map(|_| ()),
+            _ => self.files.apply(batch(index)).await.map(|_| ()),
         };
         let found = self.tree().await;
         match outcome {
@@ -112,7 +157,8 @@ impl Work {
             Err(error) => {
                 self.check_error(&error);
                 assert!(
-                    index % 7 == 3 || error.path().is_some(),
+                    // A journal that cannot be written is that of all files.
+                    index % 7 == 3 || self.place == Place::Local || error.path().is_some(),
                     "a refused change names a path: {error:?}"
                 );
                 if found != self.now {
@@ -131,9 +177,10 @@ impl Work {
 
     async fn reversed(&self, index: usize) -> Result<()> {
         let selection = Selection::Last(1 + index % 2);
-        self.room.undo(selection, Making::default()).await?;
-        self.room.snapshot(&format!("at-{index}"), Point::Now).await?;
-        self.room.redo(Making::default()).await.map(|_| ())
+        self.history.undo(selection, Making::default()).await?;
+        let label = format!("at-{index}");
+        self.history.snapshot(&label, SnapshotOptions::default()).await?;
+        self.history.redo(Making::default()).await.map(|_| ())
     }
 
     /// A change that happened without being acknowledged is there as a whole.
@@ -182,12 +229,12 @@ impl Work {
             ..ListOptions::default()
         };
         let mut tree = Tree::new();
-        for entry in self.room.list(&WsPath::root(), everything).await?.entries {
+        for entry in self.files.list(&WsPath::root(), everything).await?.entries {
             let path = entry.path.as_path().expect("its paths are UTF-8");
-            let mode = self.room.stat(path, StatOptions::default()).await?.mode;
+            let mode = self.files.stat(path, StatOptions::default()).await?.mode;
             let node = match entry.kind {
                 EntryKind::File => Node::File {
-                    content: self.room.read(path, ReadOptions::default()).await?.bytes,
+                    content: self.files.read(path, ReadOptions::default()).await?.bytes,
                     mode,
                 },
                 _ => Node::Directory { mode },
@@ -204,16 +251,16 @@ impl Work {
             assert!(failed.is_none(), "the disk is well again: {failed:?}");
         }
         assert_eq!(self.depot.check().await.expect("it can be looked over"), []);
-        let changes = self
-            .room
-            .changes(None, usize::MAX >> 1)
-            .await
-            .expect("the journal can be read");
+        let every = ChangesOptions {
+            limit: usize::MAX >> 1,
+            ..ChangesOptions::default()
+        };
+        let changes = self.history.changes(every).await.expect("the journal can be read");
         assert!(changes.windows(2).all(|pair| pair[0].number == pair[1].number + 1));
-        let now = std::mem::take(&mut self.now);
+        let (now, place) = (std::mem::take(&mut self.now), self.place);
         drop(self);
         // A thread that opens a home may have faults before it that the others have behind them.
-        let again = Self::resume(home).await;
+        let again = Self::resume(home, place).await;
         assert_eq!(again.depot.check().await.expect("it can be looked over"), []);
         assert!(again.now == now, "reopened, it is not what it was");
     }
@@ -223,11 +270,14 @@ impl Work {
 fn check_error(error: &Error, hidden: &str) {
     // SQLite calls a page that the disk does not give corrupt; the message then says both.
     let is_unread = error.kind() == ErrorKind::Corrupt && error.message().ends_with("or its disk cannot be read");
-    assert!(error.kind() == ErrorKind::Unavailable || is_unread, "{error:?}");
+    // A limit on the size of files is that of the file system, of which no disk can be healed.
+    let is_limit = error.kind() == ErrorKind::TooLarge;
+    let is_expected = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::QuotaExceeded);
+    assert!(is_expected || is_unread || is_limit, "{error:?}");
     let shown = format!("{error:?} {}", error.to_json());
     assert!(!shown.contains(hidden), "the error shows the host: {shown}");
     assert!(
-        error.hint_text().contains("disk"),
+        is_limit || error.hint_text().contains("disk"),
         "the hint tells what to do about it: {error:?}"
     );
 }

@@ -40,6 +40,7 @@ async fn every_kind_of_mutation_is_taken_back() {
     let start = desk.trees().await.1;
     let batches = vec![
         vec![write("new/file", "x")],
+        vec![write("new/sub/file", "x"), set_mode("new", 0o700)],
         vec![append("c", "more")],
         vec![remove("c")],
         vec![remove_tree("dir")],
@@ -67,6 +68,22 @@ async fn every_kind_of_mutation_is_taken_back() {
         assert_eq!(desk.trees().await.1, changed.1, "{shown} is done again");
         desk.undo().await;
     }
+}
+
+#[tokio::test]
+async fn a_batch_that_makes_a_directory_and_sets_its_mode_is_a_change_of_its_maker() {
+    let desk = Desk::new().await;
+    desk.write("before", "x").await;
+    desk.apply(vec![
+        write("d/e/file", "x"),
+        set_mode("d", 0o700),
+        set_mode("d/e", 0o750),
+    ])
+    .await;
+    assert_eq!(desk.kinds().await, [ChangeKind::Change, ChangeKind::Change]);
+    desk.undo().await;
+    assert!(!desk.path("d").exists(), "the last change is the one that is undone");
+    assert_eq!(desk.on_disk("before").as_deref(), Some("x"));
 }
 
 #[tokio::test]
@@ -360,6 +377,21 @@ async fn what_others_put_there_just_in_time_is_recorded_with_what_was_made_of_it
         let (disk, depot) = desk.trees().await;
         assert_eq!(disk, depot);
     }
+}
+
+#[tokio::test]
+async fn a_copy_of_what_others_change_just_then_is_recorded_as_what_it_is() {
+    let desk = Desk::new().await;
+    desk.write("a", "ours").await;
+    let theirs = desk.path("a");
+    let meddler = move || std::fs::write(&theirs, "them").unwrap();
+    let room = desk.meddled(Moment::Change, meddler).await;
+    room.apply(copy("a", "b").into()).await.unwrap();
+    assert_eq!(desk.on_disk("b").as_deref(), Some("them"));
+    let (known, there) = desk.trees().await;
+    assert_eq!(known, there);
+    let expected = [ChangeKind::Change, ChangeKind::Change, ChangeKind::Outside];
+    assert_eq!(desk.kinds().await, expected);
 }
 
 #[tokio::test]

@@ -6,10 +6,13 @@
     reason = "these tests are the other programs that change files behind the journal's back"
 )]
 
+mod attack;
 mod contract;
+mod damage;
 mod desk;
 mod history;
 mod meddling;
+mod putting;
 mod random;
 mod settling;
 mod stopping;

@@ -1,11 +1,17 @@
 //! Random changes, by this journal, by another handle of it and by other programs: the journal always knows what is there, and the way
 //! back leads to every state.
 
-use garret_core::{Batch, ErrorKind, Mutation, Storage};
-use garret_depot::{History, Point, Reversed, Selection, SnapshotOptions};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use garret_core::{Batch, ErrorKind, Expected, Mutation, PathChange, Placed, Put, Puts, Storage};
+use garret_depot::{DepotWorkspace, History, Point, Reversed, Selection, SnapshotOptions};
 use garret_testkit::mutations::{append, copy, link, make_dir, remove_tree, rename, set_mode, write};
+use garret_testkit::tree::{differing, three_way};
+use garret_testkit::{Probe, Tree};
 
 use crate::desk::{Desk, making};
+use crate::support::depot_at;
 
 /// Numbers that look random and are the same in every run.
 struct Dice(u64);
@@ -117,5 +123,74 @@ async fn what_others_do_in_between_is_always_found() {
         };
         desk.room.restore(restore, making()).await.unwrap();
         assert_eq!(desk.trees().await.1, start, "seed {seed}");
+    }
+}
+
+/// Merges `theirs` into `ours`, by path, with ours where both changed something; gives the tree that must come out, unless it is none.
+async fn merge(ours: &dyn History, theirs: &dyn History, trees: (&Tree, &Tree)) -> Option<Tree> {
+    let merging = ours.merging(theirs.id()).await.expect("they have met");
+    let base = Probe::new(merging.base.clone(), None).tree().await;
+    for (side, tree) in [(&merging.ours, trees.0), (&merging.theirs, trees.1)] {
+        let told: BTreeSet<_> = side.changes.iter().map(|change| change.path.shown()).collect();
+        assert_eq!(told, differing(&base, tree), "what {} did since the base", side.name);
+    }
+    let merged = three_way(&base, trees.0, trees.1)?;
+    let is_taken = |change: &&PathChange| {
+        let path = change.path.shown();
+        trees.0.get(&path) == base.get(&path)
+    };
+    let put = |change: &PathChange| Put {
+        path: change.path.clone(),
+        expected: Expected::Is(change.before.clone()),
+        placed: change.after.clone().map_or(Placed::Nothing, Placed::Image),
+    };
+    let puts = Puts {
+        puts: merging.theirs.changes.iter().filter(is_taken).map(put).collect(),
+        moves: Vec::new(),
+        merged: Some(merging.point),
+    };
+    ours.put(puts, making()).await.expect("nothing clashes");
+    Some(merged)
+}
+
+#[tokio::test]
+async fn a_directory_and_its_branch_are_merged_into_each_other() {
+    for seed in 200..212 {
+        let mut dice = Dice(seed);
+        let desk = Desk::over(&[("a", "1"), ("d/a", "2"), ("d/e/a", "3")]).await;
+        let made = desk.room.branch("try".into(), &Point::Now).await.unwrap();
+        let depot = depot_at(desk.home.path()).get().await.unwrap();
+        let branch = depot.workspace(&made.id).await.unwrap();
+        let tree_of = async |branch: &DepotWorkspace| Probe::new(Arc::new(branch.clone()), None).tree().await;
+        for round in 0..12 {
+            for _ in 0..4 {
+                drop(desk.room.apply(dice.mutation().into()).await);
+                drop(branch.apply(dice.mutation().into()).await);
+            }
+            if dice.roll(2) == 0 {
+                desk.put_outside("theirs", &format!("{round}"));
+            }
+            // What other programs did enters the journal, as whoever merges has it done.
+            desk.diff(Point::Now).await;
+            let (here, there) = (desk.trees().await.1, tree_of(&branch).await);
+            let shown = format!("seed {seed}, round {round}");
+            match dice.roll(2) {
+                0 => {
+                    if let Some(merged) = merge(&*desk.room, &branch, (&here, &there)).await {
+                        let (known, now) = desk.trees().await;
+                        assert_eq!(now, merged, "{shown}");
+                        assert_eq!(known, merged, "{shown}");
+                    }
+                    assert_eq!(tree_of(&branch).await, there, "{shown}: a merge leaves the other alone");
+                }
+                _ => {
+                    if let Some(merged) = merge(&branch, &*desk.room, (&there, &here)).await {
+                        assert_eq!(tree_of(&branch).await, merged, "{shown}");
+                    }
+                    assert_eq!(desk.trees().await.1, here, "{shown}: a merge leaves the other alone");
+                }
+            }
+        }
+        assert_eq!(depot.check().await.unwrap(), []);
     }
 }

@@ -12,6 +12,8 @@ use super::beneath::{Last, Way};
 use super::error::Cause;
 use super::lock::Locked;
 use super::names::size_in;
+use super::owner::Owner;
+use super::place::Place;
 use super::temp::Temporary;
 use super::write::{dress, write_all};
 
@@ -45,7 +47,7 @@ impl Attempt<'_> {
         }
         let existed = self.make_room(&target, EntryKind::File, overwrite)?;
         let parent = self.parent_of(&target, parents)?;
-        let (mut file, size) = self.duplicate(&source, &parent).at(&target.real)?;
+        let (mut file, size) = self.duplicate(&source, &parent, &target).at(&target.real)?;
         self.publish(&mut file, &parent, &target)?;
         applied.size = size;
         applied.created = existed.is_none();
@@ -69,15 +71,16 @@ impl Attempt<'_> {
         opened.map_err(Error::into)
     }
 
-    /// A temporary file with the content and mode of `source`.
-    fn duplicate(&self, source: &Source, parent: &Arc<Locked>) -> Result<(Temporary, u64), Cause> {
+    /// A temporary file with the content and mode of `source`, and the owner of what it replaces at `target`.
+    fn duplicate(&self, source: &Source, parent: &Arc<Locked>, target: &Place) -> Result<(Temporary, u64), Cause> {
         let mode = source.stat.st_mode & 0o7777;
         let file = Temporary::create(parent, &*self.shared.ids, mode)?;
         let size = match ioctl_ficlone(&file.file, &source.file) {
             Ok(()) => size_in(&rustix::fs::fstat(&file.file)?),
             Err(_) => copy_bytes(source, &file)?,
         };
-        dress(&file.file, None, Some(mode))?;
+        let owner = Owner::wanted(target.entry.as_ref(), parent.owner());
+        dress(&file.file, owner, Some(mode))?;
         self.sync_file(&file.file)?;
         Ok((file, size))
     }

@@ -25,6 +25,9 @@ impl Attempt<'_> {
             parent: parent.clone(),
             name: place.name().to_owned(),
         });
+        if let Some(owner) = parent.owner().to_give() {
+            owner.take_link(&parent, place.name().as_bytes()).at(&place.real)?;
+        }
         self.touched(&parent);
         Ok(Applied {
             version: None,

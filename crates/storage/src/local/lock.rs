@@ -12,6 +12,8 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, Stat, flock, fstat};
 use rustix::io::Errno;
 
+use super::owner::Owner;
+
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
@@ -46,6 +48,7 @@ impl Patience {
 pub(super) struct Locked {
     handle: OwnedFd,
     identity: (u64, u64),
+    owner: Owner,
 }
 
 impl AsFd for Locked {
@@ -55,6 +58,11 @@ impl AsFd for Locked {
 }
 
 impl Locked {
+    /// Whose it was when it was locked.
+    pub(super) fn owner(&self) -> Owner {
+        self.owner
+    }
+
     /// Whether `handle` is the same directory.
     pub(super) fn is(&self, handle: impl AsFd) -> bool {
         fstat(handle).is_ok_and(|stat| identity(&stat) == self.identity)
@@ -89,7 +97,8 @@ impl Locks {
 
     /// Locks the directory, unless this batch has locked it already; tells whether it is new.
     pub(super) fn take(&mut self, handle: OwnedFd) -> Result<(Arc<Locked>, bool), Refusal> {
-        let identity = fstat(&handle).map(|stat| identity(&stat)).map_err(Refusal::System)?;
+        let stat = fstat(&handle).map_err(Refusal::System)?;
+        let identity = identity(&stat);
         if let Some(held) = self.held.iter().find(|held| held.identity == identity) {
             return Ok((held.clone(), false));
         }
@@ -97,7 +106,11 @@ impl Locks {
             true => wait_for(&handle, self.patience.first, self.patience.at_end)?,
             false => wait_for(&handle, self.patience.further, Refusal::Held)?,
         }
-        let locked = Arc::new(Locked { handle, identity });
+        let locked = Arc::new(Locked {
+            handle,
+            identity,
+            owner: Owner::of(&stat),
+        });
         self.held.push(locked.clone());
         Ok((locked, true))
     }

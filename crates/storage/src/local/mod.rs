@@ -5,7 +5,7 @@
 //! check and the rename after it are one step. Readers take no locks: a rename shows them the old content or the new.
 //!
 //! Not kept when a file is overwritten, because the new content is a new file: hard links to it, access control lists and extended
-//! attributes. Mode and (as root) owner are kept. A batch of several mutations is taken back as a whole when it fails; when the
+//! attributes. Mode and (as root) owner are kept; what root makes anew belongs to the owner of its directory. A batch of several mutations is taken back as a whole when it fails; when the
 //! *machine* fails in the middle of one, some of its mutations may be done and others not.
 
 mod append;
@@ -24,6 +24,7 @@ mod mode;
 mod names;
 mod open;
 mod options;
+mod owner;
 mod place;
 pub mod probe;
 mod publish;

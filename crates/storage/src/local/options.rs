@@ -1,5 +1,8 @@
 //! How a local storage is asked for: `local:DIR`, or a table with `dir` and `durability`.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -54,12 +57,19 @@ impl StorageFactory for LocalFactory {
         let place = storage.place();
         let reference = place.as_deref().and_then(|place| reference(place, &options));
         Ok(Opened {
+            directory: place.as_deref().and_then(directory),
             place,
             reference,
             durability: options.durability,
             ..Arc::new(storage).into()
         })
     }
+}
+
+/// The directory that a place is.
+fn directory(place: &str) -> Option<PathBuf> {
+    let below = EntryPath::from_token(place.strip_prefix('/')?).ok()?;
+    Some(Path::new("/").join(OsStr::from_bytes(below.as_bytes())))
 }
 
 /// The options by which the same directory is opened from anywhere on this machine; `None` where its path is not UTF-8.

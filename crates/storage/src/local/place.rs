@@ -202,16 +202,22 @@ impl Attempt<'_> {
 
     /// Makes the directory `name` in `parent` and locks it; one that others made meanwhile will do.
     pub(super) fn make_directory(&mut self, parent: &Arc<Locked>, name: &str, path: &WsPath) -> Step<Arc<Locked>> {
-        match mkdirat(parent, name, DIRECTORY_MODE) {
-            Ok(()) => self.undo.note(Note::MadeDirectory {
+        let is_made = match mkdirat(parent, name, DIRECTORY_MODE) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(errno) => return Err(errno).at(path),
+        };
+        if is_made {
+            self.undo.note(Note::MadeDirectory {
                 parent: parent.clone(),
                 name: name.to_owned(),
-            }),
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno).at(path),
+            });
         }
         self.touched(parent);
         let handle = open_child(parent, name.as_bytes()).at(path)?;
+        if let Some(owner) = parent.owner().to_give().filter(|_| is_made) {
+            owner.take_directory(&handle).at(path)?;
+        }
         Ok(self.lock(handle, path)?.0)
     }
 }

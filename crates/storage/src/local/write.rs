@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use garret_core::{Applied, Content, Error, Precondition, Version, WsPath};
-use rustix::fs::{Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat};
+use rustix::fs::{Mode, OFlags, fchmod, fstat};
 use rustix::io::{Errno, write};
 
 use super::batch::{At, Attempt, Step};
@@ -12,6 +12,7 @@ use super::beneath::Last;
 use super::error::Cause;
 use super::lock::Locked;
 use super::names::size_in;
+use super::owner::Owner;
 use super::place::Place;
 use super::reopen::{expect_file, open_file};
 use super::temp::Temporary;
@@ -64,7 +65,8 @@ impl Attempt<'_> {
             Some(bytes) => write_all(&file.file, bytes).map(|()| Staged::AtHand).at(at)?,
             None => Staged::Hashed(stream(&file.file, content, at)?),
         };
-        dress(&file.file, before, wanted).at(at)?;
+        let owner = Owner::wanted(before, parent.owner());
+        dress(&file.file, owner, wanted).at(at)?;
         self.sync_file(&file.file).at(at)?;
         Ok((file, hash))
     }
@@ -158,22 +160,17 @@ fn hash_of(place: &Place) -> Result<ContentHash, Cause> {
     Ok(ContentHash::of_file(&file)?)
 }
 
-/// Gives a new file the owner of the one it replaces, and its mode.
-pub(super) fn dress(file: &OwnedFd, before: Option<&Stat>, mode: Option<u32>) -> Result<(), Errno> {
-    if before.is_none() && mode.is_none() {
+/// Gives a new file its owner and its mode.
+pub(super) fn dress(file: &OwnedFd, owner: Option<Owner>, mode: Option<u32>) -> Result<(), Errno> {
+    if owner.is_none() && mode.is_none() {
         return Ok(());
     }
     let now = fstat(file)?;
-    let mut is_changed = false;
-    if let Some(before) = before
-        && (before.st_uid, before.st_gid) != (now.st_uid, now.st_gid)
-    {
-        // Only root can give files away; anybody else's new file is simply their own.
-        let owner = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
-        is_changed = fchown(file, Some(owner.0), Some(owner.1)).is_ok();
-    }
+    // A file that changes hands loses bits.
+    let is_given = owner.is_some_and(|owner| owner != Owner::of(&now) && owner.take(file));
+    let mode = mode.or_else(|| is_given.then_some(now.st_mode & 0o7777));
     match mode {
-        Some(mode) if is_changed || now.st_mode & 0o7777 != mode => fchmod(file, Mode::from_raw_mode(mode)),
+        Some(mode) if is_given || now.st_mode & 0o7777 != mode => fchmod(file, Mode::from_raw_mode(mode)),
         _ => Ok(()),
     }
 }

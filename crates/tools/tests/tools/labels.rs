@@ -39,6 +39,32 @@ fn a_snapshot_is_taken_listed_compared_and_gone_back_to() {
 }
 
 #[test]
+fn a_snapshot_is_listed_with_what_it_holds() {
+    let tools = historic();
+    put(&tools, "a.txt", "12345");
+    put(&tools, "b.txt", "12");
+    done(&tools, "snapshot", json!({"label": "both"}));
+    let (text, data) = done(&tools, "list_snapshots", json!({"sizes": true}));
+    assert!(text.contains("2 files, 7 bytes, 0 held alone"), "{text}");
+    let size = json!({"label": "both", "files": 2, "bytes": 7, "alone_bytes": 0});
+    assert_eq!(data["snapshots"][0]["size"], size);
+    let plain = done(&tools, "list_snapshots", json!({"sizes": false})).1;
+    assert_eq!(plain["snapshots"][0].get("size"), None);
+    let fenced = FsPolicy {
+        deny_read: vec!["hidden".into()],
+        ..FsPolicy::default()
+    };
+    let tools = Toolbox::new(with_history(fenced), ToolsConfig::default());
+    done(&tools, "snapshot", json!({"label": "both"}));
+    let data = done(&tools, "list_snapshots", json!({"sizes": true})).1;
+    assert_eq!(
+        data["snapshots"][0].get("size"),
+        None,
+        "sizes would tell of what is hidden"
+    );
+}
+
+#[test]
 fn a_label_or_name_that_is_taken_or_odd_is_refused() {
     let tools = historic();
     done(&tools, "snapshot", json!({"label": "before"}));

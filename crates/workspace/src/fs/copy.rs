@@ -43,7 +43,7 @@ impl Workspace {
         }
         self.check_free(to, options).await?;
         let entries = self.entries_below(&from.real, from.follow).await?;
-        self.check_subtree(&entries, &[Access::Read])?;
+        self.check_subtree(&from.shown, &entries, &[Access::Read])?;
         let mut mutations = vec![Mutation::MakeDir {
             path: to.real.clone(),
             parents: true,

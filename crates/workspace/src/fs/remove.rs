@@ -38,7 +38,7 @@ impl Workspace {
         }
         if options.recursive && self.is_fenced() && self.kind_of(&target).await? == EntryKind::Directory {
             let entries = self.entries_below(&target.real, target.follow).await?;
-            self.check_subtree(&entries, &accesses)?;
+            self.check_subtree(&target.shown, &entries, &accesses)?;
         }
         let RemoveOptions {
             recursive,

@@ -67,13 +67,13 @@ impl Workspace {
         }
         let mut entries = self.entries_below(&from.real, from.follow).await?;
         let files = entries.iter().filter(|entry| entry.kind == EntryKind::File).count() as u64;
-        self.check_subtree(&entries, &[Access::Read, Access::Write])?;
+        self.check_subtree(&from.shown, &entries, &[Access::Read, Access::Write])?;
         for entry in entries.iter_mut().filter(|_| self.is_fenced()) {
             if let Some(path) = entry.path.as_path().and_then(|path| path.relative_to(&from.real)) {
                 entry.path = path.below(&to.real)?.into();
             }
         }
-        self.check_subtree(&entries, &[Access::Write])?;
+        self.check_subtree(&to.shown, &entries, &[Access::Write])?;
         Ok(files)
     }
 }

@@ -34,15 +34,20 @@ impl Workspace {
         }
     }
 
-    /// Refuses an operation on a whole tree that holds a path which the policy keeps from it: moved or copied, a denied file would
-    /// get a name that no rule denies.
-    pub(crate) fn check_subtree(&self, entries: &[Entry], accesses: &[Access]) -> Result<()> {
+    /// Refuses an operation on the whole tree at `directory` that holds a path which the policy keeps from it: moved or copied, a denied
+    /// file would get a name that no rule denies. What does not show in lists is not named here either.
+    pub(crate) fn check_subtree(&self, directory: &WsPath, entries: &[Entry], accesses: &[Access]) -> Result<()> {
         if !self.is_fenced() {
             return Ok(());
         }
         for entry in entries {
             match entry.path.as_path() {
-                Some(path) => self.check_rules(path, accesses)?,
+                Some(path) => self.check_rules(path, accesses).map_err(|refusal| {
+                    match self.is_visible(path, entry.kind == EntryKind::Directory) {
+                        true => refusal,
+                        false => holds_hidden(directory, &refusal),
+                    }
+                })?,
                 None if self.is_entry_visible(&entry.path, false) => {}
                 None => {
                     return Err(Error::new(
@@ -54,4 +59,15 @@ impl Workspace {
         }
         Ok(())
     }
+}
+
+/// The refusal for a tree that holds something which the caller may not know of: by which sort of rule, and no more.
+fn holds_hidden(directory: &WsPath, refusal: &Error) -> Error {
+    let rule = refusal.refused_by().unwrap_or("the policy");
+    let rule = rule.split([' ', '=', ':']).next().unwrap_or(rule);
+    let message = format!("{} holds something that `{rule}` keeps from it", directory.quoted());
+    Error::new(ErrorKind::Denied, message)
+        .at(directory)
+        .rule(rule)
+        .hint("take what the lists show, one by one")
 }

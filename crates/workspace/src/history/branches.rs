@@ -1,6 +1,6 @@
 //! Branches of the workspace.
 
-use garret_core::{Branch, Error, ErrorKind, NewBranch, Point, Result};
+use garret_core::{Branch, Error, ErrorKind, NewBranch, OpenedBranch, Point, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -51,13 +51,28 @@ impl Workspace {
     /// The workspaces that were branched off this one.
     pub async fn branches(&self) -> Result<Vec<Branch>> {
         let work = async {
-            if !self.view.base.is_root() {
-                return Err(Error::new(ErrorKind::Denied, "a narrowed view has no branches")
-                    .hint("use the workspace around it"));
+            match self.view.base.is_root() {
+                true => self.journal()?.branches().await,
+                false => Err(narrowed()),
             }
-            self.journal()?.branches().await
         };
         // Not `branch`: who must agree to a new branch need not be asked for a look at those that are there.
         self.operate("list_branches", &[], |_: &Vec<_>| 0, work).await
     }
+
+    /// Hands out a branch of this workspace, by name or id, to whoever puts workspaces together. Its files come bare: the rules that were
+    /// kept for it are to be put around them. A narrowed view, which a branch could be wider than, is `denied`.
+    pub async fn hand_out_branch(&self, name: &str) -> Result<OpenedBranch> {
+        let work = async {
+            match self.view.base.is_root() && self.view.layers.len() == 1 {
+                true => self.journal()?.open_branch(name).await,
+                false => Err(narrowed()),
+            }
+        };
+        self.operate("open_branch", &[], |_| 0, work).await
+    }
+}
+
+fn narrowed() -> Error {
+    Error::new(ErrorKind::Denied, "a narrowed view has no branches").hint("use the workspace around it")
 }

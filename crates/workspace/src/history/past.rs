@@ -9,18 +9,13 @@ use crate::workspace::Shared;
 impl Workspace {
     /// The workspace as it was at `point`, for reading, through the same policies. Whatever would change it is `denied`.
     pub async fn at(&self, point: &Point) -> Result<Self> {
-        let shared = &self.shared;
         let past = Shared {
-            name: shared.name.clone(),
             storage: self.journal()?.at(point).await?,
             history: None,
             reference: None,
             branch_config: None,
-            clock: shared.clock.clone(),
-            ids: shared.ids.clone(),
-            events: shared.events.clone(),
-            approver: shared.approver.clone(),
-            approved: shared.approved.clone(),
+            neighbours: None,
+            ..self.shared.without_shell()
         };
         Ok(Self {
             shared: std::sync::Arc::new(past),

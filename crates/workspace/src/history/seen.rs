@@ -1,8 +1,8 @@
 //! What a view may see of a change, and what it may do to a path: policies, applied to the past.
 
 use garret_core::{
-    Access, Change, EntryKind, EntryPath, Error, ErrorKind, Image, Making, PathChange, Placed, Put, Puts, Result,
-    Review, WsPath,
+    Access, Change, EntryKind, EntryPath, Error, ErrorKind, Expected, Image, Making, PathChange, Placed, Put, Puts,
+    Result, Review, WsPath,
 };
 
 use crate::Workspace;
@@ -123,7 +123,7 @@ impl Workspace {
     }
 
     /// Checks that this view may do to each path what a change of the past would.
-    fn review(&self, paths: &[PathChange]) -> Result<()> {
+    pub(crate) fn review(&self, paths: &[PathChange]) -> Result<()> {
         paths.iter().try_for_each(|one| self.review_path(one))
     }
 
@@ -131,7 +131,10 @@ impl Workspace {
     pub(crate) fn review_puts(&self, puts: &Puts) -> Result<()> {
         let change = |put: &Put| PathChange {
             path: put.path.clone(),
-            before: put.expected.clone(),
+            before: match &put.expected {
+                Expected::Is(image) => image.clone(),
+                Expected::UnchangedSince { .. } => None,
+            },
             after: match &put.placed {
                 Placed::Image(image) => Some(image.clone()),
                 _ => None,
@@ -190,7 +193,7 @@ impl Workspace {
     }
 
     /// Checks that a directory may come or go with what is in it, as it does where a file is written.
-    fn check_directory(&self, path: &WsPath) -> Result<()> {
+    pub(crate) fn check_directory(&self, path: &WsPath) -> Result<()> {
         self.view.layers.iter().try_for_each(|layer| {
             let relative = path.relative_to(&layer.base).ok_or_else(|| Error::path_escape(path))?;
             layer.rules.check_directory(&relative)

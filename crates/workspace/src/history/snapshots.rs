@@ -1,6 +1,6 @@
 //! Snapshots, and going back to one.
 
-use garret_core::{Access, Error, ErrorKind, Point, Restore, Result, Snapshot, SnapshotOptions, WsPath};
+use garret_core::{Access, Error, ErrorKind, Point, Restore, Result, Snapshot, SnapshotOptions, SnapshotSize, WsPath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,6 +29,9 @@ pub struct SnapshotShown {
     pub at: String,
     /// Whether it holds only the files that the history had met.
     pub lazy: bool,
+    /// What it holds, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<SnapshotSize>,
 }
 
 impl From<Snapshot> for SnapshotShown {
@@ -39,6 +42,7 @@ impl From<Snapshot> for SnapshotShown {
             workspace: snapshot.workspace,
             at: snapshot.at.to_string(),
             lazy: snapshot.lazy,
+            size: None,
         }
     }
 }
@@ -56,6 +60,22 @@ impl Workspace {
     /// The snapshots, oldest first.
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         let work = async { self.journal()?.snapshots().await };
+        self.operate("list_snapshots", &[], |_: &Vec<_>| 0, work).await
+    }
+
+    /// What each snapshot holds, oldest first; this looks at everything in the home. A view that may not see every file is `denied`, since
+    /// sizes would tell of those that it may not.
+    pub async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>> {
+        let work = async {
+            match self.is_fenced() {
+                false => self.journal()?.snapshot_sizes().await,
+                true => Err(Error::new(
+                    ErrorKind::Denied,
+                    "this view does not see every file that a snapshot holds",
+                )
+                .hint("ask for the sizes in the whole workspace")),
+            }
+        };
         self.operate("list_snapshots", &[], |_: &Vec<_>| 0, work).await
     }
 

@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use garret_core::{
-    ChangeActor, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, Follow, Image, MergePoint, Mutation,
-    Placed, Point, Precondition, Put, Puts, Restore, Result, Selection, Timestamp, Version, WsPath,
+    ChangeActor, ChangeKind, Content, ContentAddress, EntryKind, EntryPath, Expected, Follow, Image, MergePoint,
+    Mutation, Placed, Point, Precondition, Put, Puts, Restore, Result, Selection, Timestamp, Version, WsPath,
 };
 
 use super::{Authorship, Found, FoundEntry, Held, Intent, Known, LoggedStep, Operation, Record, Seen, Thing, Work};
 use crate::content::Address;
 use crate::journaled::codec::{Sink, Source, odd};
+use crate::metadata::{stored_time, time_of};
 
 impl Record {
     /// The record as bytes.
@@ -464,18 +465,22 @@ fn take_image(source: &mut Source) -> Result<Image> {
 fn put_puts(sink: &mut Sink, puts: &Puts) {
     sink.each(puts.puts.iter(), |sink, put| {
         sink.bytes(put.path.as_bytes());
-        sink.maybe(put.expected.as_ref(), put_image);
+        put_expected(sink, &put.expected);
         match &put.placed {
             Placed::Nothing => sink.byte(1),
             Placed::Image(image) => {
                 sink.byte(2);
                 put_image(sink, image);
             }
-            Placed::File { content, mode } => {
+            Placed::Directory { mode } => {
                 sink.byte(3);
-                sink.bytes(content);
                 sink.number(u64::from(*mode));
             }
+            Placed::Symlink { target } => {
+                sink.byte(4);
+                sink.text(target);
+            }
+            Placed::File { .. } => unreachable!("the content of a put is in the depot before it is written down"),
         }
     });
     sink.each(puts.moves.iter(), |sink, (from, to)| {
@@ -488,6 +493,31 @@ fn put_puts(sink: &mut Sink, puts: &Puts) {
     });
 }
 
+fn put_expected(sink: &mut Sink, expected: &Expected) {
+    match expected {
+        Expected::Is(image) => {
+            sink.byte(1);
+            sink.maybe(image.as_ref(), put_image);
+        }
+        Expected::UnchangedSince { change, at } => {
+            sink.byte(2);
+            sink.number(*change);
+            sink.number(stored_time(*at).cast_unsigned());
+        }
+    }
+}
+
+fn take_expected(source: &mut Source) -> Result<Expected> {
+    match source.byte()? {
+        1 => Ok(Expected::Is(source.maybe(take_image)?)),
+        2 => Ok(Expected::UnchangedSince {
+            change: source.number()?,
+            at: time_of(source.number()?.cast_signed()),
+        }),
+        _ => Err(odd()),
+    }
+}
+
 fn take_entry_path(source: &mut Source) -> Result<EntryPath> {
     Ok(EntryPath::from_bytes(source.bytes()?.to_vec()))
 }
@@ -495,14 +525,14 @@ fn take_entry_path(source: &mut Source) -> Result<EntryPath> {
 fn take_put(source: &mut Source) -> Result<Put> {
     Ok(Put {
         path: take_entry_path(source)?,
-        expected: source.maybe(take_image)?,
+        expected: take_expected(source)?,
         placed: match source.byte()? {
             1 => Placed::Nothing,
             2 => Placed::Image(take_image(source)?),
-            3 => Placed::File {
-                content: source.bytes()?,
+            3 => Placed::Directory {
                 mode: take_mode(source)?,
             },
+            4 => Placed::Symlink { target: source.text()? },
             _ => return Err(odd()),
         },
     })

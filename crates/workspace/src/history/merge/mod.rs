@@ -17,7 +17,7 @@ mod puts;
 #[cfg(test)]
 mod tests;
 
-use garret_core::{EntryKind, EntryPath, Error, ErrorKind, Making, Result};
+use garret_core::{EntryKind, EntryPath, Error, ErrorKind, Making, Merging, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +148,7 @@ pub struct ConflictSide {
 impl Workspace {
     /// Merges the workspace `other`, by name or id, into this one, as one change that can be undone. A conflict leaves everything
     /// untouched unless `options` say what becomes of it. What this view may not write is `denied`, and then nothing is touched either.
+    /// What other programs did to the files of the other is merged, too.
     pub async fn merge(&self, other: &str, options: MergeOptions) -> Result<Merged> {
         self.operate("merge", &[], |_| 0, self.merge_in(other, options)).await
     }
@@ -155,7 +156,7 @@ impl Workspace {
     async fn merge_in(&self, other: &str, options: MergeOptions) -> Result<Merged> {
         self.check_whole()?;
         let journal = self.journal()?;
-        let merging = journal.merging(other).await?;
+        let merging = self.merging(other).await?;
         let may_read = |path: &EntryPath| self.is_path_seen(path);
         let plan = plan::plan(&merging, options.on_conflict, &may_read).await?;
         if plan.is_hiding {
@@ -185,6 +186,18 @@ impl Workspace {
             merged.change = Some(self.seen(change).await?.map_or(fallback, ChangeShown::from));
         }
         Ok(merged)
+    }
+
+    /// What there is to bring together, with what other programs did to the files of the other.
+    async fn merging(&self, other: &str) -> Result<Merging> {
+        let journal = self.journal()?;
+        let merging = journal.merging(other).await?;
+        // Asked only now: at what this workspace has nothing to do with, nobody looks on its behalf.
+        let id = &merging.point.workspace;
+        match &self.shared.neighbours {
+            Some(neighbours) if neighbours.look_at(id).await? => journal.merging(id).await,
+            _ => Ok(merging),
+        }
     }
 
     async fn merge_making(&self, other: &str) -> Result<(Making, Vec<Hold<'_>>)> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use garret_core::{EntryPath, Image, MergePoint, Placed, Put, Puts};
+use garret_core::{EntryPath, Expected, Image, MergePoint, Placed, Put, Puts};
 
 use super::contents::{Content, is_same};
 use super::decide::Decided;
@@ -34,14 +34,14 @@ fn put(path: &EntryPath, ours: Option<&Image>, decided: Option<&Content>) -> Opt
         (None, None) => return None,
         (_, Some(Content::Image(image))) => Placed::Image(image.clone()),
         (_, Some(Content::New { content, mode })) => Placed::File {
-            content: content.clone(),
+            content: content.clone().into(),
             mode: *mode,
         },
         (_, None) => Placed::Nothing,
     };
     Some(Put {
         path: path.clone(),
-        expected: ours.cloned(),
+        expected: Expected::Is(ours.cloned()),
         placed,
     })
 }

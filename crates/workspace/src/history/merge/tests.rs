@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
-use garret_core::{EntryKind, EntryPath, Image, MergePoint, Merging, Placed, Puts, Side};
+use garret_core::{EntryKind, EntryPath, Expected, Image, MergePoint, Merging, Placed, Puts, Side};
 use proptest::prelude::*;
 
 use super::plan::{Plan, plan};
@@ -94,11 +94,15 @@ fn applied(ours: &Files, all: &[&Files], puts: &Puts) -> Files {
         .collect();
     for put in &puts.puts {
         let name = put.path.shown();
-        assert_eq!(found.get(&name).map(image), put.expected, "{name}");
+        assert_eq!(Expected::Is(found.get(&name).map(image)), put.expected, "{name}");
         match &put.placed {
             Placed::Nothing => drop(found.remove(&name)),
-            Placed::File { content, mode } => drop(found.insert(name, Thing::File(content.to_vec(), *mode))),
+            Placed::File { content, mode } => {
+                let content = content.to_bytes().expect("it is at hand");
+                drop(found.insert(name, Thing::File(content.to_vec(), *mode)));
+            }
             Placed::Image(image) => drop(found.insert(name, thing(&known, image))),
+            placed => panic!("a merge places no {placed:?}"),
         }
     }
     for name in found.keys() {

@@ -1,0 +1,137 @@
+//! What history leaves out: patterns as in a `.gitignore`, such as `target/` and `node_modules/`.
+//!
+//! A pattern without a slash (but for one at its end) matches a name at any depth; any other is taken from the root of the workspace. With
+//! a slash at its end it matches directories alone. What lies below something that matches is left out with it.
+
+use globset::GlobMatcher;
+
+use crate::path::quote;
+use crate::policy::{from_root, matcher};
+use crate::{EntryPath, Error, Result};
+
+/// Patterns of what history leaves out, checked and made ready. The default leaves nothing out.
+#[derive(Debug, Clone, Default)]
+pub struct Exclusions {
+    patterns: Vec<Pattern>,
+}
+
+#[derive(Debug, Clone)]
+struct Pattern {
+    glob: GlobMatcher,
+    is_anchored: bool,
+    only_directories: bool,
+}
+
+impl Exclusions {
+    /// Checks the patterns; a wrong one is `invalid` and named.
+    pub fn new(patterns: &[String]) -> Result<Self> {
+        let patterns = patterns.iter().map(|text| Pattern::new(text)).collect::<Result<_>>()?;
+        Ok(Self { patterns })
+    }
+
+    /// Whether nothing is left out.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Whether `path` is left out, by itself or because something above it is.
+    pub fn covers(&self, path: &EntryPath, is_directory: bool) -> bool {
+        self.covers_bytes(path.as_bytes(), is_directory)
+    }
+
+    /// The same for the bytes of a path from the root.
+    pub fn covers_bytes(&self, path: &[u8], is_directory: bool) -> bool {
+        self.top(path, is_directory).is_some()
+    }
+
+    /// The part of `path` that a pattern matches, so that everything below it is left out with it.
+    pub fn top<'a>(&self, path: &'a [u8], is_directory: bool) -> Option<&'a [u8]> {
+        if self.is_empty() || path.is_empty() {
+            return None;
+        }
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let above = slashes.map(|(end, _)| (&path[..end], true));
+        above
+            .chain([(path, is_directory)])
+            .find(|(part, is_directory)| self.patterns.iter().any(|one| one.matches(part, *is_directory)))
+            .map(|(part, _)| part)
+    }
+}
+
+impl Pattern {
+    fn new(text: &str) -> Result<Self> {
+        let wrong = |why: &str| {
+            Error::invalid(format!("`exclude` has a wrong pattern {}: {why}", quote(text)))
+                .hint("write patterns as in a `.gitignore`: `target/`, `node_modules/`, `*.log`")
+        };
+        if text.starts_with('!') {
+            return Err(wrong("what is left out cannot be taken in again"));
+        }
+        let glob = from_root(text);
+        if glob.is_empty() || glob == "**" {
+            return Err(wrong("it would leave out everything, or nothing"));
+        }
+        Ok(Self {
+            glob: matcher(glob).map_err(|why| wrong(&why))?,
+            is_anchored: text.trim_end_matches('/').contains('/'),
+            only_directories: text.ends_with('/'),
+        })
+    }
+
+    fn matches(&self, path: &[u8], is_directory: bool) -> bool {
+        if self.only_directories && !is_directory {
+            return false;
+        }
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        let subject = if self.is_anchored { path } else { name };
+        self.glob.is_match(&*String::from_utf8_lossy(subject))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn covers(pattern: &str, path: &str, is_directory: bool) -> bool {
+        let all = Exclusions::new(&[pattern.to_owned()]).unwrap();
+        all.covers_bytes(path.as_bytes(), is_directory)
+    }
+
+    #[test]
+    fn a_name_matches_at_any_depth_with_all_below_it() {
+        assert!(covers("target/", "target", true));
+        assert!(covers("target/", "target/debug/a", false));
+        assert!(covers("target/", "crates/x/target/a", false));
+        assert!(covers("*.log", "a/b.log", false));
+        assert!(!covers("target/", "targets/a", false));
+    }
+
+    #[test]
+    fn a_slash_at_the_end_means_directories_alone() {
+        assert!(!covers("target/", "target", false));
+        assert!(covers("target", "target", false));
+    }
+
+    #[test]
+    fn a_slash_elsewhere_means_from_the_root() {
+        assert!(covers("/build", "build/a", false));
+        assert!(!covers("/build", "x/build/a", false));
+        assert!(covers("web/dist/", "web/dist/a", false));
+        assert!(covers("a/**/cache", "a/b/c/cache", false));
+    }
+
+    #[test]
+    fn the_part_that_matches_is_told() {
+        let all = Exclusions::new(&["node_modules/".into()]).unwrap();
+        assert_eq!(all.top(b"web/node_modules/x/y", false), Some(&b"web/node_modules"[..]));
+        assert_eq!(all.top(b"web/src/y", false), None);
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_meant_is_refused() {
+        for text in ["", "/", "!keep", "**", "a[b"] {
+            let error = Exclusions::new(&[text.to_owned()]).unwrap_err();
+            assert!(error.message().starts_with("`exclude` has a wrong pattern"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Secrets taken out of output while it streams by.
+//!
+//! A value may arrive in pieces, so the end of what has come is held back for as long as it may be the beginning of a value. What is
+//! masked is the value as it is, byte for byte; a command that prints it in another form (base64, reversed) shows that form.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The values that must not be seen, each with the name that is shown in its place.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    all: Arc<Vec<Secret>>,
+}
+
+struct Secret {
+    value: Vec<u8>,
+    label: Vec<u8>,
+}
+
+/// Only how many there are.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Secrets({})", self.all.len())
+    }
+}
+
+impl Secrets {
+    /// Takes names and values; `[NAME]` is shown where a value stood. A value that is empty hides nothing. The ends of lines behind a value are
+    /// not part of it, since a shell takes them off.
+    pub fn new<N: AsRef<str>, V: AsRef<str>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
+        let pairs = secrets.into_iter().map(|(name, value)| {
+            let value = value.as_ref().trim_end_matches(['\r', '\n']).as_bytes().to_vec();
+            (format!("[{}]", name.as_ref()), value)
+        });
+        let mut pairs: Vec<_> = pairs.filter(|(_, value)| !value.is_empty()).collect();
+        // Of two values that begin alike, the longer one is meant.
+        pairs.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        let values: Vec<_> = pairs.iter().map(|(_, value)| value.clone()).collect();
+        let secret = |(label, value)| Secret {
+            label: harmless_label(label, &values),
+            value,
+        };
+        Self {
+            all: Arc::new(pairs.into_iter().map(secret).collect()),
+        }
+    }
+
+    /// Whether there is nothing to hide.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Takes the values out of a text that is there as a whole.
+    pub fn mask(&self, text: &str) -> String {
+        let mut masker = Masker::new(self);
+        let mut masked = masker.push(text.as_bytes());
+        masked.extend(masker.finish());
+        String::from_utf8_lossy(&masked).into_owned()
+    }
+
+    /// The longest value that is at the head of `bytes`.
+    fn at(&self, bytes: &[u8]) -> Option<&Secret> {
+        self.all.iter().find(|secret| bytes.starts_with(&secret.value))
+    }
+
+    /// Whether `bytes` is the beginning of a value that is longer.
+    fn may_begin(&self, bytes: &[u8]) -> bool {
+        let begins = |secret: &Secret| secret.value.len() > bytes.len() && secret.value.starts_with(bytes);
+        self.all.iter().any(begins)
+    }
+}
+
+/// A label that shows no value itself: whoever names a secret by its value gets no name.
+fn harmless_label(label: String, values: &[Vec<u8>]) -> Vec<u8> {
+    let shows = |label: &[u8]| {
+        let shows = |value: &Vec<u8>| label.windows(value.len()).any(|part| part == value.as_slice());
+        values.iter().any(shows)
+    };
+    let labels = [label.as_bytes(), b"[secret]", b"***"];
+    labels
+        .into_iter()
+        .find(|label| !shows(label))
+        .unwrap_or_default()
+        .to_vec()
+}
+
+/// Takes secrets out of one stream.
+#[derive(Debug, Clone)]
+pub struct Masker {
+    secrets: Secrets,
+    held: Vec<u8>,
+}
+
+impl Masker {
+    /// A masker at the beginning of a stream.
+    pub fn new(secrets: &Secrets) -> Self {
+        Self {
+            secrets: secrets.clone(),
+            held: Vec::new(),
+        }
+    }
+
+    /// What can be shown now that `bytes` have come; the rest comes with the next call or with [`Masker::finish`].
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if self.secrets.is_empty() {
+            return bytes.to_vec();
+        }
+        self.held.extend_from_slice(bytes);
+        self.release(|secrets, rest| secrets.may_begin(rest))
+    }
+
+    /// What is left at the end of the stream.
+    pub fn finish(&mut self) -> Vec<u8> {
+        self.release(|_, _| false)
+    }
+
+    /// Gives what was held, masked, up to where `must_wait` says that more has to be known.
+    fn release(&mut self, must_wait: impl Fn(&Secrets, &[u8]) -> bool) -> Vec<u8> {
+        let held = std::mem::take(&mut self.held);
+        let longest = self.secrets.all.first().map_or(0, |secret| secret.value.len());
+        let mut shown = Vec::with_capacity(held.len());
+        let mut at = 0;
+        while at < held.len() {
+            let rest = &held[at..];
+            if rest.len() < longest && must_wait(&self.secrets, rest) {
+                break;
+            }
+            match self.secrets.at(rest) {
+                Some(secret) => {
+                    shown.extend_from_slice(&secret.label);
+                    at += secret.value.len();
+                }
+                None => {
+                    shown.push(held[at]);
+                    at += 1;
+                }
+            }
+        }
+        self.held = held[at..].to_vec();
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn masked(secrets: &Secrets, pieces: &[&str]) -> String {
+        let mut masker = Masker::new(secrets);
+        let mut shown: Vec<u8> = pieces.iter().flat_map(|piece| masker.push(piece.as_bytes())).collect();
+        shown.extend(masker.finish());
+        String::from_utf8(shown).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_masked_wherever_it_is_cut() {
+        let secrets = Secrets::new([("TOKEN", "hunter2")]);
+        let text = "a hunter2b hunter hunter22";
+        let expected = "a [TOKEN]b hunter [TOKEN]2";
+        for cut in 0..=text.len() {
+            assert_eq!(masked(&secrets, &[&text[..cut], &text[cut..]]), expected, "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_is_shown_at_once() {
+        let mut masker = Masker::new(&Secrets::new([("TOKEN", "hunter2")]));
+        assert_eq!(masker.push(b"hello hunt"), b"hello ");
+        assert_eq!(masker.push(b"s"), b"hunts");
+        assert_eq!(masker.push(b"hun"), b"");
+        assert_eq!(masker.finish(), b"hun");
+    }
+
+    #[test]
+    fn the_longer_of_two_values_is_meant() {
+        let secrets = Secrets::new([("SHORT", "abc"), ("LONG", "abcdef")]);
+        assert_eq!(masked(&secrets, &["abcdef"]), "[LONG]");
+        assert_eq!(masked(&secrets, &["abc", "de"]), "[SHORT]de");
+        assert_eq!(masked(&secrets, &["abc", "def"]), "[LONG]");
+    }
+
+    #[test]
+    fn an_empty_value_hides_nothing_and_the_end_of_a_line_is_not_part_of_one() {
+        assert!(Secrets::new([("EMPTY", ""), ("LINE", "\n")]).is_empty());
+        assert_eq!(Secrets::new([("KEY", "abc\n")]).mask("xabcx"), "x[KEY]x");
+    }
+
+    #[test]
+    fn a_name_that_is_a_value_is_not_shown() {
+        assert_eq!(Secrets::new([("abc", "abc")]).mask("abc"), "[secret]");
+        assert_eq!(Secrets::new([("abc", "abc"), ("X", "secret")]).mask("abc"), "***");
+    }
+
+    #[test]
+    fn no_form_for_people_shows_a_value() {
+        assert_eq!(format!("{:?}", Secrets::new([("A", "hunter2")])), "Secrets(1)");
+    }
+
+    proptest! {
+        /// Two letters make values and their beginnings frequent.
+        #[test]
+        fn no_value_is_ever_seen(
+            values in prop::collection::vec("[ab]{1,5}", 1..4),
+            pieces in prop::collection::vec("[abc]{0,8}", 0..8),
+        ) {
+            let named: Vec<_> = values.iter().enumerate().map(|(number, value)| (format!("S{number}"), value.clone())).collect();
+            let secrets = Secrets::new(named);
+            let pieces: Vec<_> = pieces.iter().map(String::as_str).collect();
+            let shown = masked(&secrets, &pieces);
+            for value in &values {
+                prop_assert!(!shown.contains(value.as_str()), "{shown}");
+            }
+            prop_assert_eq!(&shown, &masked(&secrets, &[&pieces.concat()]), "however it is cut");
+        }
+
+        #[test]
+        fn what_holds_no_value_is_not_touched(pieces in prop::collection::vec(".{0,12}", 0..6)) {
+            let secrets = Secrets::new([("S", "\u{1}never\u{1}")]);
+            let pieces: Vec<_> = pieces.iter().map(String::as_str).collect();
+            prop_assume!(!pieces.concat().contains('\u{1}'));
+            prop_assert_eq!(masked(&secrets, &pieces), pieces.concat());
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! What is kept of a command's output: its head and its tail, without secrets.
+//!
+//! A pure collector: chunks in, bounded values out, however much a command writes. Each stream is kept by itself, byte for byte, and both
+//! together in the order in which they were read.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use super::masking::{Masker, Secrets};
+use super::{Chunk, Stream};
+use crate::path::printable;
+
+/// Collects the output of one command.
+#[derive(Debug)]
+pub struct OutputCollector {
+    stdout: Side,
+    stderr: Side,
+    both: Kept,
+    /// Values may also come together from two streams.
+    both_masker: Masker,
+}
+
+/// One stream.
+#[derive(Debug)]
+struct Side {
+    masker: Masker,
+    kept: Kept,
+    written: u64,
+}
+
+impl OutputCollector {
+    /// Keeps at most `limit` bytes of each stream and of both together: half from the head, half from the tail.
+    pub fn new(limit: u64, secrets: &Secrets) -> Self {
+        let side = || Side {
+            masker: Masker::new(secrets),
+            kept: Kept::new(limit),
+            written: 0,
+        };
+        Self {
+            stdout: side(),
+            stderr: side(),
+            both: Kept::new(limit),
+            both_masker: Masker::new(secrets),
+        }
+    }
+
+    /// Takes a chunk, and gives what of its stream may be shown now.
+    pub fn push(&mut self, chunk: &Chunk) -> Option<Chunk> {
+        let side = self.side(chunk.stream);
+        side.written += chunk.bytes.len() as u64;
+        let shown = side.masker.push(&chunk.bytes);
+        self.keep(chunk.stream, shown)
+    }
+
+    /// Ends the streams: what was held back, and all that is kept.
+    pub fn finish(mut self) -> (Vec<Chunk>, Output) {
+        let streams = [Stream::Stdout, Stream::Stderr];
+        let last = streams.into_iter().filter_map(|stream| {
+            let held = self.side(stream).masker.finish();
+            self.keep(stream, held)
+        });
+        let last = last.collect();
+        let held = self.both_masker.finish();
+        self.both.push(&held);
+        let output = Output {
+            stdout: self.stdout.kept.captured(self.stdout.written),
+            stderr: self.stderr.kept.captured(self.stderr.written),
+            both: self.both.captured(self.stdout.written + self.stderr.written),
+        };
+        (last, output)
+    }
+
+    fn side(&mut self, stream: Stream) -> &mut Side {
+        match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        }
+    }
+
+    fn keep(&mut self, stream: Stream, shown: Vec<u8>) -> Option<Chunk> {
+        self.side(stream).kept.push(&shown);
+        let both = self.both_masker.push(&shown);
+        self.both.push(&both);
+        (!shown.is_empty()).then(|| Chunk {
+            stream,
+            bytes: shown.into(),
+        })
+    }
+}
+
+/// What is kept of a command's output.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Standard output.
+    pub stdout: Captured,
+    /// Standard error.
+    pub stderr: Captured,
+    /// Both in the order in which they were read.
+    pub both: Captured,
+}
+
+impl Output {
+    /// Whether anything was left out.
+    pub fn is_truncated(&self) -> bool {
+        [&self.stdout, &self.stderr, &self.both]
+            .iter()
+            .any(|captured| captured.left_out > 0)
+    }
+}
+
+/// The head and the tail of a stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// What came first; everything, where nothing was left out.
+    pub head: Vec<u8>,
+    /// What came last.
+    pub tail: Vec<u8>,
+    /// The bytes between them.
+    pub left_out: u64,
+    /// The bytes that the command wrote, before secrets were taken out.
+    pub written: u64,
+}
+
+impl Captured {
+    /// The bytes, with a line in the middle that says how many were left out.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match self.left_out {
+            0 => Cow::Borrowed(&self.head),
+            left_out => Cow::Owned([&self.head, gap(left_out).as_bytes(), &self.tail].concat()),
+        }
+    }
+
+    /// The text for a model: what is no UTF-8 and what would act on a terminal is made visible.
+    pub fn text(&self) -> String {
+        if self.left_out == 0 {
+            return visible(&self.head);
+        }
+        let (head, tail) = (whole_head(&self.head), whole_tail(&self.tail));
+        let cut = self.head.len() - head.len() + self.tail.len() - tail.len();
+        format!("{}{}{}", visible(head), gap(self.left_out + cut as u64), visible(tail))
+    }
+}
+
+fn gap(left_out: u64) -> String {
+    let unit = if left_out == 1 { "byte" } else { "bytes" };
+    format!("\n… {} {unit} left out …\n", grouped(left_out))
+}
+
+/// A number with a comma after each thousand.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Without a character at the end whose rest was left out.
+fn whole_head(bytes: &[u8]) -> &[u8] {
+    let begins = bytes.len().saturating_sub(3);
+    let last = (begins..bytes.len())
+        .rev()
+        .find(|at| bytes[*at] & 0b1100_0000 != 0b1000_0000);
+    match last.map(|at| (at, std::str::from_utf8(&bytes[at..]))) {
+        Some((at, Err(error))) if error.error_len().is_none() => &bytes[..at],
+        _ => bytes,
+    }
+}
+
+/// Without the rest of a character whose beginning was left out.
+fn whole_tail(bytes: &[u8]) -> &[u8] {
+    let rest = bytes
+        .iter()
+        .take(3)
+        .take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000);
+    &bytes[rest.count()..]
+}
+
+/// Lines stay lines and tabs stay tabs; every other control character is shown as its escape.
+fn visible(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown = String::with_capacity(text.len());
+    for piece in text.split_inclusive(['\n', '\t']) {
+        let end = piece.trim_end_matches(['\n', '\t']).len();
+        shown.push_str(&printable(&piece[..end]));
+        shown.push_str(&piece[end..]);
+    }
+    shown
+}
+
+/// A bounded part of a stream.
+#[derive(Debug)]
+struct Kept {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    head_room: usize,
+    tail_room: usize,
+    left_out: u64,
+}
+
+impl Kept {
+    fn new(limit: u64) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            head_room: limit - limit / 2,
+            tail_room: limit / 2,
+            left_out: 0,
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let (first, rest) = bytes.split_at(bytes.len().min(self.head_room - self.head.len()));
+        self.head.extend_from_slice(first);
+        // Of a chunk larger than the tail only its own end can stay, so that no more than the limit is ever held.
+        let (dropped, last) = rest.split_at(rest.len().saturating_sub(self.tail_room));
+        let over = (self.tail.len() + last.len()).saturating_sub(self.tail_room);
+        self.tail.drain(..over);
+        self.tail.extend(last);
+        self.left_out += (over + dropped.len()) as u64;
+    }
+
+    fn captured(self, written: u64) -> Captured {
+        let (mut head, tail) = (self.head, Vec::from(self.tail));
+        let tail = match self.left_out {
+            0 => {
+                head.extend(tail);
+                Vec::new()
+            }
+            _ => tail,
+        };
+        Captured {
+            head,
+            tail,
+            left_out: self.left_out,
+            written,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn chunk(stream: Stream, bytes: &[u8]) -> Chunk {
+        Chunk {
+            stream,
+            bytes: bytes.to_vec().into(),
+        }
+    }
+
+    fn collected(limit: u64, chunks: &[(Stream, &[u8])]) -> Output {
+        collected_without(limit, &Secrets::default(), chunks)
+    }
+
+    fn collected_without(limit: u64, secrets: &Secrets, chunks: &[(Stream, &[u8])]) -> Output {
+        let mut collector = OutputCollector::new(limit, secrets);
+        for (stream, bytes) in chunks {
+            collector.push(&chunk(*stream, bytes));
+        }
+        collector.finish().1
+    }
+
+    use Stream::{Stderr, Stdout};
+
+    #[test]
+    fn streams_are_apart_and_together() {
+        let output = collected(100, &[(Stdout, b"a\n"), (Stderr, b"\xff\x00"), (Stdout, b"b\n")]);
+        assert_eq!(output.stdout.bytes().as_ref(), b"a\nb\n");
+        assert_eq!(output.stderr.bytes().as_ref(), b"\xff\x00");
+        assert_eq!(output.both.bytes().as_ref(), b"a\n\xff\x00b\n");
+        assert!(!output.is_truncated());
+        assert_eq!(output.both.written, 6);
+    }
+
+    #[test]
+    fn the_middle_is_counted() {
+        let output = collected(10, &[(Stdout, b"abcdefgh"), (Stdout, b"ijklmnop")]);
+        assert_eq!(output.stdout.text(), "abcde\n… 6 bytes left out …\nlmnop");
+        assert_eq!((output.stdout.left_out, output.stdout.written), (6, 16));
+        assert!(output.is_truncated());
+        let large = collected(4, &[(Stderr, &[b'x'; 12_349])]);
+        assert_eq!(large.stderr.text(), "xx\n… 12,345 bytes left out …\nxx");
+        assert_eq!(
+            collected(4, &[(Stdout, b"12345")]).stdout.text(),
+            "12\n… 1 byte left out …\n45"
+        );
+    }
+
+    #[test]
+    fn what_fits_exactly_is_whole() {
+        let output = collected(5, &[(Stdout, b"abc"), (Stdout, b"de")]);
+        assert_eq!(output.stdout.bytes().as_ref(), b"abcde");
+        assert!(!output.is_truncated());
+    }
+
+    #[test]
+    fn a_character_is_not_cut_in_two() {
+        // Five bytes of the head end in the middle of the second character, and so does the tail.
+        let output = collected(10, &[(Stdout, "€€abcdef€€".as_bytes())]);
+        assert_eq!(output.stdout.text(), "€\n… 12 bytes left out …\n€");
+    }
+
+    #[test]
+    fn control_characters_are_made_visible() {
+        let output = collected(100, &[(Stdout, b"a\tb\r\n\x1b[31mred\x07\xff \xe2\x80\xae\n\n")]);
+        assert_eq!(
+            output.stdout.text(),
+            "a\tb\\r\n\\u{1b}[31mred\\u{7}\u{fffd} \\u{202e}\n\n"
+        );
+    }
+
+    #[test]
+    fn secrets_are_neither_kept_nor_streamed() {
+        let secrets = Secrets::new([("TOKEN", "hunter2")]);
+        let mut collector = OutputCollector::new(100, &secrets);
+        let first = collector.push(&chunk(Stdout, b"it is hun")).unwrap();
+        assert_eq!(first.bytes.as_ref(), b"it is ");
+        assert_eq!(collector.push(&chunk(Stdout, b"ter")), None);
+        let second = collector.push(&chunk(Stdout, b"2 hu")).unwrap();
+        assert_eq!(second.bytes.as_ref(), b"[TOKEN] ");
+        let (last, output) = collector.finish();
+        assert_eq!(last, [chunk(Stdout, b"hu")]);
+        assert_eq!(output.stdout.text(), "it is [TOKEN] hu");
+        assert_eq!(output.stdout.written, 16);
+    }
+
+    #[test]
+    fn a_secret_across_two_streams_is_not_put_together() {
+        let secrets = Secrets::new([("TOKEN", "hunter2")]);
+        let output = collected_without(100, &secrets, &[(Stdout, b"hun"), (Stderr, b"ter2")]);
+        assert!(!output.both.text().contains("hunter2"), "{}", output.both.text());
+    }
+
+    fn chunks() -> impl Strategy<Value = Vec<(bool, Vec<u8>)>> {
+        prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..40)), 0..20)
+    }
+
+    fn as_chunks(chunks: &[(bool, Vec<u8>)]) -> Vec<(Stream, &[u8])> {
+        let stream = |is_error: bool| if is_error { Stderr } else { Stdout };
+        chunks
+            .iter()
+            .map(|(is_error, bytes)| (stream(*is_error), bytes.as_slice()))
+            .collect()
+    }
+
+    fn of_stream(chunks: &[(Stream, &[u8])], stream: Stream) -> Vec<u8> {
+        chunks
+            .iter()
+            .filter(|(of, _)| *of == stream)
+            .flat_map(|(_, bytes)| bytes.to_vec())
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn head_tail_and_what_is_left_out_are_everything(chunks in chunks(), limit in 1_u64..200) {
+            let chunks = as_chunks(&chunks);
+            let output = collected(limit, &chunks);
+            for (stream, captured) in [(Stdout, &output.stdout), (Stderr, &output.stderr)] {
+                let all = of_stream(&chunks, stream);
+                prop_assert!(all.starts_with(&captured.head) && all.ends_with(&captured.tail));
+                prop_assert_eq!(captured.written, all.len() as u64);
+                prop_assert_eq!((captured.head.len() + captured.tail.len()) as u64 + captured.left_out, captured.written);
+                prop_assert!(captured.left_out == 0 || (captured.head.len() + captured.tail.len()) as u64 == limit);
+                prop_assert!((captured.head.len() + captured.tail.len()) as u64 <= limit);
+            }
+        }
+
+        #[test]
+        fn what_is_streamed_is_what_was_written(chunks in chunks()) {
+            let chunks = as_chunks(&chunks);
+            let mut collector = OutputCollector::new(10, &Secrets::new([("S", "ab")]));
+            let mut seen: Vec<_> = chunks.iter().filter_map(|(stream, bytes)| collector.push(&chunk(*stream, bytes))).collect();
+            seen.extend(collector.finish().0);
+            for stream in [Stdout, Stderr] {
+                let streamed: Vec<u8> = seen.iter().filter(|chunk| chunk.stream == stream).flat_map(|chunk| chunk.bytes.to_vec()).collect();
+                let all = of_stream(&chunks, stream);
+                let expected = String::from_utf8_lossy(&all).replace("ab", "[S]");
+                prop_assert_eq!(String::from_utf8_lossy(&streamed), expected);
+            }
+        }
+
+        #[test]
+        fn no_text_acts_on_a_terminal_or_shows_a_secret(
+            pieces in prop::collection::vec((any::<bool>(), "[ab\u{1b}\r\n€]{0,6}"), 0..12),
+            limit in 1_u64..20,
+        ) {
+            let chunks: Vec<_> = pieces.iter().map(|(is_error, text)| (*is_error, text.as_bytes().to_vec())).collect();
+            let secrets = Secrets::new([("S", "ab"), ("T", "bba")]);
+            let output = collected_without(limit, &secrets, &as_chunks(&chunks));
+            for text in [output.stdout.text(), output.stderr.text(), output.both.text()] {
+                prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+                prop_assert!(!text.contains("ab") && !text.contains("bba"), "{text:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The policies of commands and code, as a configuration writes them: data in, limits and decisions out.
+//!
+//! What a command line contains is judged above, where it is parsed. That judgement is advice; what holds is what the sandbox enforces.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Guard, Limits, Network, Result};
+
+const MEBIBYTE: f64 = 1024.0 * 1024.0;
+
+/// The options of the `shell` capability.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShellPolicy {
+    /// Where commands run: `namespace`, `host` (no isolation), or a kind that the embedding program supplies.
+    pub sandbox: String,
+    /// Run on the host even where Garret is root; `sandbox = "host"` alone is refused there.
+    pub host_as_root: bool,
+    /// What of the network a command reaches.
+    pub network: Network,
+    /// How much a command may use.
+    pub limits: ShellLimits,
+    /// What becomes of what a command did to the files.
+    pub effects: EffectsMode,
+    /// The only programs that a command line may name, each perhaps with its first arguments (`git status`); empty for all.
+    pub allowed_commands: Vec<String>,
+    /// Programs that a command line may not name, each perhaps with arguments (`git push`); they win over the allowed ones.
+    pub denied_commands: Vec<String>,
+    /// Refuse a few classic mistakes, such as `rm -rf /`.
+    pub prevent_dangerous: bool,
+    /// Commands, written as in `denied_commands`, that ask the approver first; `*` for every command.
+    pub require_approval: Vec<String>,
+    /// Names of variables that a command may have from the environment of Garret.
+    pub env_allow: Vec<String>,
+    /// Names of variables whose values are secret: masked in output, absent from the journal.
+    pub secrets: Vec<String>,
+    /// What the sandbox must enforce, or it does not open.
+    pub require: Vec<Guard>,
+    /// The most processes in the background at once.
+    pub max_processes: usize,
+}
+
+impl Default for ShellPolicy {
+    fn default() -> Self {
+        Self {
+            sandbox: "namespace".to_owned(),
+            host_as_root: false,
+            network: Network::default(),
+            limits: ShellLimits::default(),
+            effects: EffectsMode::default(),
+            allowed_commands: Vec::new(),
+            denied_commands: Vec::new(),
+            prevent_dangerous: true,
+            require_approval: Vec::new(),
+            env_allow: Vec::new(),
+            secrets: Vec::new(),
+            require: Guard::DEFAULT.to_vec(),
+            max_processes: 8,
+        }
+    }
+}
+
+/// How much a command may use. What is left out has its default; 0 is for no limit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShellLimits {
+    /// Seconds on the clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+    /// Seconds on processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    /// MiB of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<f64>,
+    /// Processes and threads at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    /// MiB in one file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_size_mb: Option<f64>,
+    /// MiB written in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written_mb: Option<f64>,
+    /// Open files of one process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    /// KiB of output that are kept, half from its head and half from its tail; at least 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_kib: Option<u64>,
+}
+
+impl ShellLimits {
+    /// The limits for a sandbox; a number that is none is `invalid` and names its key.
+    pub fn limits(&self) -> Result<Limits> {
+        let default = Limits::default();
+        Ok(Limits {
+            wall: duration("timeout_s", self.timeout_s, default.wall)?,
+            cpu: duration("cpu_s", self.cpu_s, default.cpu)?,
+            memory: size("memory_mb", self.memory_mb, default.memory)?,
+            processes: count(self.processes, default.processes),
+            file_size: size("file_size_mb", self.file_size_mb, default.file_size)?,
+            written: size("written_mb", self.written_mb, default.written)?,
+            open_files: count(self.open_files, default.open_files),
+            output: output(self.output_kib, default.output)?,
+        })
+    }
+}
+
+fn duration(key: &str, seconds: Option<f64>, default: Option<Duration>) -> Result<Option<Duration>> {
+    match positive(key, seconds)? {
+        None => Ok(default),
+        Some(0.0) => Ok(None),
+        Some(seconds) => Duration::try_from_secs_f64(seconds)
+            .map(Some)
+            .map_err(|_| wrong_number(key, seconds)),
+    }
+}
+
+fn size(key: &str, mebibytes: Option<f64>, default: Option<u64>) -> Result<Option<u64>> {
+    Ok(match positive(key, mebibytes)? {
+        None => default,
+        Some(0.0) => None,
+        Some(mebibytes) => Some((mebibytes * MEBIBYTE) as u64),
+    })
+}
+
+fn count(count: Option<u64>, default: Option<u64>) -> Option<u64> {
+    match count {
+        None => default,
+        Some(0) => None,
+        some => some,
+    }
+}
+
+fn output(kibibytes: Option<u64>, default: u64) -> Result<u64> {
+    match kibibytes {
+        None => Ok(default),
+        Some(0) => Err(Error::invalid("`limits.output_kib` must be at least 1")
+            .hint("output without an end needs an end; say how much of it to keep")),
+        Some(kibibytes) => Ok(kibibytes.saturating_mul(1024)),
+    }
+}
+
+fn positive(key: &str, value: Option<f64>) -> Result<Option<f64>> {
+    match value {
+        Some(number) if !number.is_finite() || number < 0.0 => Err(wrong_number(key, number)),
+        other => Ok(other),
+    }
+}
+
+fn wrong_number(key: &str, number: f64) -> Error {
+    Error::invalid(format!(
+        "`limits.{key}` must be a number of at least 0, and not {number}"
+    ))
+    .hint("use a number such as 10 or 0.5; 0 is for no limit")
+}
+
+/// What becomes of what a command did to the files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectsMode {
+    /// It becomes a change.
+    #[default]
+    Commit,
+    /// It is shown and forgotten.
+    Discard,
+    /// The approver sees it and decides.
+    Ask,
+}
+
+/// The options of the `code` capability. Code runs in the sandbox of `shell`, or in one with its defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CodePolicy {
+    /// The languages that there are.
+    pub languages: Vec<Language>,
+    /// Offer contexts, which keep variables, imports and the directory between calls.
+    pub is_stateful: bool,
+    /// Seconds after which a context that nobody used ends.
+    pub idle_timeout_s: f64,
+}
+
+impl Default for CodePolicy {
+    fn default() -> Self {
+        Self {
+            languages: Language::ALL.to_vec(),
+            is_stateful: false,
+            idle_timeout_s: 600.0,
+        }
+    }
+}
+
+impl CodePolicy {
+    /// After how long a context that nobody used ends; `invalid` where the number is none.
+    pub fn idle_timeout(&self) -> Result<Duration> {
+        let seconds = self.idle_timeout_s;
+        let wrong = || {
+            Error::invalid(format!("`idle_timeout_s` must be a number over 0, and not {seconds}"))
+                .hint("use a number of seconds such as 600")
+        };
+        match Duration::try_from_secs_f64(seconds) {
+            Ok(timeout) if !timeout.is_zero() => Ok(timeout),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// A language of code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Language {
+    /// Python 3.
+    Python,
+    /// JavaScript, run by Node.
+    Javascript,
+    /// Bash.
+    Bash,
+}
+
+impl Language {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Python, Self::Javascript, Self::Bash];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Javascript => "javascript",
+            Self::Bash => "bash",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WorkspaceConfig;
+
+    fn shell(options: &str) -> Result<ShellPolicy> {
+        let text = format!("storage = 'memory:'\n[capabilities.shell]\n{options}\n");
+        WorkspaceConfig::from_toml(&text).map(|config| config.capabilities.shell.policy().expect("declared"))
+    }
+
+    #[test]
+    fn what_is_left_out_has_its_default() {
+        let policy = shell("").unwrap();
+        assert_eq!(policy, ShellPolicy::default());
+        assert_eq!(policy.limits.limits().unwrap(), Limits::default());
+        assert!(policy.prevent_dangerous);
+        assert_eq!(policy.require, Guard::DEFAULT);
+    }
+
+    #[test]
+    fn both_spellings_of_every_key_are_read() {
+        let snake = shell(
+            "host_as_root = true\nallowed_commands = ['ls']\nenv_allow = ['LANG']\nmax_processes = 2\nlimits = { timeout_s = 0.5, output_kib = 4 }",
+        );
+        let camel = shell(
+            "hostAsRoot = true\nallowedCommands = ['ls']\nenvAllow = ['LANG']\nmaxProcesses = 2\nlimits = { timeoutS = 0.5, outputKib = 4 }",
+        );
+        assert_eq!(snake.unwrap(), camel.unwrap());
+    }
+
+    #[test]
+    fn zero_is_no_limit() {
+        let limits = shell("limits = { timeout_s = 0, memory_mb = 0, processes = 0 }")
+            .unwrap()
+            .limits
+            .limits()
+            .unwrap();
+        assert_eq!((limits.wall, limits.memory, limits.processes), (None, None, None));
+        assert_eq!(limits.written, Limits::default().written);
+    }
+
+    #[test]
+    fn limits_are_read_in_their_units() {
+        let policy = shell("limits = { timeout_s = 1.5, cpu_s = 2, memory_mb = 0.5, output_kib = 3, open_files = 9 }");
+        let limits = policy.unwrap().limits.limits().unwrap();
+        assert_eq!(limits.wall, Some(Duration::from_millis(1_500)));
+        assert_eq!(limits.cpu, Some(Duration::from_secs(2)));
+        assert_eq!(limits.memory, Some(512 * 1024));
+        assert_eq!((limits.output, limits.open_files), (3 * 1024, Some(9)));
+    }
+
+    #[test]
+    fn a_limit_that_is_none_names_its_key() {
+        for (options, key) in [
+            ("limits = { timeout_s = -1 }", "limits.timeout_s"),
+            ("limits = { timeout_s = 1e300 }", "limits.timeout_s"),
+            ("limits = { written_mb = -0.1 }", "limits.written_mb"),
+            ("limits = { output_kib = 0 }", "limits.output_kib"),
+        ] {
+            let error = shell(options).unwrap().limits.limits().unwrap_err();
+            assert!(error.message().contains(key), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_word_is_refused_with_the_right_ones() {
+        let error = shell("effects = 'keep'").unwrap_err();
+        assert!(error.message().contains("`commit`, `discard`, `ask`"), "{error}");
+        let error = shell("allowed_comands = []").unwrap_err();
+        assert!(error.hint_text().contains("`allowed_commands`"), "{error}");
+        let error = shell("require = ['everything']").unwrap_err();
+        assert!(error.message().contains("`system_calls`"), "{error}");
+    }
+
+    #[test]
+    fn code_has_all_languages_and_no_contexts_by_default() {
+        let read = |text: &str| {
+            WorkspaceConfig::from_json(text)
+                .unwrap()
+                .capabilities
+                .code
+                .policy()
+                .unwrap()
+        };
+        let policy = read(r#"{"storage": "memory:", "capabilities": {"code": true}}"#);
+        assert_eq!(policy.languages, Language::ALL);
+        assert!(!policy.is_stateful);
+        let policy = read(
+            r#"{"storage": "memory:", "capabilities": {"code": {"languages": ["python"], "isStateful": true, "idleTimeoutS": 2}}}"#,
+        );
+        assert_eq!(policy.languages, [Language::Python]);
+        assert_eq!(policy.idle_timeout().unwrap(), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn an_idle_time_that_is_none_is_refused() {
+        for seconds in [0.0, -1.0, f64::INFINITY, 1e300] {
+            let policy = CodePolicy {
+                idle_timeout_s: seconds,
+                ..CodePolicy::default()
+            };
+            assert!(policy.idle_timeout().is_err(), "{seconds}");
+        }
+    }
+}

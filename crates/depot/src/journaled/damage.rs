@@ -1,0 +1,147 @@
+//! Logs with damage in them. What a crash cut off is no damage: it is the end of a log, and nobody was promised anything of it. A record
+//! that is there to its last byte and does not match, or that others follow, was written whole and spoiled later, and the changes
+//! behind it are lost to the history. The files themselves are not: what the history lacks is met as a change by others.
+//!
+//! Such a log is kept beside the others as it was, so that a check can tell of it, until a repair removes it.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file keeps damaged logs in the depot's home"
+)]
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use garret_core::Result;
+
+use super::gate::{Files, Gate};
+use super::log::{HEAD_BYTES, has_damage, whole};
+use crate::check::Problem;
+use crate::depot::Depot;
+use crate::error;
+use crate::places::Site;
+
+const KEPT: &str = "damaged";
+/// How far behind a record that does not fit another is looked for.
+const SEARCHED: usize = 1024 * 1024;
+/// So many zeros at the end of a record, or a whole sector of them anywhere, are what a crash leaves of bytes that never reached the disk.
+const ZEROS: usize = 64;
+const SECTOR: usize = 512;
+
+const WHAT: &str = "a log of its changes is damaged: those behind the damage are not in its history";
+
+/// Whether what follows the last whole record, which ends at `end`, was spoiled rather than cut off.
+pub(super) fn is_damaged(bytes: &Bytes, end: usize) -> bool {
+    let rest = &bytes[end..];
+    if rest.len() < HEAD_BYTES || is_zero(rest) {
+        return false;
+    }
+    let length = u32::from_le_bytes(rest[..4].try_into().expect("it has four bytes")) as usize;
+    match rest[HEAD_BYTES..].get(..length) {
+        Some(payload) => !has_hole(payload),
+        // Its length may be what is spoiled: then another record is somewhere behind.
+        None => (end + 1..bytes.len().min(end + SEARCHED)).any(|at| may_begin(bytes, at) && whole(bytes, at).is_some()),
+    }
+}
+
+/// Whether the record at `at` would have a tag that there is; cheaper than its checksum.
+fn may_begin(bytes: &Bytes, at: usize) -> bool {
+    bytes.get(at + HEAD_BYTES).is_some_and(|tag| (1..=4).contains(tag))
+}
+
+fn has_hole(payload: &[u8]) -> bool {
+    let ends_in_zeros = payload.len() >= ZEROS && is_zero(&payload[payload.len() - ZEROS..]);
+    is_zero(payload) || ends_in_zeros || payload.chunks_exact(SECTOR / 2).any(is_zero)
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Keeps what is in `log` now under a name of its own.
+pub(super) fn keep_copy(log: &Path) -> io::Result<()> {
+    let free = (0_u32..).map(|number| kept_as(log, number)).find(|path| !path.exists());
+    std::fs::copy(log, free.expect("there are more numbers than files")).map(|_| ())
+}
+
+fn kept_as(log: &Path, number: u32) -> PathBuf {
+    log.with_added_extension(format!("{number}.{KEPT}"))
+}
+
+/// The damaged logs that were kept, by whatever place.
+fn kept(home: &Path) -> io::Result<Vec<PathBuf>> {
+    let folder = home.join("journals");
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for file in std::fs::read_dir(folder)? {
+        let path = file?.path();
+        if path.extension().is_some_and(|ending| ending == KEPT) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn belongs_to(path: &Path, files: &Files) -> bool {
+    let stem = files.log.file_stem().expect("a log has a name");
+    path.file_name()
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(stem.as_encoded_bytes()))
+}
+
+impl Depot {
+    /// The logs with damage in them, those that were kept included.
+    pub(crate) async fn damaged_logs(&self) -> Result<Vec<Problem>> {
+        let Some(home) = &self.shared.home else {
+            return Ok(Vec::new());
+        };
+        let mut kept = kept(home).map_err(|failure| error::home(&failure))?;
+        let mut problems = Vec::new();
+        for (number, kind, place) in self.shared.database.read(|session| session.journals())? {
+            let place = Some(place);
+            let Some(files) = Files::of(home, &Site { kind, place }) else {
+                continue;
+            };
+            let of_it = kept.extract_if(.., |path| belongs_to(path, &files)).count();
+            let is_damaged = of_it > 0 || is_live_damaged(&files).await?;
+            let row = self.shared.database.read(|session| session.workspace(number))?;
+            problems.extend(row.filter(|_| is_damaged).map(|row| Problem::of(&row, WHAT)));
+        }
+        let stray = kept
+            .iter()
+            .map(|_| Problem::general("a damaged log of a workspace that is gone was kept"));
+        problems.extend(stray);
+        Ok(problems)
+    }
+
+    /// Has what is whole of the logs enter the journal, and removes the damaged ones that were kept.
+    pub(crate) async fn remove_damaged_logs(&self) -> Result<Vec<Problem>> {
+        let Some(home) = &self.shared.home else {
+            return Ok(Vec::new());
+        };
+        if self.damaged_logs().await?.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.ingest_logs().await?;
+        let removed = kept(home).and_then(|kept| {
+            kept.iter().try_for_each(std::fs::remove_file)?;
+            Ok(kept.len())
+        });
+        let count = removed.map_err(|failure| error::home(&failure))?;
+        Ok(vec![Problem::general(format!(
+            "removed {count} damaged logs; what was whole of them is in the history"
+        ))])
+    }
+}
+
+/// Whether the logs that are in use are damaged. Under the lock, so that nobody is in the middle of a record.
+async fn is_live_damaged(files: &Files) -> Result<bool> {
+    if !files.lock.exists() {
+        return Ok(false);
+    }
+    let _held = Gate::new(Some(files.clone())).wait().await?;
+    Ok(has_damage(&files.log)? || has_damage(&files.old)?)
+}

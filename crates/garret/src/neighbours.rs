@@ -1,0 +1,60 @@
+//! The other workspaces of the home: those whose files live in directories, where other programs reach them.
+
+use async_trait::async_trait;
+use garret_core::{Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WsPath};
+use garret_depot::{Depot, DepotWorkspace};
+use garret_storage::LocalFactory;
+use garret_workspace::Neighbours;
+use serde_json::Map;
+
+use crate::{Garret, filestore};
+use garret_core::StorageFactory as _;
+
+#[async_trait]
+impl Neighbours for Garret {
+    async fn look_at(&self, id: &str) -> Result<bool> {
+        let context = self.context(HistoryMode::Durable);
+        let depot = match &self.home {
+            Some(home) => home.lazy(&context).existing().await?,
+            None => None,
+        };
+        let Some(depot) = depot else { return Ok(false) };
+        let workspace = match depot.workspace(id).await {
+            // One of a depot in memory, which has its files.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            found => found?,
+        };
+        if workspace.kind() == filestore::KIND {
+            return Ok(false);
+        }
+        let storage = self.storage_of(&depot, &workspace).await?;
+        let opened = self.storages().open(&storage, &context).await.map_err(out_of_reach)?;
+        let exclude = self.config_of(workspace.id()).await?.exclude;
+        let opened = self.journaled(opened, &context, None, Exclusions::new(&exclude)?).await?;
+        if let Some(history) = opened.history {
+            history.diff(&Point::Now, &Point::Now, &WsPath::root()).await?;
+        }
+        Ok(true)
+    }
+}
+
+impl Garret {
+    /// The storage of a workspace of the home. A directory that was never given a name has no configuration there, only its place.
+    async fn storage_of(&self, depot: &Depot, workspace: &DepotWorkspace) -> Result<StorageConfig> {
+        let storage = self.config_of(workspace.id()).await?.storage;
+        let is_bare = storage.options().is_some_and(Map::is_empty);
+        match depot.place_of(workspace).await? {
+            Some(place) if is_bare && workspace.kind() == LocalFactory.kind() => Ok(StorageConfig::Table {
+                kind: workspace.kind().to_owned(),
+                options: Map::from_iter([("dir".to_owned(), place.replace("%25", "%").into())]),
+            }),
+            _ => Ok(storage),
+        }
+    }
+}
+
+/// The error for files that cannot be opened, without the place at which they should be.
+fn out_of_reach(error: Error) -> Error {
+    let message = "the files of the workspace that is merged cannot be opened";
+    Error::new(error.kind(), message).hint("see that its directory is where it was, or delete the workspace")
+}

@@ -1,0 +1,204 @@
+//! Where the commands of a workspace run: its sandbox by kind, and the bench that fits its storage.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file makes the private directories of benches, in the home or for the life of a workspace"
+)]
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use garret_core::path::quote;
+use garret_core::{
+    Bench, BenchState, Error, ErrorKind, Exclusions, Guard, HistoryMode, Opened, Result, Sandbox, ShellPolicy, Taken,
+    WorkspaceConfig,
+};
+use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions};
+use garret_sandbox::host::{HostOptions, HostSandbox};
+use garret_sandbox::namespace::NamespaceSandbox;
+use garret_workspace::{ShellParts, ShellRules};
+
+use crate::Garret;
+
+/// The sandboxes that a program knows, by kind.
+pub(crate) type Sandboxes = BTreeMap<&'static str, Arc<dyn Sandbox>>;
+
+/// The sandbox of the kernel. The one without isolation is made for each workspace, by what its policy says.
+pub(crate) fn default_sandboxes() -> Sandboxes {
+    let namespace: Arc<dyn Sandbox> = Arc::new(NamespaceSandbox::default());
+    BTreeMap::from([(namespace.kind(), namespace)])
+}
+
+impl Garret {
+    /// Adds a sandbox under its kind; one of the same kind is replaced.
+    #[must_use]
+    pub fn sandbox(mut self, sandbox: Arc<dyn Sandbox>) -> Self {
+        self.sandboxes.insert(sandbox.kind(), sandbox);
+        self
+    }
+
+    /// The environment of the program, of which commands have what a policy lets through by name (`env_allow`), and nothing else.
+    #[must_use]
+    pub fn environment(mut self, environment: BTreeMap<String, String>) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// The sandbox that a policy asks for.
+    pub fn sandbox_of(&self, policy: &ShellPolicy) -> Result<Arc<dyn Sandbox>> {
+        if let Some(sandbox) = self.sandboxes.get(policy.sandbox.as_str()) {
+            return Ok(sandbox.clone());
+        }
+        match policy.sandbox.as_str() {
+            "host" => Ok(Arc::new(HostSandbox::new(HostOptions {
+                as_root: policy.host_as_root,
+                ..HostOptions::default()
+            }))),
+            unknown => {
+                let known: Vec<_> = self.sandboxes.keys().chain([&"host"]).map(|kind| quote(kind)).collect();
+                Err(Error::invalid(format!("there is no sandbox {}", quote(unknown)))
+                    .hint(format!("known: {}", known.join(", "))))
+            }
+        }
+    }
+
+    /// Checks what a configuration says of commands, as far as it can be without running one.
+    pub(crate) fn check_shell(&self, config: &WorkspaceConfig) -> Result<()> {
+        Exclusions::new(&config.exclude)?;
+        match policy_of(config) {
+            Some(policy) => {
+                self.sandbox_of(&policy)?;
+                ShellRules::new(policy).map(|_| ())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What a workspace needs for commands; `None` where it declares none.
+    pub(crate) fn shell_parts(
+        &self,
+        config: &WorkspaceConfig,
+        opened: &Opened,
+        history: HistoryMode,
+    ) -> Result<Option<ShellParts>> {
+        let Some(policy) = policy_of(config) else { return Ok(None) };
+        Ok(Some(ShellParts {
+            sandbox: self.sandbox_of(&policy)?,
+            bench: self.bench_of(config, opened, history)?,
+            policy,
+            exclusions: Exclusions::new(&config.exclude)?,
+            environment: self.environment.clone(),
+        }))
+    }
+
+    /// The directory of the files where they lie in one, a checkout otherwise.
+    fn bench_of(&self, config: &WorkspaceConfig, opened: &Opened, history: HistoryMode) -> Result<Arc<dyn Bench>> {
+        let place = self.bench_place(opened, history)?;
+        let directory = place.directory().to_owned();
+        let bench: Arc<dyn Bench> = match &opened.directory {
+            Some(root) => {
+                let scratch = directory.join("scratch");
+                make_private(&scratch)?;
+                Arc::new(DirectoryBench::new(DirectoryOptions {
+                    root: root.clone(),
+                    scratch,
+                    history: opened.history.clone(),
+                }))
+            }
+            None => Arc::new(CheckoutBench::new(CheckoutOptions {
+                directory,
+                files: opened.storage.clone(),
+                history: opened.history.clone(),
+                exclude: config.exclude.clone(),
+            })?),
+        };
+        Ok(match place {
+            Place::Kept(_) => bench,
+            Place::Temporary(directory) => Arc::new(TemporaryBench {
+                bench,
+                _directory: directory,
+            }),
+        })
+    }
+
+    /// Where a bench has its directory: in the home where what it is for is found again, and otherwise for as long as it is open.
+    fn bench_place(&self, opened: &Opened, history: HistoryMode) -> Result<Place> {
+        let name = match (&opened.place, &opened.history) {
+            (Some(place), _) => Some(format!("place-{}", &blake3::hash(place.as_bytes()).to_hex()[..32])),
+            (None, Some(history)) => Some(history.id().to_owned()),
+            (None, None) => None,
+        };
+        match (&self.home, name) {
+            (Some(home), Some(name)) if history == HistoryMode::Durable => {
+                let directory = home.directory().join("benches").join(name);
+                make_private(&directory)?;
+                Ok(Place::Kept(directory))
+            }
+            _ => tempfile::Builder::new()
+                .prefix("garret-bench-")
+                .tempdir()
+                .map(Place::Temporary)
+                .map_err(|_| unusable()),
+        }
+    }
+}
+
+/// The policy of commands: that of `shell`, or the default where only code runs.
+fn policy_of(config: &WorkspaceConfig) -> Option<ShellPolicy> {
+    let capabilities = &config.capabilities;
+    let code = || capabilities.code.is_declared().then(ShellPolicy::default);
+    let mut policy = capabilities.shell.policy().or_else(code)?;
+    // Who asks for no isolation by its name has said that nothing of it is required.
+    if policy.sandbox == "host" && policy.require == Guard::DEFAULT {
+        policy.require = Vec::new();
+    }
+    Some(policy)
+}
+
+/// The directory of a bench.
+enum Place {
+    Kept(PathBuf),
+    Temporary(tempfile::TempDir),
+}
+
+impl Place {
+    fn directory(&self) -> &Path {
+        match self {
+            Self::Kept(directory) => directory,
+            Self::Temporary(directory) => directory.path(),
+        }
+    }
+}
+
+/// A bench whose directory goes with it.
+#[derive(Debug)]
+struct TemporaryBench {
+    bench: Arc<dyn Bench>,
+    _directory: tempfile::TempDir,
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Bench for TemporaryBench {
+    async fn ready(&self) -> Result<BenchState> {
+        self.bench.ready().await
+    }
+
+    async fn take(&self, taken: Taken<'_>) -> Result<()> {
+        self.bench.take(taken).await
+    }
+}
+
+fn make_private(directory: &Path) -> Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(0o700).create(directory);
+    made.map_err(|_| unusable())
+}
+
+fn unusable() -> Error {
+    Error::new(ErrorKind::Unavailable, "the directory for commands cannot be made")
+        .hint("see whether the home, or the directory for temporary files, can be written and has room")
+}

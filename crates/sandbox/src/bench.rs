@@ -1,0 +1,23 @@
+//! The directories that layers lie over.
+//!
+//! - [`DirectoryBench`]: files that live in a directory are worked on right there;
+//! - [`CheckoutBench`]: for all others, a checkout in a cache that follows the journal;
+//! - [`Excluded`]: what is kept out of history and lives in a bench only.
+//!
+//! Both reach every entry by handle ([`placing`]): what a command left in a bench is as hostile as what it left in a layer.
+
+#![cfg(target_os = "linux")]
+
+mod checkout;
+mod directory;
+mod excluded;
+mod filling;
+mod manifest;
+mod placing;
+mod state;
+mod survey;
+mod wanted;
+
+pub use checkout::{CheckoutBench, CheckoutOptions};
+pub use directory::{DirectoryBench, DirectoryOptions};
+pub use excluded::Excluded;

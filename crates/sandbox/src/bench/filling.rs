@@ -1,0 +1,218 @@
+//! Writing what the journal has into a checkout: several files are read at once, and one thread puts them in place.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use garret_core::{
+    EntryPath, Error, ErrorKind, Follow, Precondition, ReadOptions, ReadResult, Result, Storage, Timestamp, WsPath,
+};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::excluded::Excluded;
+use super::manifest::{Changes, Record};
+use super::placing::{Placing, PlacingOptions, write_all};
+use super::wanted::{FILE_MODE, Wanted, What, raw_directory, version_number};
+use crate::effects::error::At;
+use crate::effects::seen::Seen;
+
+const READERS: usize = 8;
+const WAITING_FILES: usize = 32;
+const WAITING_PIECES: usize = 2;
+/// A larger file comes in pieces of this size.
+const PIECE_BYTES: u64 = 1024 * 1024;
+
+/// What is to be done to a checkout.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// What goes, apart from what is kept out of history.
+    pub(super) removed: Vec<Vec<u8>>,
+    /// What comes.
+    pub(super) wanted: BTreeMap<Vec<u8>, Wanted>,
+}
+
+impl Work {
+    pub(super) fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.wanted.is_empty()
+    }
+}
+
+/// A file that was read, or the beginning of one.
+struct ReadFile {
+    path: Vec<u8>,
+    mode: u32,
+    version: u64,
+    modified: Option<Timestamp>,
+    first: Bytes,
+    rest: Option<Receiver<Result<Bytes>>>,
+}
+
+/// Does the work; what was left where.
+pub(super) async fn fill(tree: &OwnedFd, files: Arc<dyn Storage>, work: Work, kept: Excluded) -> Result<Changes> {
+    let mut wanted_files = Vec::new();
+    let mut others = Vec::new();
+    for (path, wanted) in work.wanted {
+        match wanted.what {
+            What::File { .. } => wanted_files.push((path, wanted)),
+            _ => others.push((path, wanted)),
+        }
+    }
+    let tree = tree.try_clone().map_err(|_| out_of_handles())?;
+    let (sender, receiver) = channel(WAITING_FILES);
+    let writer = tokio::task::spawn_blocking(move || put(&tree, &work.removed, &others, receiver, &kept));
+    let read = read_all(files, wanted_files, sender).await;
+    let written = writer.await.map_err(|_| stopped())?;
+    // Where both failed, the writer failed first: readers only notice that nobody takes what they read.
+    let changes = written?;
+    read.map(|()| changes)
+}
+
+async fn read_all(files: Arc<dyn Storage>, wanted: Vec<(Vec<u8>, Wanted)>, sender: Sender<ReadFile>) -> Result<()> {
+    let queue = Arc::new(Mutex::new(wanted.into_iter()));
+    let mut readers = tokio::task::JoinSet::new();
+    for _ in 0..READERS {
+        let (files, queue, sender) = (files.clone(), queue.clone(), sender.clone());
+        readers.spawn(async move {
+            loop {
+                let next = queue.lock().expect("no holder panics").next();
+                let Some((path, wanted)) = next else {
+                    return Ok(());
+                };
+                read_one(&files, path, &wanted, &sender).await?;
+            }
+        });
+    }
+    drop(sender);
+    let mut outcome = Ok(());
+    while let Some(reader) = readers.join_next().await {
+        outcome = outcome.and(reader.map_err(|_| stopped()).flatten());
+    }
+    outcome
+}
+
+async fn read_one(files: &Arc<dyn Storage>, path: Vec<u8>, wanted: &Wanted, sender: &Sender<ReadFile>) -> Result<()> {
+    let entry = EntryPath::from_bytes(path.clone());
+    let Some(name) = entry.as_path() else {
+        return read_raw(files, path, wanted, sender).await;
+    };
+    let first = read_piece(files.as_ref(), name, 0, Precondition::Any).await?;
+    let (size, at_hand) = (first.size, first.bytes.len() as u64);
+    let (pieces, rest) = channel(WAITING_PIECES);
+    let file = ReadFile {
+        path,
+        mode: first.mode.unwrap_or(FILE_MODE),
+        version: version_number(&first.version),
+        modified: wanted.modified,
+        first: first.bytes,
+        rest: (at_hand < size).then_some(rest),
+    };
+    sender.send(file).await.map_err(|_| stopped())?;
+    let mut place = at_hand;
+    while place < size {
+        let same = Precondition::Version(first.version.clone());
+        let piece = read_piece(files.as_ref(), name, place, same)
+            .await
+            .map(|piece| piece.bytes);
+        place += piece.as_ref().map_or(size, |bytes| bytes.len() as u64);
+        pieces.send(piece).await.map_err(|_| stopped())?;
+    }
+    Ok(())
+}
+
+async fn read_piece(files: &dyn Storage, path: &WsPath, start: u64, precondition: Precondition) -> Result<ReadResult> {
+    let options = ReadOptions {
+        range: Some(start..start + PIECE_BYTES),
+        follow: Follow::Never,
+        max_bytes: None,
+        precondition,
+    };
+    let piece = files.read(path, options).await?;
+    match piece.bytes.is_empty() && start < piece.size {
+        true => Err(Error::new(ErrorKind::Corrupt, format!("{} ends too early", path.quoted())).at(path)),
+        false => Ok(piece),
+    }
+}
+
+/// Reads a file whose name no path can spell. One that the storage cannot give out is left out.
+async fn read_raw(files: &Arc<dyn Storage>, path: Vec<u8>, wanted: &Wanted, sender: &Sender<ReadFile>) -> Result<()> {
+    let What::File { mode, version, .. } = wanted.what else {
+        return Ok(());
+    };
+    let (files, name) = (files.clone(), path.clone());
+    let read = tokio::task::spawn_blocking(move || {
+        let (directory, name) = raw_directory(files.as_ref(), &name)?;
+        let mut bytes = Vec::new();
+        let read = directory.open_file(name)?.content.read_to_end(&mut bytes);
+        read.map(|_| Bytes::from(bytes)).map_err(|_| stopped())
+    });
+    let first = match read.await.map_err(|_| stopped())? {
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
+        read => read?,
+    };
+    let file = ReadFile {
+        path,
+        mode: mode.unwrap_or(FILE_MODE),
+        version: version.unwrap_or(0),
+        modified: wanted.modified,
+        first,
+        rest: None,
+    };
+    sender.send(file).await.map_err(|_| stopped())
+}
+
+fn put(
+    tree: &OwnedFd,
+    removed: &[Vec<u8>],
+    others: &[(Vec<u8>, Wanted)],
+    mut files: Receiver<ReadFile>,
+    kept: &Excluded,
+) -> Result<Changes> {
+    let mut placing = Placing::new(tree.as_fd(), PlacingOptions::default());
+    // From below, so that a directory is empty when its turn comes.
+    removed.iter().rev().try_for_each(|path| placing.remove(path, kept))?;
+    for (path, wanted) in others {
+        match &wanted.what {
+            What::Directory { mode } => placing.directory(path, *mode, wanted.modified)?,
+            What::Symlink { target } => placing.link(path, target, wanted.modified)?,
+            What::File { .. } | What::OutOfReach => {}
+        }
+    }
+    let mut versions = BTreeMap::new();
+    while let Some(file) = files.blocking_recv() {
+        versions.insert(file.path.clone(), file.version);
+        put_file(&mut placing, file)?;
+    }
+    Ok(recorded(placing.finish()?, &versions))
+}
+
+fn put_file(placing: &mut Placing<'_>, file: ReadFile) -> Result<()> {
+    let ReadFile { path, first, rest, .. } = file;
+    placing.file(&path, file.mode, file.modified, |target| {
+        write_all(target, &first).at(&path)?;
+        let mut rest = rest;
+        while let Some(piece) = rest.as_mut().and_then(Receiver::blocking_recv) {
+            write_all(target, &piece?).at(&path)?;
+        }
+        Ok(())
+    })
+}
+
+/// What was put where, with the versions that are known.
+pub(super) fn recorded(placed: BTreeMap<Vec<u8>, Option<Seen>>, versions: &BTreeMap<Vec<u8>, u64>) -> Changes {
+    let record = |(path, seen): (Vec<u8>, Option<Seen>)| {
+        let version = versions.get(&path).copied().unwrap_or(0);
+        let record = seen.map(|seen| Record { seen, version });
+        (path, record)
+    };
+    placed.into_iter().map(record).collect()
+}
+
+fn out_of_handles() -> Error {
+    Error::new(ErrorKind::Unavailable, "the system is out of handles")
+}
+
+pub(super) fn stopped() -> Error {
+    Error::new(ErrorKind::Unavailable, "bringing the bench up to date was stopped")
+}

@@ -1,0 +1,197 @@
+//! What a checkout was left like, entry by entry: the means to tell what was damaged, and what need not be written again.
+//!
+//! One file, appended to. It is read only where the whole checkout is looked at, so that following the journal costs what changed; how
+//! much of it counts stands in the state.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use garret_core::Result;
+use rustix::fs::{AtFlags, Mode, OFlags, ftruncate, openat, unlinkat};
+use rustix::io::{Errno, pread, pwrite};
+
+use super::state::State;
+use crate::effects::error::At;
+use crate::effects::seen::Seen;
+
+const NUMBERS: usize = 8;
+const PIECE_BYTES: usize = 256 * 1024;
+/// From this size on, and when it is several times what it was, the file is written anew.
+const LARGE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What was left at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) seen: Seen,
+    /// Which content it is; 0 where that is not known.
+    pub(super) version: u64,
+}
+
+/// What was left where.
+pub(super) type Records = BTreeMap<Vec<u8>, Record>;
+
+/// What changed: a record, or `None` where nothing is any more.
+pub(super) type Changes = BTreeMap<Vec<u8>, Option<Record>>;
+
+/// Everything that counts; `None` where the file is damaged.
+pub(super) fn load(home: &OwnedFd, state: &State) -> Result<Option<Records>> {
+    let file = match openat(
+        home,
+        name(state),
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
+        Err(Errno::NOENT) if state.manifest_bytes == 0 => return Ok(Some(Records::new())),
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
+        file => file.at(b"")?,
+    };
+    let mut bytes = vec![0; usize::try_from(state.manifest_bytes).unwrap_or(usize::MAX)];
+    let mut length = 0;
+    while length < bytes.len() {
+        let end = (length + PIECE_BYTES).min(bytes.len());
+        match pread(&file, &mut bytes[length..end], length as u64).at(b"")? {
+            0 => return Ok(None),
+            count => length += count,
+        }
+    }
+    Ok(decode(&bytes))
+}
+
+/// Adds what changed; the state says afterwards that it counts.
+pub(super) fn append(home: &OwnedFd, state: &mut State, changes: &Changes) -> Result<()> {
+    let mut bytes = Vec::new();
+    changes
+        .iter()
+        .for_each(|(path, record)| encode(path, *record, &mut bytes));
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(home, name(state), flags, Mode::RUSR | Mode::WUSR).at(b"")?;
+    // What a process that died had added.
+    ftruncate(&file, state.manifest_bytes).at(b"")?;
+    let mut written = 0;
+    while written < bytes.len() {
+        written += pwrite(&file, &bytes[written..], state.manifest_bytes + written as u64).at(b"")?;
+    }
+    state.manifest_bytes += bytes.len() as u64;
+    Ok(())
+}
+
+/// Begins a new file with these records.
+pub(super) fn replace(home: &OwnedFd, state: &mut State, records: &Records) -> Result<()> {
+    let old = name(state);
+    state.generation += 1;
+    state.manifest_bytes = 0;
+    let all = records.iter().map(|(path, record)| (path.clone(), Some(*record)));
+    append(home, state, &all.collect())?;
+    let _ = unlinkat(home, old, AtFlags::empty());
+    Ok(())
+}
+
+/// Whether so much was appended that most of it is likely to be past.
+pub(super) fn is_long(state: &State, live: usize) -> bool {
+    let live_bytes = live as u64 * 120;
+    state.manifest_bytes > LARGE_BYTES && state.manifest_bytes > 4 * live_bytes
+}
+
+fn name(state: &State) -> String {
+    format!("manifest-{}", state.generation)
+}
+
+fn encode(path: &[u8], record: Option<Record>, into: &mut Vec<u8>) {
+    let length = u32::try_from(path.len()).expect("a path is short");
+    into.extend(length.to_le_bytes());
+    into.extend(path);
+    into.push(u8::from(record.is_some()));
+    let Some(Record { seen, version }) = record else {
+        return;
+    };
+    let numbers: [u64; NUMBERS] = [
+        seen.inode,
+        seen.size,
+        u64::from(seen.mode),
+        seen.modified.0 as u64,
+        u64::from(seen.modified.1),
+        seen.changed.0 as u64,
+        u64::from(seen.changed.1),
+        version,
+    ];
+    numbers.iter().for_each(|number| into.extend(number.to_le_bytes()));
+}
+
+fn decode(bytes: &[u8]) -> Option<Records> {
+    let (mut records, mut rest) = (Records::new(), bytes);
+    while !rest.is_empty() {
+        let (length, after) = rest.split_first_chunk()?;
+        let length = u32::from_le_bytes(*length) as usize;
+        let path = after.get(..length).filter(|path| !path.is_empty())?;
+        let (is_there, after) = after[length..].split_first()?;
+        rest = match is_there {
+            0 => {
+                records.remove(path);
+                after
+            }
+            1 => {
+                records.insert(path.to_vec(), decode_record(after)?);
+                &after[NUMBERS * 8..]
+            }
+            _ => return None,
+        };
+    }
+    Some(records)
+}
+
+fn decode_record(bytes: &[u8]) -> Option<Record> {
+    let mut numbers = [0; NUMBERS];
+    for (number, chunk) in numbers.iter_mut().zip(bytes.get(..NUMBERS * 8)?.chunks_exact(8)) {
+        *number = u64::from_le_bytes(chunk.try_into().ok()?);
+    }
+    let [inode, size, mode, modified, modified_ns, changed, changed_ns, version] = numbers;
+    let seen = Seen {
+        inode,
+        size,
+        mode: u32::try_from(mode).ok()?,
+        modified: (modified as i64, u32::try_from(modified_ns).ok()?),
+        changed: (changed as i64, u32::try_from(changed_ns).ok()?),
+    };
+    Some(Record { seen, version })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(inode: u64) -> Record {
+        let seen = Seen {
+            inode,
+            size: 5,
+            mode: 0o100_644,
+            modified: (-3, 4),
+            changed: (7, 999_999_999),
+        };
+        Record { seen, version: 9 }
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written_the_last_one_counting() {
+        let mut bytes = Vec::new();
+        for (path, record) in [
+            (&b"a"[..], Some(record(1))),
+            (b"b\n\xff", Some(record(2))),
+            (b"a", None),
+            (b"b\n\xff", Some(record(3))),
+        ] {
+            encode(path, record, &mut bytes);
+        }
+        let records = decode(&bytes).unwrap();
+        assert_eq!(records, Records::from([(b"b\n\xff".to_vec(), record(3))]));
+    }
+
+    #[test]
+    fn a_torn_file_is_known_wherever_it_ends() {
+        let mut bytes = Vec::new();
+        encode(b"path", Some(record(1)), &mut bytes);
+        for end in 1..bytes.len() {
+            assert_eq!(decode(&bytes[..end]), None, "{end}");
+        }
+        assert_eq!(decode(&vec![0; 64]), None);
+    }
+}

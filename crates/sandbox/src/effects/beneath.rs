@@ -1,0 +1,233 @@
+//! Reaching what is in a directory by handle: nothing here follows a link, leaves the directory, or enters another file system.
+//!
+//! Directories are opened by their path below the top rather than from the one above, so that a tree as deep as a path can be costs one
+//! handle at a time. Bits that a command took away from what belongs to this very user are lent for as long as the reading takes.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, SeekFrom, Stat, chmodat, fstat, openat2, seek, statat,
+};
+use rustix::io::Errno;
+
+/// The longest path that the kernel opens; one byte of its 4096 is the end.
+pub(crate) const MAX_PATH_BYTES: usize = 4095;
+/// How a file is opened for its content: not waiting for a peer, not taking a terminal.
+pub(crate) const GENTLY: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+const LOOK: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
+const MAX_TRIES: usize = 16;
+const BUFFER_BYTES: usize = 32 * 1024;
+const OWNER_BITS: u32 = 0o700;
+
+/// A directory and what is below it.
+#[derive(Debug)]
+pub(crate) struct Tree<'a> {
+    top: BorrowedFd<'a>,
+    /// The modes that entries had before they were given bits for the time being.
+    lent: BTreeMap<Vec<u8>, u32>,
+    /// Whether bits may stand in the way; nothing stands in the way of root.
+    needs_bits: bool,
+}
+
+impl<'a> Tree<'a> {
+    pub(crate) fn new(top: BorrowedFd<'a>) -> Self {
+        Self {
+            top,
+            lent: BTreeMap::new(),
+            needs_bits: !rustix::process::geteuid().is_root(),
+        }
+    }
+
+    /// Opens the directory at `path` for reading, and so that what is in it can be reached.
+    pub(crate) fn directory(&mut self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let opened = match open(self.top, path, flags) {
+            Err(Errno::ACCESS) if self.needs_bits => {
+                self.lend(path)?;
+                open(self.top, path, flags)
+            }
+            opened => opened,
+        }?;
+        if self.needs_bits && fstat(&opened)?.st_mode & OWNER_BITS != OWNER_BITS {
+            // Whether it was ours to give shows when something in it is reached for.
+            let _ = self.lend(path);
+        }
+        Ok(opened)
+    }
+
+    /// Opens the plain file at `path` for reading, giving itself the bits where it must.
+    pub(crate) fn file(&mut self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | GENTLY;
+        match open(self.top, path, flags) {
+            Err(Errno::ACCESS) if self.needs_bits => {
+                self.lend(path)?;
+                open(self.top, path, flags)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Describes what is at `path`, as it was before it was given bits; `None` where nothing is, or where something that is no directory is
+    /// above it.
+    pub(crate) fn look_at(&mut self, path: &[u8]) -> Result<Option<Stat>, Errno> {
+        let stat = match look_at(self.top, path) {
+            Err(Errno::ACCESS) if self.needs_bits => {
+                self.lend(split(path).0)?;
+                look_at(self.top, path)
+            }
+            stat => stat,
+        };
+        let as_before = |mut stat: Stat| {
+            stat.st_mode = self.mode_before(path).unwrap_or(stat.st_mode);
+            stat
+        };
+        stat.map(|stat| stat.map(as_before))
+    }
+
+    /// The mode that the entry at `path` had before it was given bits, where it was.
+    pub(crate) fn mode_before(&self, path: &[u8]) -> Option<u32> {
+        self.lent.get(path).copied()
+    }
+
+    /// Says that the entry at `path` has a mode of its own now, which stays.
+    pub(crate) fn forget(&mut self, path: &[u8]) {
+        self.lent.remove(path);
+    }
+
+    /// Gives the owner all bits of `path` and of every directory above it.
+    fn lend(&mut self, path: &[u8]) -> Result<(), Errno> {
+        for prefix in prefixes(path) {
+            let held = open(self.top, prefix, OFlags::PATH | OFlags::NOFOLLOW)?;
+            let mode = fstat(&held)?.st_mode;
+            let wanted = match FileType::from_raw_mode(mode) {
+                FileType::Directory => OWNER_BITS,
+                FileType::RegularFile => 0o400,
+                _ => continue,
+            };
+            if mode & wanted != wanted {
+                set_mode(&held, mode | wanted)?;
+                self.lent.entry(prefix.to_vec()).or_insert(mode);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was lent is taken back, from below: a directory above must let pass until then.
+impl Drop for Tree<'_> {
+    fn drop(&mut self) {
+        for (path, mode) in self.lent.iter().rev() {
+            if let Ok(held) = open(self.top, path, OFlags::PATH | OFlags::NOFOLLOW) {
+                let _ = set_mode(&held, *mode);
+            }
+        }
+    }
+}
+
+/// The path of every directory above `path`, from the top, and `path` itself.
+pub(crate) fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    let ends = std::iter::once(0).chain(slashes.map(|(place, _)| place));
+    let whole = (!path.is_empty()).then_some(path.len());
+    ends.chain(whole).map(|end| &path[..end])
+}
+
+/// Opens `path` below `top`; the top itself where it is empty.
+pub(crate) fn open(top: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path: &[u8] = if path.is_empty() { b"." } else { path };
+    let resolve =
+        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
+    for _ in 0..MAX_TRIES {
+        match openat2(&top, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            // The kernel could not rule out a race with a rename; it asks to be asked again.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// The names in a directory.
+pub(crate) fn names(directory: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
+    seek(&directory, SeekFrom::Start(0))?;
+    let mut names = Vec::new();
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+    let mut entries = RawDir::new(directory.as_fd(), buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(name.to_vec());
+        }
+    }
+    Ok(names)
+}
+
+/// Describes the entry itself; `None` where nothing is.
+pub(crate) fn look(directory: impl AsFd, name: &[u8]) -> Result<Option<Stat>, Errno> {
+    match statat(directory, name, LOOK) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn look_at(top: BorrowedFd<'_>, path: &[u8]) -> Result<Option<Stat>, Errno> {
+    match open(top, path, OFlags::PATH | OFlags::NOFOLLOW) {
+        Ok(held) => fstat(held).map(Some),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Sets the mode of an entry that is held without access to it, and is no link.
+pub(crate) fn set_mode(held: &OwnedFd, mode: u32) -> Result<(), Errno> {
+    // Such a handle has no `fchmod`; its name under `/proc` leads to the entry itself, whatever happened to its path.
+    let mode = Mode::from_raw_mode(mode & 0o7777);
+    match chmodat(CWD, by_handle(held), mode, AtFlags::empty()) {
+        Err(Errno::NOENT) => Err(Errno::OPNOTSUPP),
+        other => other,
+    }
+}
+
+/// The name under `/proc` of what a handle leads to.
+pub(crate) fn by_handle(held: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", held.as_fd().as_raw_fd())
+}
+
+/// The path of the entry `name` in the directory at `path`.
+pub(crate) fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
+    match path.is_empty() {
+        true => name.to_vec(),
+        false => [path, b"/", name].concat(),
+    }
+}
+
+/// The path of the directory above, and the name in it.
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_go_from_the_top_down_to_the_path() {
+        let all: Vec<&[u8]> = prefixes(b"a/b/c").collect();
+        assert_eq!(all, [&b""[..], b"a", b"a/b", b"a/b/c"]);
+        assert_eq!(prefixes(b"").collect::<Vec<_>>(), [b""]);
+    }
+
+    #[test]
+    fn a_path_is_taken_apart_as_it_was_put_together() {
+        for (above, name) in [(&b""[..], &b"a"[..]), (b"a", b"b"), (b"a/b", b"\xff\n")] {
+            assert_eq!(split(&join(above, name)), (above, name));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Copying a bench, with modes, times, links and holes, by sharing blocks where the file system can.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use garret_core::{Clock, Mark, Result, SystemClock};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, Uid, chownat, copy_file_range, fchmod,
+    fchown, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, seek, symlinkat, utimensat,
+};
+use rustix::io::{Errno, pread, pwrite};
+
+use super::Copied;
+use super::beneath::{MAX_PATH_BYTES, Tree, join, look, names, set_mode};
+use super::copied::{COMPARED_BITS, hold, is_special, meaning_of};
+use super::error::At;
+use super::seen::{Seen, fingerprint};
+
+const CHUNK_BYTES: usize = 256 * 1024;
+const MOST_AT_ONCE: u64 = 1 << 30;
+
+/// A directory that was made, and what it is to be like when everything is in it.
+struct Made {
+    path: Vec<u8>,
+    stat: Stat,
+}
+
+struct Copying<'a> {
+    from: Tree<'a>,
+    to: BorrowedFd<'a>,
+    made: Vec<Made>,
+    copied: Copied,
+}
+
+pub(super) fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<Copied> {
+    let mut copying = Copying {
+        from: Tree::new(from),
+        to,
+        made: Vec::new(),
+        copied: Copied::default(),
+    };
+    let top = fstat(from).at(b"")?;
+    copying.made.push(Made {
+        path: Vec::new(),
+        stat: top,
+    });
+    let mut next = 0;
+    while let Some(directory) = copying.made.get(next) {
+        let path = directory.path.clone();
+        copying.directory(&path)?;
+        next += 1;
+    }
+    copying.finish()
+}
+
+impl Copying<'_> {
+    fn directory(&mut self, path: &[u8]) -> Result<()> {
+        let from = self.from.directory(path).at(path)?;
+        let to = hold(self.to, path).at(path)?;
+        for name in names(&from).at(path)? {
+            let child = join(path, &name);
+            // What cannot be named whole cannot be reached by anybody else's path either.
+            let Some(stat) = look(&from, &name).at(&child)?.filter(|_| child.len() <= MAX_PATH_BYTES) else {
+                continue;
+            };
+            self.entry(from.as_fd(), to.as_fd(), &name, child, stat)?;
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        name: &[u8],
+        path: Vec<u8>,
+        stat: Stat,
+    ) -> Result<()> {
+        let seen = Seen::of(&stat);
+        match seen.kind() {
+            FileType::Directory => {
+                mkdirat(to, name, Mode::RWXU).at(&path)?;
+                self.made.push(Made { path, stat });
+                return Ok(());
+            }
+            FileType::RegularFile => self.file(to, name, &path)?,
+            FileType::Symlink => copy_link(from, to, name, &stat).at(&path)?,
+            _ => {
+                debug_assert!(is_special(&seen), "every other kind is special");
+                self.copied.left_out += 1;
+                return Ok(());
+            }
+        }
+        self.note(to, name, path)
+    }
+
+    fn file(&mut self, to: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> Result<()> {
+        let source = self.from.file(path).at(path)?;
+        let stat = fstat(&source).at(path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let target = openat(to, name, flags, Mode::RUSR | Mode::WUSR).at(path)?;
+        copy_content(&source, &target, &stat).at(path)?;
+        // Only root can give files away; anybody else's copy is simply their own.
+        let _ = fchown(
+            &target,
+            Some(Uid::from_raw(stat.st_uid)),
+            Some(Gid::from_raw(stat.st_gid)),
+        );
+        fchmod(&target, Mode::from_raw_mode(stat.st_mode & COMPARED_BITS)).at(path)?;
+        futimens(&target, &times_of(&stat)).at(path)
+    }
+
+    fn note(&mut self, to: BorrowedFd<'_>, name: &[u8], path: Vec<u8>) -> Result<()> {
+        let stat = look(to, name).at(&path)?.ok_or(Errno::NOENT).at(&path)?;
+        let seen = Seen::of(&stat);
+        let print = fingerprint(meaning_of(&seen), &seen, SystemClock::default().now());
+        self.copied.mark.0.insert(path, print);
+        Ok(())
+    }
+
+    /// Gives the directories their modes and times, from below: one that may not be written would let nothing in.
+    fn finish(mut self) -> Result<Copied> {
+        for Made { path, stat } in std::mem::take(&mut self.made).into_iter().rev() {
+            let held = hold(self.to, &path).at(&path)?;
+            let owner = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+            let _ = chownat(&held, c"", Some(owner.0), Some(owner.1), AtFlags::EMPTY_PATH);
+            utimensat(&held, c".", &times_of(&stat), AtFlags::empty()).at(&path)?;
+            set_mode(&held, stat.st_mode).at(&path)?;
+            let seen = Seen::of(&fstat(&held).at(&path)?);
+            let print = fingerprint(meaning_of(&seen), &seen, SystemClock::default().now());
+            self.copied.mark.0.insert(path, print);
+        }
+        Ok(self.copied)
+    }
+}
+
+fn copy_link(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> Result<(), Errno> {
+    let target = readlinkat(from, name, Vec::new())?;
+    symlinkat(&target, to, name)?;
+    utimensat(to, name, &times_of(stat), AtFlags::SYMLINK_NOFOLLOW)
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+pub(crate) fn times_of(stat: &Stat) -> Timestamps {
+    let modified = Timespec {
+        tv_sec: stat.st_mtime as _,
+        tv_nsec: stat.st_mtime_nsec as _,
+    };
+    Timestamps {
+        last_access: modified,
+        last_modification: modified,
+    }
+}
+
+/// Copies all of `from`, described by `stat`, into the empty file `to`; holes stay holes.
+#[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+pub(crate) fn copy_content(from: &OwnedFd, to: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
+    let size = stat.st_size as u64;
+    if size == 0 || ioctl_ficlone(to, from).is_ok() {
+        return Ok(());
+    }
+    if stat.st_blocks as u64 * 512 >= size {
+        return copy_range(from, to, 0, size);
+    }
+    let mut end = 0;
+    while let Some((start, next)) = next_data(from, end, size)? {
+        copy_range(from, to, start, next)?;
+        end = next;
+    }
+    ftruncate(to, size)
+}
+
+/// The next part of the file that is no hole.
+fn next_data(file: &OwnedFd, after: u64, size: u64) -> Result<Option<(u64, u64)>, Errno> {
+    if after >= size {
+        return Ok(None);
+    }
+    let start = match seek(file, SeekFrom::Data(after)) {
+        Err(Errno::NXIO) => return Ok(None),
+        // A file system that knows no holes.
+        Err(Errno::INVAL) => return Ok(Some((after, size))),
+        start => start?,
+    };
+    let end = seek(file, SeekFrom::Hole(start))?;
+    Ok((start < size).then_some((start, end.min(size))))
+}
+
+fn copy_range(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
+    let mut place = start;
+    while place < end {
+        let wanted = (end - place).min(MOST_AT_ONCE) as usize;
+        let (mut read, mut written) = (place, place);
+        match copy_file_range(from, Some(&mut read), to, Some(&mut written), wanted) {
+            Ok(0) => return Err(Errno::STALE),
+            Ok(count) => place += count as u64,
+            Err(Errno::INTR) => {}
+            // Not on this file system, or not between these two.
+            Err(Errno::INVAL | Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
+                place += copy_chunk(from, to, place, wanted)?;
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn copy_chunk(from: &OwnedFd, to: &OwnedFd, place: u64, wanted: usize) -> Result<u64, Errno> {
+    let mut buffer = vec![0; wanted.min(CHUNK_BYTES)];
+    let count = pread(from, &mut buffer[..], place)?;
+    let mut written = 0;
+    while written < count {
+        written += pwrite(to, &buffer[written..count], place + written as u64)?;
+    }
+    match count {
+        0 => Err(Errno::STALE),
+        count => Ok(count as u64),
+    }
+}
+
+/// An empty mark, for a copy of nothing.
+impl Default for Copied {
+    fn default() -> Self {
+        Self {
+            mark: Mark::default(),
+            left_out: 0,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What an entry was like when it was looked at, and how to tell later whether it still is.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use garret_core::Timestamp;
+use rustix::fs::{FileType, Stat};
+
+/// Kernels tick at 100 Hz or faster; several ticks leave room for a clock that is read a little late.
+const GRAIN: Duration = Duration::from_millis(50);
+/// File systems that keep whole seconds (some only even ones) show it by empty nanoseconds.
+const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
+
+/// An entry as far as a stat tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Seen {
+    pub(crate) inode: u64,
+    pub(crate) size: u64,
+    /// The type and the permission bits.
+    pub(crate) mode: u32,
+    pub(crate) modified: (i64, u32),
+    pub(crate) changed: (i64, u32),
+}
+
+impl Seen {
+    #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self {
+            inode: stat.st_ino as u64,
+            size: stat.st_size as u64,
+            mode: stat.st_mode as u32,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.kind() == FileType::Directory
+    }
+
+    /// The permission bits, with those that give a program the rights of its owner.
+    pub(crate) fn bits(&self) -> u32 {
+        self.mode & 0o7777
+    }
+
+    pub(crate) fn modified(&self) -> Option<Timestamp> {
+        Timestamp::new(self.modified.0, i32::try_from(self.modified.1).ok()?).ok()
+    }
+
+    /// Whether a write in the same tick of the clock could hide behind this look. An older time of modification would give it away.
+    fn is_young(&self, now: Timestamp) -> bool {
+        let is_coarse = self.modified.1 == 0 && self.changed.1 == 0;
+        let grain = if is_coarse { COARSE_GRAIN } else { GRAIN };
+        let is_near = |(seconds, nanoseconds): (i64, u32)| {
+            let then = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+            now.as_nanosecond() - then < grain.as_nanos() as i128
+        };
+        is_near(self.modified) && is_near(self.changed)
+    }
+}
+
+/// What an entry of a layer means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Meaning {
+    File = 1,
+    Symlink = 2,
+    /// A directory through which what is below the layer shows.
+    Merged = 3,
+    /// A directory through which nothing shows.
+    Own = 4,
+    /// What is below the layer is gone.
+    Whiteout = 5,
+    /// Something that no workspace takes.
+    Dropped = 6,
+}
+
+const MEANING_SHIFT: u32 = 56;
+const HASH_MASK: u64 = (1 << MEANING_SHIFT) - 1;
+
+/// What of an entry a mark keeps: its meaning, and a hash by which it is known again; no hash while it is young.
+pub(crate) fn fingerprint(meaning: Meaning, seen: &Seen, now: Timestamp) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let is_young = match meaning {
+        // What is in a directory is looked at in any case.
+        Meaning::Merged | Meaning::Own => {
+            (seen.inode, seen.mode).hash(&mut hasher);
+            false
+        }
+        Meaning::Whiteout => false,
+        Meaning::File | Meaning::Symlink | Meaning::Dropped => {
+            seen.hash(&mut hasher);
+            seen.is_young(now)
+        }
+    };
+    let hash = match is_young {
+        true => 0,
+        false => (hasher.finish() & HASH_MASK).max(1),
+    };
+    ((meaning as u64) << MEANING_SHIFT) | hash
+}
+
+/// Whether an entry is still what it was at a mark; one that was young then may have changed unseen.
+pub(crate) fn is_same(before: u64, now: u64) -> bool {
+    // A young one has no hash, and meets itself only where the second look is as young as the first.
+    before & HASH_MASK != 0 && before == now
+}
+
+/// Whether an entry with this fingerprint is a directory through which what is below the layer shows.
+pub(crate) fn is_merged(fingerprint: u64) -> bool {
+    fingerprint >> MEANING_SHIFT == Meaning::Merged as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(modified: (i64, u32), changed: (i64, u32)) -> Seen {
+        Seen {
+            inode: 7,
+            size: 3,
+            mode: 0o100_644,
+            modified,
+            changed,
+        }
+    }
+
+    fn print(seen: &Seen, milliseconds: i64) -> u64 {
+        let now = Timestamp::from_millisecond(milliseconds).unwrap();
+        fingerprint(Meaning::File, seen, now)
+    }
+
+    #[test]
+    fn what_was_written_just_now_is_never_taken_for_unchanged() {
+        let young = seen((10, 1), (10, 1));
+        assert!(!is_same(print(&young, 10_010), print(&young, 10_020)));
+        assert!(!is_same(print(&young, 10_010), print(&young, 20_000)));
+        assert!(is_same(print(&young, 10_060), print(&young, 20_000)));
+    }
+
+    #[test]
+    fn a_time_of_modification_set_back_makes_a_new_file_known_at_once() {
+        let dated = seen((5, 1), (10, 1));
+        assert!(is_same(print(&dated, 10_010), print(&dated, 10_020)));
+        let written = seen((10, 2), (10, 2));
+        assert!(!is_same(print(&dated, 10_010), print(&written, 10_020)));
+    }
+
+    #[test]
+    fn a_fingerprint_tells_a_merged_directory() {
+        let (directory, now) = (seen((1, 1), (1, 1)), Timestamp::UNIX_EPOCH);
+        assert!(is_merged(fingerprint(Meaning::Merged, &directory, now)));
+        assert!(!is_merged(fingerprint(Meaning::Own, &directory, now)));
+    }
+}

@@ -1,0 +1,88 @@
+//! Content that stays where a command left it until somebody reads it.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use garret_core::{Content, ContentSource, EntryPath, Result};
+use rustix::fs::{FileType, OFlags, fstat};
+use rustix::io::Errno;
+
+use super::beneath::{GENTLY, Tree, open};
+use super::error::{At, moved};
+use super::seen::Seen;
+
+/// Only one reader at a time lends itself bits: another would take them back too early.
+static LENDING: Mutex<()> = Mutex::new(());
+
+/// A file below a directory, as it was seen.
+struct LeftFile {
+    top: Arc<OwnedFd>,
+    path: Vec<u8>,
+    seen: Mutex<Seen>,
+}
+
+/// The content of the file at `path` below `top`; one that is no longer what was `seen` is `unavailable` when it is read.
+pub(super) fn content(top: &Arc<OwnedFd>, path: &[u8], seen: Seen) -> Content {
+    Content::from_source(LeftFile {
+        top: top.clone(),
+        path: path.to_vec(),
+        seen: Mutex::new(seen),
+    })
+}
+
+impl fmt::Debug for LeftFile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = EntryPath::from_bytes(self.path.clone()).shown();
+        formatter.debug_tuple("LeftFile").field(&shown).finish()
+    }
+}
+
+impl LeftFile {
+    fn opened(&self) -> Result<OwnedFd> {
+        match open(&self.top, &self.path, OFlags::RDONLY | GENTLY) {
+            Err(Errno::ACCESS) => self.opened_with_lent_bits(),
+            opened => self.checked(opened.at(&self.path)?),
+        }
+    }
+
+    fn opened_with_lent_bits(&self) -> Result<OwnedFd> {
+        let _alone = LENDING.lock().expect("no holder panics");
+        let mut tree = Tree::new(self.top.as_fd());
+        let file = tree.file(&self.path).at(&self.path)?;
+        // Giving bits and taking them back sets the time of change; everything else must be as it was.
+        let mut seen = self.seen.lock().expect("no holder panics");
+        let without_change = |seen: Seen| (seen.inode, seen.size, seen.modified, seen.kind());
+        let is_it = |now: &Seen| without_change(*now) == without_change(*seen) && now.kind() == FileType::RegularFile;
+        if !is_it(&Seen::of(&fstat(&file).at(&self.path)?)) {
+            return Err(moved(&self.path));
+        }
+        drop(tree);
+        *seen = Seen::of(&fstat(&file).at(&self.path)?);
+        Ok(file)
+    }
+
+    fn checked(&self, file: OwnedFd) -> Result<OwnedFd> {
+        let now = Seen::of(&fstat(&file).at(&self.path)?);
+        match now == *self.seen.lock().expect("no holder panics") && now.kind() == FileType::RegularFile {
+            true => Ok(file),
+            false => Err(moved(&self.path)),
+        }
+    }
+}
+
+impl ContentSource for LeftFile {
+    fn size(&self) -> u64 {
+        self.seen.lock().expect("no holder panics").size
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        Ok(Box::new(File::from(self.opened()?)))
+    }
+
+    fn file(&self) -> Result<Option<File>> {
+        Ok(Some(File::from(self.opened()?)))
+    }
+}

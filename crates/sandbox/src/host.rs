@@ -1,0 +1,1 @@
+//! No isolation, for people who ask for it by name.

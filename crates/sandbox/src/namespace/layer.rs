@@ -1,0 +1,451 @@
+//! A layer over a bench, as Garret sees it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garret_core::{
+    Command, Content, Effect, Effects, Error, ErrorKind, Layer, Limits, Mark, Placed, Process, Program, Result, Stdin,
+};
+use rustix::fs::{Mode, OFlags};
+
+use super::connection::{Expected, Reply, ended};
+use super::open::{OpenShared, unusable};
+use super::plan::User;
+use super::process::Started;
+use crate::effects;
+use crate::supervisor::protocol::{Ask, DATA, Exec, Failure, Item, Spawn, SpawnLimits};
+
+/// How a layer holds what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Apart from the bench, in the upper directory of an overlay.
+    Overlay,
+    /// In a copy of the bench.
+    Copy,
+}
+
+/// A layer.
+#[derive(Debug)]
+pub(super) struct LaidLayer {
+    name: String,
+    sandbox: Arc<OpenShared>,
+    state: Mutex<State>,
+    /// Where the copy stood when it was made.
+    copied: Option<Mark>,
+    /// Kept as long as the layer may be read.
+    _lock: Arc<OwnedFd>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Live,
+    Paused,
+    Lifted,
+    Removed,
+}
+
+impl LaidLayer {
+    pub(super) async fn lay(sandbox: &Arc<OpenShared>, name: String) -> Result<Arc<Self>> {
+        make_directories(&sandbox.layers, &sandbox.bench, &sandbox.plan.user, &name).map_err(|_| unusable())?;
+        let (layer, is_copy) = (name.clone(), sandbox.form == Form::Copy);
+        let copied = if is_copy {
+            Some(copy(sandbox, &name).await?)
+        } else {
+            None
+        };
+        // Nobody waits for it: where it fails, everything that is asked of the layer fails with the reason.
+        sandbox.connection.send(&Ask::Lay { layer, is_copy })?;
+        let lock = sandbox.lock();
+        Ok(Arc::new(Self::new(sandbox, name, lock, State::Live, copied)))
+    }
+
+    /// A layer that somebody else left behind.
+    pub(super) fn left(sandbox: &Arc<OpenShared>, name: String, lock: Arc<OwnedFd>) -> Self {
+        Self::new(sandbox, name, lock, State::Lifted, None)
+    }
+
+    fn new(sandbox: &Arc<OpenShared>, name: String, lock: Arc<OwnedFd>, state: State, copied: Option<Mark>) -> Self {
+        Self {
+            name,
+            sandbox: Arc::clone(sandbox),
+            state: Mutex::new(state),
+            copied,
+            _lock: lock,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sandbox has ended, and everything in it.
+    pub(super) fn mark_lifted(&self) {
+        let mut state = self.state();
+        if matches!(*state, State::Live | State::Paused) {
+            *state = State::Lifted;
+        }
+    }
+
+    fn check_live(&self) -> Result<()> {
+        match *self.state() {
+            State::Live | State::Paused => Ok(()),
+            State::Lifted | State::Removed => Err(Error::invalid("the layer was lifted").hint("lay another one")),
+        }
+    }
+
+    async fn request(&self, make: impl FnOnce(u64, String) -> Ask) -> Result<std::result::Result<(), Failure>> {
+        let name = self.name.clone();
+        let (_, reply) = self.sandbox.connection.ask(|request| make(request, name))?;
+        settled(reply).await
+    }
+
+    async fn place_one(&self, effect: &Effect) -> Result<()> {
+        let Some((item, content)) = item_of(effect) else {
+            return Err(Error::new(ErrorKind::Internal, "a layer knows no history"));
+        };
+        let (layer, path) = (self.name.clone(), effect.path.as_bytes().to_vec());
+        let (request, reply) = self.sandbox.connection.ask(|request| Ask::Place {
+            request,
+            layer,
+            path,
+            item,
+        })?;
+        if let Some(content) = content {
+            self.send_content(request, &content)?;
+        }
+        settled(reply).await?.map_err(|failure| not_placed(effect, &failure))
+    }
+
+    fn send_content(&self, request: u64, content: &Content) -> Result<()> {
+        let mut reader = content.open()?;
+        let mut buffer = Vec::with_capacity(DATA);
+        while reader.append_to(&mut buffer, DATA)? > 0 {
+            self.sandbox.connection.send_bytes(request, 3, &buffer)?;
+            buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// The directory that holds what was written.
+    fn upper(&self) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let own = rustix::fs::openat(&self.sandbox.layers, self.name.as_str(), flags, Mode::empty());
+        own.and_then(|own| rustix::fs::openat(&own, "upper", flags, Mode::empty()))
+            .map_err(|_| unusable())
+    }
+}
+
+#[async_trait]
+impl Layer for LaidLayer {
+    fn id(&self) -> &str {
+        &self.name
+    }
+
+    async fn start(&self, command: Command) -> Result<Box<dyn Process>> {
+        self.check_live()?;
+        let connection = &self.sandbox.connection;
+        let process = connection.number();
+        let spawn = Box::new(spawn_of(
+            &command,
+            &self.sandbox.plan.shell,
+            &self.sandbox.request.limits,
+        ));
+        let is_piped = matches!(command.stdin, Stdin::Piped);
+        let expected = Expected {
+            input: given(&command.stdin),
+            wall: spawn.limits.wall_ms.map(std::time::Duration::from_millis),
+        };
+        let has_given = expected.input.is_some();
+        let source = connection.expect(process, expected);
+        let layer = self.name.clone();
+        let (_, reply) = connection.ask(|request| Ask::Start {
+            request,
+            process,
+            layer,
+            spawn,
+        })?;
+        if has_given {
+            connection.feed(process)?;
+        }
+        // Made now: whoever stops waiting for the start drops it, and it is ended.
+        let started = Started::new(process, Arc::clone(connection), source, is_piped);
+        if let Err(failure) = settled(reply).await? {
+            connection.forget(process);
+            return Err(not_started(&command, &failure));
+        }
+        Ok(Box::new(started))
+    }
+
+    async fn place(&self, effects: Vec<Effect>) -> Result<()> {
+        self.check_live()?;
+        for effect in &effects {
+            self.place_one(effect).await?;
+        }
+        Ok(())
+    }
+
+    async fn pause(&self) -> Result<()> {
+        self.check_live()?;
+        self.request(|request, layer| Ask::Pause { request, layer })
+            .await?
+            .map_err(|failure| defect(&failure))?;
+        *self.state() = State::Paused;
+        Ok(())
+    }
+
+    async fn resume(&self) -> Result<()> {
+        self.check_live()?;
+        *self.state() = State::Live;
+        self.request(|request, layer| Ask::Resume { request, layer })
+            .await?
+            .map_err(|failure| defect(&failure))
+    }
+
+    async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
+        if !matches!(*self.state(), State::Paused | State::Lifted) {
+            return Err(Error::invalid(
+                "what was done on a layer is read while it is paused or after it was lifted",
+            ));
+        }
+        let upper = self.upper()?;
+        let bench = self.sandbox.bench.try_clone().map_err(|_| unusable())?;
+        if self.sandbox.form == Form::Copy {
+            let since = since.cloned().or_else(|| self.copied.clone());
+            return apart(move || effects::of_copy(upper.as_fd(), bench.as_fd(), since.as_ref())).await;
+        }
+        if is_empty(&upper) && since.is_none() {
+            return effects::of_upper(upper.as_fd(), bench.as_fd(), None);
+        }
+        let since = since.cloned();
+        apart(move || effects::of_upper(upper.as_fd(), bench.as_fd(), since.as_ref())).await
+    }
+
+    async fn lift(&self) -> Result<()> {
+        if !matches!(*self.state(), State::Live | State::Paused) {
+            return Ok(());
+        }
+        match self.request(|request, layer| Ask::Lift { request, layer }).await {
+            Ok(lifted) => lifted.map_err(|failure| defect(&failure))?,
+            // A sandbox that has ended took everything with it.
+            Err(_) => self.sandbox.connection.close().await,
+        }
+        *self.state() = State::Lifted;
+        Ok(())
+    }
+
+    async fn remove(&self) -> Result<()> {
+        self.lift().await?;
+        if *self.state() == State::Removed {
+            return Ok(());
+        }
+        self.sandbox.discard(&self.name)?;
+        *self.state() = State::Removed;
+        Ok(())
+    }
+}
+
+fn is_empty(directory: &OwnedFd) -> bool {
+    let Ok(entries) = rustix::fs::Dir::read_from(directory) else {
+        return false;
+    };
+    entries
+        .flatten()
+        .all(|entry| matches!(entry.file_name().to_bytes(), b"." | b".."))
+}
+
+/// Does something that may take long where it holds nobody up.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    if tokio::runtime::Handle::try_current().is_err() {
+        return work();
+    }
+    let lost = |_| Error::new(ErrorKind::Internal, "the work on a layer was not finished");
+    tokio::task::spawn_blocking(work).await.map_err(lost)?
+}
+
+async fn settled(reply: Reply) -> Result<std::result::Result<(), Failure>> {
+    reply.await.map_err(|_| ended())
+}
+
+/// Copies the bench into a layer; where the copy stands.
+async fn copy(sandbox: &Arc<OpenShared>, name: &str) -> Result<Mark> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let upper =
+        rustix::fs::openat(&sandbox.layers, format!("{name}/upper"), flags, Mode::empty()).map_err(|_| unusable())?;
+    let sandbox = Arc::clone(sandbox);
+    apart(move || {
+        let copied = effects::copy_tree(sandbox.bench.as_fd(), upper.as_fd())?;
+        if !sandbox.plan.user.is_dedicated {
+            return Ok(copied.mark);
+        }
+        give_all(&sandbox.plan.user, &upper).map_err(|_| unusable())?;
+        // Giving it away touched everything, and what was touched a moment ago is not trusted: the copy stands where it is compared next.
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        Ok(effects::of_copy(upper.as_fd(), sandbox.bench.as_fd(), None)?.mark)
+    })
+    .await
+}
+
+/// Makes the directories of a layer, for the user of the commands. The root looks as that of the bench.
+pub(super) fn make_directories(layers: &OwnedFd, bench: &OwnedFd, user: &User, name: &str) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::mkdirat(layers, name, Mode::RWXU)?;
+    let own = rustix::fs::openat(layers, name, flags, Mode::empty())?;
+    give(user, &own)?;
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(bench)?.st_mode & 0o777);
+    for (directory, mode) in [("upper", mode), ("work", Mode::RWXU)] {
+        rustix::fs::mkdirat(&own, directory, Mode::RWXU)?;
+        let made = rustix::fs::openat(&own, directory, flags, Mode::empty())?;
+        rustix::fs::fchmod(&made, mode)?;
+        give(user, &made)?;
+    }
+    Ok(())
+}
+
+fn give(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
+    if !user.is_dedicated {
+        return Ok(());
+    }
+    let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
+    rustix::fs::fchown(directory, Some(uid), Some(gid))
+}
+
+/// Gives everything below a directory that Garret itself made.
+fn give_all(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
+    let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if entry.file_type() == rustix::fs::FileType::Directory {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            give_all(user, &rustix::fs::openat(directory, name, flags, Mode::empty())?)?;
+        }
+        rustix::fs::chownat(
+            directory,
+            name,
+            Some(uid),
+            Some(gid),
+            rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
+        )?;
+    }
+    Ok(())
+}
+
+fn given(stdin: &Stdin) -> Option<Bytes> {
+    match stdin {
+        Stdin::Bytes(bytes) => Some(bytes.clone()),
+        Stdin::Closed | Stdin::Piped => None,
+    }
+}
+
+fn spawn_of(command: &Command, shell: &str, most: &Limits) -> Spawn {
+    let arguments = match &command.program {
+        Program::Arguments(arguments) => arguments.clone(),
+        Program::Shell(text) => vec![shell.to_owned(), "-c".to_owned(), text.clone()],
+    };
+    Spawn {
+        program: Exec::Arguments(arguments),
+        cwd: command.cwd.as_str().to_owned(),
+        env: command.env.clone(),
+        has_input: !matches!(command.stdin, Stdin::Closed),
+        limits: limits_of(&command.limits, most),
+    }
+}
+
+/// The limits of a command, none above those of the sandbox.
+pub(super) fn limits_of(own: &Limits, most: &Limits) -> SpawnLimits {
+    let millis =
+        |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    SpawnLimits {
+        wall_ms: lower(millis(own.wall), millis(most.wall)),
+        cpu_ms: lower(millis(own.cpu), millis(most.cpu)),
+        memory: lower(own.memory, most.memory),
+        processes: lower(own.processes, most.processes),
+        file_size: lower(own.file_size, most.file_size),
+        written: lower(own.written, most.written),
+        open_files: lower(own.open_files, most.open_files),
+    }
+}
+
+fn lower(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn item_of(effect: &Effect) -> Option<(Item, Option<Content>)> {
+    Some(match &effect.placed {
+        Placed::Nothing => (Item::Nothing, None),
+        Placed::Directory { mode } => (Item::Directory { mode: *mode }, None),
+        Placed::Symlink { target } => (Item::Symlink { target: target.clone() }, None),
+        Placed::File { content, mode } => {
+            let modified = effect
+                .modified
+                .map(|time| (time.as_second(), i64::from(time.subsec_nanosecond())));
+            let item = Item::File {
+                mode: *mode,
+                size: content.len(),
+                modified,
+            };
+            (item, Some(content.clone()))
+        }
+        Placed::Image(_) => return None,
+    })
+}
+
+fn not_laid(failure: &Failure) -> Error {
+    let message = format!("a layer cannot be laid over the bench: {} failed", failure.step);
+    Error::new(ErrorKind::Unsupported, message)
+        .hint("use a kernel of 5.11 or newer, and keep the scratch directory on ext4, xfs, btrfs or tmpfs")
+}
+
+fn not_placed(effect: &Effect, failure: &Failure) -> Error {
+    let kind = match failure.errno {
+        libc::ENOENT => ErrorKind::NotFound,
+        libc::ENOTDIR | libc::ELOOP => ErrorKind::NotADirectory,
+        libc::ENOSPC | libc::EDQUOT => ErrorKind::QuotaExceeded,
+        _ => ErrorKind::Unavailable,
+    };
+    let shown = effect.path.shown();
+    Error::new(kind, format!("{shown} cannot be put where the running commands see it")).at_text(shown)
+}
+
+fn not_started(command: &Command, failure: &Failure) -> Error {
+    let name = match &command.program {
+        Program::Arguments(arguments) => arguments.first().map_or("", String::as_str),
+        Program::Shell(_) => "the shell",
+    };
+    match (failure.step.as_str(), failure.errno) {
+        ("entering the directory", _) => {
+            Error::new(ErrorKind::NotFound, "the directory to run in is not there").at(&command.cwd)
+        }
+        ("laying a layer" | "hiding paths", _) => not_laid(failure),
+        ("executing", libc::ENOENT | libc::ENOTDIR) => Error::new(
+            ErrorKind::NotFound,
+            format!("there is no program `{name}` in the sandbox"),
+        )
+        .hint("name a program of /usr or of the workspace; a toolchain elsewhere must be listed in the configuration"),
+        ("executing", libc::EACCES) => Error::new(ErrorKind::Denied, format!("`{name}` is not executable"))
+            .hint("give it the executable bit, or run it by its interpreter"),
+        ("executing", libc::E2BIG) => Error::new(ErrorKind::TooLarge, "the arguments and the environment are too long")
+            .hint("pass long input by the standard input or a file"),
+        ("reading the arguments", _) => {
+            Error::invalid("an argument or a variable holds a NUL byte, or there is no program")
+        }
+        _ => defect(failure),
+    }
+}
+
+fn defect(failure: &Failure) -> Error {
+    let reason = std::io::Error::from_raw_os_error(failure.errno).to_string();
+    let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("the sandbox could not do it: {} failed: {reason}", failure.step),
+    )
+}

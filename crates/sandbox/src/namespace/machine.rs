@@ -1,0 +1,152 @@
+//! What this machine offers, asked once for each sandbox.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file looks at the system directories and control groups of the host"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use garret_core::{Error, ErrorKind, Result};
+use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
+
+use super::plan::{GroupPlace, Machine, Present, wanted};
+
+/// Looks at the machine.
+pub(super) fn look(bench: &Path, system: &[PathBuf]) -> Result<Machine> {
+    let owner = fs::metadata(bench).map_err(|_| {
+        Error::new(ErrorKind::Unavailable, "the bench of the workspace cannot be opened")
+            .hint("check that its directory is there")
+    })?;
+    Ok(Machine {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        bench_owner: (owner.uid(), owner.gid()),
+        group: group_place(),
+        has_landlock: has_landlock(),
+        present: present(system),
+    })
+}
+
+fn present(system: &[PathBuf]) -> BTreeMap<String, Present> {
+    let kind = |path: &str| {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        if metadata.is_symlink() {
+            return fs::read_link(path)
+                .ok()?
+                .to_str()
+                .map(|target| Present::Link(target.to_owned()));
+        }
+        Some(if metadata.is_dir() {
+            Present::Directory
+        } else {
+            Present::File
+        })
+    };
+    wanted(system)
+        .into_iter()
+        .filter_map(|path| kind(&path).map(|kind| (path, kind)))
+        .collect()
+}
+
+fn has_landlock() -> bool {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset
+        .handle_access(AccessFs::Execute)
+        .and_then(Ruleset::create)
+        .is_ok()
+}
+
+/// The control groups below which Garret may make its own.
+fn group_place() -> Option<GroupPlace> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    version_two(&groups, &mounts).or_else(|| version_one(&groups, &mounts))
+}
+
+fn version_one(groups: &str, mounts: &str) -> Option<GroupPlace> {
+    let place = |controller: &str| {
+        let path = directory_of(groups, mounts, "cgroup", controller)?;
+        is_writable(&path).then_some(path)
+    };
+    let (memory, processes) = (place("memory"), place("pids"));
+    (memory.is_some() || processes.is_some()).then_some(GroupPlace::One { memory, processes })
+}
+
+/// The nearest group above this process that passes memory and processes on, and that Garret may write.
+fn version_two(groups: &str, mounts: &str) -> Option<GroupPlace> {
+    let own = directory_of(groups, mounts, "cgroup2", "")?;
+    let passes_on = |path: &&Path| {
+        let passed = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
+        let has = |name: &str| passed.split_whitespace().any(|one| one == name);
+        has("memory") && has("pids") && is_writable(path)
+    };
+    let path = own
+        .ancestors()
+        .take_while(|path| path.starts_with("/sys"))
+        .find(passes_on)?
+        .to_owned();
+    Some(GroupPlace::Two { path })
+}
+
+fn is_writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// The directory of this process's group for a controller; an empty name is that of version 2.
+fn directory_of(groups: &str, mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
+    let own = groups.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (names, path) = (fields.next()?, fields.next()?);
+        names.split(',').any(|name| name == controller).then_some(path)
+    })?;
+    mounts.lines().find_map(|line| mounted_at(line, kind, controller, own))
+}
+
+fn mounted_at(line: &str, kind: &str, controller: &str, own: &str) -> Option<PathBuf> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut after = after.split(' ');
+    let options = (after.next()? == kind).then(|| after.nth(1))??;
+    if !controller.is_empty() && !options.split(',').any(|option| option == controller) {
+        return None;
+    }
+    let mut before = before.split(' ').skip(3);
+    let (root, point) = (before.next()?, before.next()?);
+    let below = if root == "/" { own } else { own.strip_prefix(root)? };
+    Some(Path::new(point).join(below.trim_start_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "30 23 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
+        31 23 0:27 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\
+        32 23 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn the_group_of_a_controller_is_found_where_its_hierarchy_is_mounted() {
+        let groups = "8:pids:/\n4:memory:/service/a\n0::/user\n";
+        let found = |kind, controller| directory_of(groups, MOUNTS, kind, controller);
+        assert_eq!(
+            found("cgroup", "memory"),
+            Some("/sys/fs/cgroup/memory/service/a".into())
+        );
+        assert_eq!(found("cgroup", "pids"), Some("/sys/fs/cgroup/pids".into()));
+        assert_eq!(found("cgroup2", ""), Some("/sys/fs/cgroup/unified/user".into()));
+        assert_eq!(found("cgroup", "cpu"), None);
+    }
+
+    #[test]
+    fn a_hierarchy_that_is_mounted_in_part_leads_to_the_part() {
+        let mounts = "30 23 0:26 /docker/x /sys/fs/cgroup rw - cgroup2 cgroup rw\n";
+        assert_eq!(
+            directory_of("0::/docker/x/y\n", mounts, "cgroup2", ""),
+            Some("/sys/fs/cgroup/y".into())
+        );
+        assert_eq!(directory_of("0::/elsewhere\n", mounts, "cgroup2", ""), None);
+    }
+}

@@ -1,0 +1,620 @@
+//! What a sandbox will be, as data: a pure function of what is asked and what the machine offers.
+//!
+//! The supervisor carries a plan out step by step and decides nothing. So what a command can see, and by what its limits hold, is read
+//! and tested here without a kernel.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use garret_core::{Network, SandboxRequest, WsPath};
+use serde::{Deserialize, Serialize};
+
+/// The user that commands are inside a sandbox.
+pub const INSIDE: u32 = 1000;
+/// The most that `/tmp` and `/dev/shm` hold where nothing else limits them.
+const MEMORY_FILES: u64 = 2 * 1024 * 1024 * 1024;
+const HOME: &str = "/tmp/home";
+const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// System directories and links at the root, in the order in which they are made.
+const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
+/// Directories of settings that programs need and that hold nothing of the machine's users.
+const SETTINGS: [&str; 12] = [
+    "/etc/alternatives",
+    "/etc/ssl/certs",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/ca-certificates/extracted",
+    "/etc/ld.so.conf.d",
+    "/etc/fonts",
+    "/etc/terminfo",
+    "/etc/perl",
+    "/etc/python3",
+    "/etc/python3.11",
+    "/etc/ImageMagick-6",
+];
+/// Files of settings, likewise.
+const SETTING_FILES: [&str; 15] = [
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/host.conf",
+    "/etc/gai.conf",
+    "/etc/mime.types",
+    "/etc/magic",
+    "/etc/inputrc",
+    "/etc/bash.bashrc",
+    "/etc/os-release",
+    "/etc/debian_version",
+    "/etc/ssl/openssl.cnf",
+];
+const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+
+/// What a sandbox will be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxPlan {
+    /// What it has of its own.
+    pub namespaces: Vec<Space>,
+    /// Who commands are.
+    pub user: User,
+    /// How its root is made, in order.
+    pub root: Vec<Step>,
+    /// The directory that the layers lie over.
+    pub bench: PathBuf,
+    /// The directory that holds the layers.
+    pub layers: PathBuf,
+    /// The directory among them on which an overlay is tried; `None` where layers are to be copies.
+    pub trial: Option<String>,
+    /// The file whose lock says that the sandbox lives.
+    pub lock: PathBuf,
+    /// Paths that do not exist for a command.
+    pub hidden: Vec<String>,
+    /// Paths that a command may not change.
+    pub read_only: Vec<String>,
+    /// Where limits on everything together are kept, if anywhere.
+    pub group: Option<Group>,
+    /// The filter of system calls.
+    pub system_calls: SystemCalls,
+    /// Whether Landlock is put on top.
+    pub has_landlock: bool,
+    /// The program that reads texts for the shell.
+    pub shell: String,
+    /// What the environment of a command starts from.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Something that the kernel keeps apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Space {
+    /// Users and what they may do.
+    User,
+    /// Mounts.
+    Mount,
+    /// Processes.
+    Pid,
+    /// Interfaces, addresses, abstract sockets.
+    Network,
+    /// Shared memory, semaphores, message queues.
+    Ipc,
+    /// Names of the host.
+    Uts,
+    /// Control groups.
+    Cgroup,
+}
+
+/// Who commands are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// The user on the host.
+    pub uid: u32,
+    /// The group on the host.
+    pub gid: u32,
+    /// Whether that is not the user Garret runs as: Garret is root then, and becomes it.
+    pub is_dedicated: bool,
+    /// The owner of the bench, where it must be shown as the command's own.
+    pub bench_owner: Option<(u32, u32)>,
+}
+
+/// One step in making the root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// A directory of its own.
+    Directory {
+        /// Where.
+        path: String,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A directory of the host with all below it, read-only.
+    Show {
+        /// Where it is and will be.
+        path: String,
+    },
+    /// A copy of a file of the host.
+    Copy {
+        /// Where it is and will be.
+        path: String,
+    },
+    /// A file made up.
+    Text {
+        /// Where.
+        path: String,
+        /// What is in it.
+        text: String,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where.
+        path: String,
+        /// Where it points.
+        target: String,
+    },
+    /// A harmless device.
+    Device {
+        /// Its name below `/dev`.
+        name: String,
+    },
+    /// Files in memory, writable.
+    Memory {
+        /// Where.
+        path: String,
+        /// The most that they hold.
+        bytes: u64,
+    },
+}
+
+/// Where limits on everything together are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// The directories below which the group is made.
+    pub place: GroupPlace,
+    /// Its name.
+    pub name: String,
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    pub processes: Option<u64>,
+}
+
+/// The control groups that Garret may write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupPlace {
+    /// Version 1: a hierarchy for each.
+    One {
+        /// That of memory.
+        memory: Option<PathBuf>,
+        /// That of processes.
+        processes: Option<PathBuf>,
+    },
+    /// Version 2.
+    Two {
+        /// The one hierarchy.
+        path: PathBuf,
+    },
+}
+
+/// A filter of system calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SystemCalls {
+    /// Nothing that a build, a test or a server has no use for.
+    Ordinary,
+}
+
+/// What the machine offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// The user Garret runs as.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Who owns the bench.
+    pub bench_owner: (u32, u32),
+    /// The control groups that Garret may write.
+    pub group: Option<GroupPlace>,
+    /// Whether the kernel has Landlock.
+    pub has_landlock: bool,
+    /// What of the wanted system paths is there.
+    pub present: BTreeMap<String, Present>,
+}
+
+/// What a path of the host is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Present {
+    /// A directory.
+    Directory,
+    /// A file.
+    File,
+    /// A link to this.
+    Link(String),
+}
+
+/// What of the options goes into a plan.
+#[derive(Debug, Clone, Copy)]
+pub struct Wishes<'a> {
+    /// More system directories to show.
+    pub system: &'a [PathBuf],
+    /// The host user for commands where Garret is root.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// The shell, unless the best that is there will do.
+    pub shell: Option<&'a str>,
+    /// The name of this sandbox, unique on the machine.
+    pub name: &'a str,
+    /// Whether overlays are tried.
+    pub trial: bool,
+}
+
+/// The paths of the host that a plan asks about.
+pub fn wanted(system: &[PathBuf]) -> Vec<String> {
+    let extra = system.iter().filter_map(|path| path.to_str());
+    let shells = ["/bin/bash", "/usr/bin/bash"];
+    SYSTEM
+        .iter()
+        .chain(&SETTINGS)
+        .chain(&SETTING_FILES)
+        .chain(&shells)
+        .chain(&["/etc/resolv.conf"])
+        .copied()
+        .chain(extra)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Plans a sandbox.
+pub fn plan(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> SandboxPlan {
+    SandboxPlan {
+        namespaces: namespaces(request.network),
+        user: user(machine, wishes),
+        root: root(request, machine, wishes),
+        bench: request.bench.clone(),
+        layers: request.scratch.join("layers"),
+        trial: wishes.trial.then(|| format!(".gone-trial-{}", wishes.name)),
+        lock: request.scratch.join("locks").join(wishes.name),
+        hidden: texts(&request.hidden),
+        read_only: texts(&request.read_only),
+        group: group(request, machine, wishes),
+        system_calls: SystemCalls::Ordinary,
+        has_landlock: machine.has_landlock,
+        shell: shell(machine, wishes),
+        environment: environment(),
+    }
+}
+
+/// What the environment of a command starts from, for whoever puts it together.
+pub fn environment() -> BTreeMap<String, String> {
+    [
+        ("PATH", SEARCH),
+        ("HOME", HOME),
+        ("TMPDIR", "/tmp"),
+        ("USER", "agent"),
+        ("LOGNAME", "agent"),
+        ("LANG", "C.UTF-8"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into()
+}
+
+fn texts(paths: &[WsPath]) -> Vec<String> {
+    paths
+        .iter()
+        .filter(|path| !path.as_str().is_empty())
+        .map(|path| path.as_str().to_owned())
+        .collect()
+}
+
+fn namespaces(network: Network) -> Vec<Space> {
+    let mut spaces = vec![
+        Space::User,
+        Space::Mount,
+        Space::Pid,
+        Space::Ipc,
+        Space::Uts,
+        Space::Cgroup,
+    ];
+    if network == Network::None {
+        spaces.push(Space::Network);
+    }
+    spaces
+}
+
+fn user(machine: &Machine, wishes: Wishes<'_>) -> User {
+    let is_dedicated = machine.uid == 0;
+    let (uid, gid) = if is_dedicated {
+        (wishes.uid, wishes.gid)
+    } else {
+        (machine.uid, machine.gid)
+    };
+    let bench_owner = (is_dedicated && machine.bench_owner.0 != uid).then_some(machine.bench_owner);
+    User {
+        uid,
+        gid,
+        is_dedicated,
+        bench_owner,
+    }
+}
+
+fn root(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for path in [
+        "/etc",
+        "/dev",
+        "/proc",
+        "/tmp",
+        "/run",
+        "/var",
+        "/home",
+        "/workspace",
+        "/.garret",
+    ] {
+        steps.push(directory(path));
+    }
+    steps.extend(SYSTEM.iter().filter_map(|path| shown(path, machine)));
+    steps.extend(wishes.system.iter().filter_map(|path| shown(path.to_str()?, machine)));
+    steps.extend(settings(request.network, machine));
+    steps.push(link("/var/tmp", "/tmp"));
+    steps.extend(devices());
+    let bytes = request.limits.written.unwrap_or(MEMORY_FILES).min(MEMORY_FILES);
+    for path in ["/tmp", "/dev/shm"] {
+        steps.push(Step::Memory {
+            path: path.to_owned(),
+            bytes,
+        });
+    }
+    steps.push(directory(HOME));
+    steps
+}
+
+fn directory(path: &str) -> Step {
+    Step::Directory {
+        path: path.to_owned(),
+        mode: 0o755,
+    }
+}
+
+fn link(path: &str, target: &str) -> Step {
+    Step::Link {
+        path: path.to_owned(),
+        target: target.to_owned(),
+    }
+}
+
+/// A path as the host has it: a directory is shown, a link stays one.
+fn shown(path: &str, machine: &Machine) -> Option<Step> {
+    match machine.present.get(path)? {
+        Present::Directory => Some(Step::Show { path: path.to_owned() }),
+        Present::Link(target) => Some(link(path, target)),
+        Present::File => None,
+    }
+}
+
+fn settings(network: Network, machine: &Machine) -> Vec<Step> {
+    let mut steps: Vec<Step> = SETTINGS.iter().filter_map(|path| shown(path, machine)).collect();
+    steps.extend(SETTING_FILES.iter().filter_map(|path| copied(path, machine)));
+    steps.extend(made_up());
+    if network == Network::Full && machine.present.contains_key("/etc/resolv.conf") {
+        steps.push(Step::Copy {
+            path: "/etc/resolv.conf".to_owned(),
+        });
+    }
+    steps
+}
+
+fn copied(path: &str, machine: &Machine) -> Option<Step> {
+    match machine.present.get(path)? {
+        Present::File => Some(Step::Copy { path: path.to_owned() }),
+        Present::Link(target) => Some(link(path, target)),
+        Present::Directory => None,
+    }
+}
+
+/// Files that would tell of the machine's users and names, in a form that tells nothing.
+fn made_up() -> Vec<Step> {
+    let passwd = format!("agent:x:{INSIDE}:{INSIDE}:agent:{HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n");
+    let group = format!("agent:x:{INSIDE}:\nnogroup:x:65534:\n");
+    [
+        ("/etc/passwd", passwd),
+        ("/etc/group", group),
+        ("/etc/hosts", "127.0.0.1 localhost garret\n::1 localhost\n".to_owned()),
+        ("/etc/hostname", "garret\n".to_owned()),
+        (
+            "/etc/nsswitch.conf",
+            "passwd: files\ngroup: files\nhosts: files dns\n".to_owned(),
+        ),
+    ]
+    .map(|(path, text)| Step::Text {
+        path: path.to_owned(),
+        text,
+    })
+    .into()
+}
+
+fn devices() -> Vec<Step> {
+    let mut steps: Vec<Step> = DEVICES
+        .iter()
+        .map(|name| Step::Device {
+            name: (*name).to_owned(),
+        })
+        .collect();
+    for (path, target) in [
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+    ] {
+        steps.push(link(path, target));
+    }
+    steps.push(directory("/dev/shm"));
+    steps
+}
+
+fn group(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> Option<Group> {
+    Some(Group {
+        place: machine.group.clone()?,
+        name: format!("garret-{}", wishes.name),
+        memory: request.limits.memory,
+        processes: request.limits.processes,
+    })
+}
+
+fn shell(machine: &Machine, wishes: Wishes<'_>) -> String {
+    let best = || {
+        let has_bash = ["/bin/bash", "/usr/bin/bash"]
+            .into_iter()
+            .find(|path| machine.present.contains_key(*path));
+        has_bash.unwrap_or("/bin/sh").to_owned()
+    };
+    wishes.shell.map_or_else(best, str::to_owned)
+}
+
+impl SandboxPlan {
+    /// Whether every path in it can be written down; a message to the supervisor is text.
+    pub fn is_writable_down(&self) -> bool {
+        let group = self.group.as_ref().map(|group| &group.place);
+        let groups: Vec<&Path> = match group {
+            None => Vec::new(),
+            Some(GroupPlace::Two { path }) => vec![path],
+            Some(GroupPlace::One { memory, processes }) => [memory, processes]
+                .into_iter()
+                .flatten()
+                .map(PathBuf::as_path)
+                .collect(),
+        };
+        [&*self.bench, &*self.layers, &*self.lock]
+            .into_iter()
+            .chain(groups)
+            .all(|path| path.to_str().is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use garret_core::{Guard, Limits};
+
+    fn request() -> SandboxRequest {
+        SandboxRequest {
+            bench: "/home/someone/project".into(),
+            scratch: "/home/someone/scratch".into(),
+            hidden: vec![WsPath::parse("secret").unwrap()],
+            read_only: vec![WsPath::parse("docs").unwrap()],
+            network: Network::None,
+            limits: Limits::default(),
+            require: Guard::DEFAULT.to_vec(),
+        }
+    }
+
+    fn machine(uid: u32) -> Machine {
+        let present = [
+            ("/usr", Present::Directory),
+            ("/bin", Present::Link("usr/bin".to_owned())),
+            ("/lib64", Present::Directory),
+            ("/bin/bash", Present::File),
+            ("/etc/ld.so.cache", Present::File),
+            ("/etc/resolv.conf", Present::File),
+            ("/opt/tools", Present::Directory),
+        ];
+        Machine {
+            uid,
+            gid: uid,
+            bench_owner: (1001, 1001),
+            group: None,
+            has_landlock: true,
+            present: present.map(|(path, kind)| (path.to_owned(), kind)).into(),
+        }
+    }
+
+    fn wishes(system: &[PathBuf]) -> Wishes<'_> {
+        Wishes {
+            system,
+            uid: 61184,
+            gid: 61184,
+            shell: None,
+            name: "s1",
+            trial: true,
+        }
+    }
+
+    fn planned(uid: u32) -> SandboxPlan {
+        plan(&request(), &machine(uid), wishes(&[]))
+    }
+
+    #[test]
+    fn only_chosen_directories_of_the_host_are_shown() {
+        let shown: Vec<_> = planned(1001)
+            .root
+            .into_iter()
+            .filter_map(|step| match step {
+                Step::Show { path } | Step::Copy { path } => Some(path),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(shown, ["/usr", "/lib64", "/etc/ld.so.cache"]);
+    }
+
+    #[test]
+    fn a_link_of_the_host_stays_a_link() {
+        assert!(planned(1001).root.contains(&link("/bin", "usr/bin")));
+    }
+
+    #[test]
+    fn a_system_directory_that_was_asked_for_is_shown_and_no_other() {
+        let system = [PathBuf::from("/opt/tools"), PathBuf::from("/opt/absent")];
+        let plan = plan(&request(), &machine(1001), wishes(&system));
+        assert!(plan.root.contains(&Step::Show {
+            path: "/opt/tools".to_owned()
+        }));
+        assert!(!format!("{:?}", plan.root).contains("absent"));
+    }
+
+    #[test]
+    fn names_are_resolved_only_where_the_network_is_allowed() {
+        let resolver = Step::Copy {
+            path: "/etc/resolv.conf".to_owned(),
+        };
+        assert!(!planned(1001).root.contains(&resolver));
+        let open = SandboxRequest {
+            network: Network::Full,
+            ..request()
+        };
+        let plan = plan(&open, &machine(1001), wishes(&[]));
+        assert!(plan.root.contains(&resolver));
+        assert!(!plan.namespaces.contains(&Space::Network));
+    }
+
+    #[test]
+    fn root_becomes_a_dedicated_user_and_shows_the_bench_as_its_own() {
+        let user = planned(0).user;
+        assert_eq!(
+            (user.uid, user.is_dedicated, user.bench_owner),
+            (61184, true, Some((1001, 1001)))
+        );
+        let user = planned(1001).user;
+        assert_eq!((user.uid, user.is_dedicated, user.bench_owner), (1001, false, None));
+    }
+
+    #[test]
+    fn the_environment_names_nothing_of_the_host() {
+        let environment = planned(0).environment;
+        assert_eq!(environment["HOME"], "/tmp/home");
+        assert!(!format!("{environment:?}").contains("someone"));
+    }
+
+    #[test]
+    fn limits_on_everything_together_go_to_a_group_where_there_is_one() {
+        assert_eq!(planned(0).group, None);
+        let place = GroupPlace::Two {
+            path: "/sys/fs/cgroup/x".into(),
+        };
+        let machine = Machine {
+            group: Some(place.clone()),
+            ..machine(0)
+        };
+        let group = plan(&request(), &machine, wishes(&[])).group.unwrap();
+        assert_eq!((group.place, group.name.as_str()), (place, "garret-s1"));
+        assert_eq!(group.processes, Limits::default().processes);
+    }
+}

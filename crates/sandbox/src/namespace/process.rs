@@ -1,0 +1,155 @@
+//! A process in a sandbox, as Garret sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garret_core::{Chunk, Ended, Error, ErrorKind, Exit, Limit, Process, Result, Signal, Usage};
+
+use super::connection::{Connection, Source, ended};
+use crate::supervisor::protocol::{Ask, CREDIT, DATA, EndedExit, Ending};
+
+/// A process that was started. Dropping it ends its tree.
+#[derive(Debug)]
+pub(super) struct Started {
+    id: u64,
+    connection: Arc<Connection>,
+    source: Source,
+    is_piped: bool,
+    is_output_over: bool,
+    /// Bytes that were taken and not yet asked for anew.
+    taken: u64,
+    exit: Option<Exit>,
+}
+
+impl Started {
+    pub(super) fn new(id: u64, connection: Arc<Connection>, source: Source, is_piped: bool) -> Self {
+        Self {
+            id,
+            connection,
+            source,
+            is_piped,
+            is_output_over: false,
+            taken: 0,
+            exit: None,
+        }
+    }
+
+    /// Makes room for as much as was taken, in large steps.
+    fn make_room(&mut self, length: usize) {
+        self.taken += length as u64;
+        if self.taken >= CREDIT / 4 {
+            let ask = Ask::Credit {
+                process: self.id,
+                bytes: std::mem::take(&mut self.taken),
+            };
+            // A sandbox that has ended sends nothing more, whatever room there is.
+            let _ = self.connection.send(&ask);
+        }
+    }
+
+    fn signal_number(&self, number: i32) -> Result<()> {
+        self.connection.send(&Ask::Signal {
+            process: self.id,
+            number,
+        })
+    }
+}
+
+#[async_trait]
+impl Process for Started {
+    async fn output(&mut self) -> Option<Chunk> {
+        let chunk = self.source.output.recv().await;
+        match &chunk {
+            Some(chunk) => self.make_room(chunk.bytes.len()),
+            None => self.is_output_over = true,
+        }
+        chunk
+    }
+
+    async fn wait(&mut self) -> Result<Exit> {
+        while self.exit.is_none() {
+            tokio::select! {
+                biased;
+                exit = &mut self.source.exit => self.exit = Some(exit_of(exit.map_err(|_| ended())?)),
+                chunk = self.source.output.recv(), if !self.is_output_over => match chunk {
+                    Some(chunk) => self.make_room(chunk.bytes.len()),
+                    None => self.is_output_over = true,
+                },
+            }
+        }
+        Ok(self.exit.clone().expect("the loop ends with an exit"))
+    }
+
+    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        if !self.is_piped {
+            return Err(
+                Error::invalid("the command does not read from a pipe").hint("start it with a piped standard input")
+            );
+        }
+        for part in bytes.chunks(DATA) {
+            let count = u32::try_from(part.len()).expect("a part is short");
+            let room = self.source.room.acquire_many(count).await.map_err(|_| not_running())?;
+            room.forget();
+            self.connection.send_bytes(self.id, 0, part)?;
+        }
+        Ok(())
+    }
+
+    async fn close_stdin(&mut self) -> Result<()> {
+        self.is_piped = false;
+        self.connection.send(&Ask::CloseInput { process: self.id })
+    }
+
+    async fn signal(&mut self, signal: Signal) -> Result<()> {
+        self.signal_number(match signal {
+            Signal::Interrupt => libc::SIGINT,
+            Signal::Terminate => libc::SIGTERM,
+            Signal::Kill => libc::SIGKILL,
+        })
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if self.exit.is_none() {
+            let _ = self.signal_number(libc::SIGKILL);
+        }
+        let _ = self.connection.send(&Ask::Credit {
+            process: self.id,
+            bytes: u64::MAX / 2,
+        });
+    }
+}
+
+fn not_running() -> Error {
+    Error::new(ErrorKind::Unavailable, "the command has ended").hint("start it again")
+}
+
+fn exit_of(exit: EndedExit) -> Exit {
+    let ended = match (exit.code, exit.signal) {
+        (Some(code), _) => Ended::Exited(code),
+        (None, signal) => Ended::Signalled(signal.unwrap_or(libc::SIGKILL)),
+    };
+    Exit {
+        ended,
+        limit: exit.limit.map(limit_of),
+        duration: Duration::from_micros(exit.duration_us),
+        usage: Usage {
+            user_ms: exit.user_us / 1000,
+            system_ms: exit.system_us / 1000,
+            max_memory: exit.max_memory,
+        },
+    }
+}
+
+fn limit_of(ending: Ending) -> Limit {
+    match ending {
+        Ending::Wall => Limit::Wall,
+        Ending::Cpu => Limit::Cpu,
+        Ending::Memory => Limit::Memory,
+        Ending::FileSize => Limit::FileSize,
+        Ending::Written => Limit::Written,
+    }
+}

@@ -1,0 +1,294 @@
+//! The last steps before a program is executed: everything that it must not have is taken away.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    Scope,
+};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use serde::{Deserialize, Serialize};
+
+use super::layers::open_below;
+use super::protocol::{Decoder, Exec, Failure, Frame, Spawn, read_frame};
+use super::sys;
+use super::system_calls::Filters;
+
+const DEFAULT_SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What the program reads and writes.
+#[derive(Debug)]
+pub(super) struct Standard {
+    pub(super) input: OwnedFd,
+    pub(super) output: OwnedFd,
+    pub(super) error: OwnedFd,
+}
+
+/// What to be, and within what.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) spawn: Spawn,
+    pub(super) has_landlock: bool,
+    /// Whether memory and processes are limited by a group, so that the limits of a single process may be left.
+    pub(super) has_group: bool,
+    /// Processes of the sandbox itself that the kernel counts with those of the command.
+    pub(super) own_processes: u64,
+}
+
+/// Drops every right for good: on this process, and on all that it starts.
+pub(super) fn drop_rights() -> Result<(), Failure> {
+    let failed = |error: rustix::io::Errno| Failure::new("dropping rights", error);
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, none).map_err(failed)?;
+    rustix::thread::set_no_new_privs(true).map_err(failed)
+}
+
+fn forget_rights() {
+    for capability in CapabilitySet::all().iter() {
+        // One that this kernel does not know is not in the set.
+        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+    }
+    let _ = rustix::thread::clear_ambient_capability_set();
+}
+
+/// Gives up everything that is not needed to wait, waits for an order, and becomes the program; returns only where it could not.
+pub(super) fn wait_and_execute(standard: &Standard, filters: &Filters, orders: &mut UnixStream) -> Failure {
+    if let Err(failure) = prepare(standard, filters) {
+        return failure;
+    }
+    let mut decoder = Decoder::default();
+    let Ok(Some(Frame::Message(order))) = read_frame::<Order>(&mut decoder, orders) else {
+        // Nobody needs it any more.
+        sys::exit(0)
+    };
+    match settle(&order) {
+        Err(failure) => failure,
+        Ok(()) => match &order.spawn.program {
+            Exec::Arguments(arguments) => search(arguments, &order.spawn),
+            Exec::Probe => look_around(),
+        },
+    }
+}
+
+/// What can be given up before the order is known.
+fn prepare(standard: &Standard, filters: &Filters) -> Result<(), Failure> {
+    let _ = rustix::process::setsid();
+    for (at, fd) in [&standard.input, &standard.output, &standard.error]
+        .into_iter()
+        .enumerate()
+    {
+        sys::place_at(fd.as_fd(), at as i32).map_err(|error| Failure::new("connecting", error))?;
+    }
+    sys::close_on_exec_from(3).map_err(|error| Failure::new("closing descriptors", error))?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    sys::reset_signals();
+    forget_rights();
+    drop_rights()?;
+    let refused = |_| Failure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
+    filters.install().map_err(refused)
+}
+
+/// What depends on the order.
+fn settle(order: &Order) -> Result<(), Failure> {
+    enter(&order.spawn.cwd)?;
+    limit(order)?;
+    if order.has_landlock {
+        // Where the kernel has less of it than this asks for, what it has is taken: the namespaces are the boundary.
+        restrict_files().map_err(|_| Failure::new("restricting files", io::Error::from_raw_os_error(libc::EPERM)))?;
+    }
+    Ok(())
+}
+
+fn enter(cwd: &str) -> Result<(), Failure> {
+    let failed = |error: rustix::io::Errno| Failure::new("entering the directory", error);
+    let workspace = open_below(rustix::fs::CWD, "workspace", rustix::fs::OFlags::PATH).map_err(failed)?;
+    // Links are the workspace's own business here: this process has no rights beyond those of the command.
+    rustix::process::fchdir(&workspace).map_err(failed)?;
+    if cwd.is_empty() {
+        return Ok(());
+    }
+    rustix::process::chdir(cwd).map_err(failed)
+}
+
+fn limit(order: &Order) -> Result<(), Failure> {
+    let limits = &order.spawn.limits;
+    let alone = |limit: Option<u64>| if order.has_group { None } else { limit };
+    let processes = limits.processes.map(|count| count + order.own_processes);
+    // Two seconds at least: the limit on all together, which counts finer, ends a command first.
+    let cpu = limits.cpu_ms.map(|ms| ms.div_ceil(1000) + 1);
+    let wanted = [
+        (Resource::Core, Some(0)),
+        (Resource::Cpu, cpu),
+        (Resource::Fsize, limits.file_size),
+        (Resource::Nofile, limits.open_files),
+        (Resource::Nproc, processes),
+        (Resource::Data, alone(limits.memory)),
+        (Resource::Msgqueue, Some(1024 * 1024)),
+    ];
+    for (resource, value) in wanted {
+        if let Some(value) = value {
+            set(resource, value).map_err(|error| Failure::new("limiting resources", error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets a limit, no higher than what is inherited.
+fn set(resource: Resource, value: u64) -> rustix::io::Result<()> {
+    let most = rustix::process::getrlimit(resource).maximum;
+    let value = most.map_or(value, |most| value.min(most));
+    let limit = Rlimit {
+        current: Some(value),
+        maximum: Some(value),
+    };
+    setrlimit(resource, limit)
+}
+
+/// A second fence around the files, kept by another part of the kernel.
+fn restrict_files() -> Result<(), landlock::RulesetError> {
+    let abi = ABI::V6;
+    let all = AccessFs::from_all(abi);
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(all)?
+        .scope(Scope::from_all(abi))?
+        .create()?;
+    let devices = AccessFs::from_read(abi) | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    for (path, access) in [
+        ("/", AccessFs::from_read(abi)),
+        ("/workspace", all),
+        ("/tmp", all),
+        ("/dev/shm", all),
+        ("/dev", devices),
+        ("/proc", devices),
+    ] {
+        if let Ok(directory) = PathFd::new(path) {
+            ruleset = ruleset.add_rule(PathBeneath::new(directory, access))?;
+        }
+    }
+    ruleset.restrict_self().map(drop)
+}
+
+/// Looks for the program on the `PATH` of its own environment and becomes it.
+fn search(arguments: &[String], spawn: &Spawn) -> Failure {
+    let not_text = || Failure::new("reading the arguments", io::Error::from_raw_os_error(libc::EINVAL));
+    let Some(name) = arguments.first() else {
+        return not_text();
+    };
+    let texts: Result<Vec<CString>, _> = arguments.iter().map(|text| CString::new(text.as_str())).collect();
+    let environment: Result<Vec<CString>, _> = spawn
+        .env
+        .iter()
+        .map(|(name, value)| CString::new(format!("{name}={value}")))
+        .collect();
+    let (Ok(texts), Ok(environment)) = (texts, environment) else {
+        return not_text();
+    };
+    let mut kept = io::Error::from_raw_os_error(libc::ENOENT);
+    for candidate in candidates(name, spawn) {
+        let error = try_one(&candidate, &texts, &environment);
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR) => {}
+            Some(libc::EACCES) => kept = error,
+            _ => return Failure::new("executing", error),
+        }
+    }
+    Failure::new("executing", kept)
+}
+
+fn candidates(name: &str, spawn: &Spawn) -> Vec<CString> {
+    let paths: Vec<String> = if name.contains('/') {
+        vec![name.to_owned()]
+    } else {
+        let search = spawn.env.get("PATH").map_or(DEFAULT_SEARCH, String::as_str);
+        search.split(':').map(|directory| beneath(directory, name)).collect()
+    };
+    paths.into_iter().filter_map(|path| CString::new(path).ok()).collect()
+}
+
+fn beneath(directory: &str, name: &str) -> String {
+    let directory = if directory.is_empty() { "." } else { directory };
+    Path::new(directory).join(name).to_string_lossy().into_owned()
+}
+
+/// A file that is executable but names no interpreter is a text for the shell, as ever.
+fn try_one(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
+    let error = sys::execute(program, arguments, environment);
+    if error.raw_os_error() != Some(libc::ENOEXEC) {
+        return error;
+    }
+    let mut with_shell = vec![c"sh".to_owned(), program.to_owned()];
+    with_shell.extend(arguments.iter().skip(1).cloned());
+    sys::execute(c"/bin/sh", &with_shell, environment)
+}
+
+/// Tries what a command must not be able to do, and says which guards held.
+fn look_around() -> Failure {
+    let processes = count_processes();
+    let found = [
+        (
+            "files",
+            sys::shuts_out(Path::new("/")) && sys::shuts_out(Path::new("/usr")) && !has_entries("/home"),
+        ),
+        ("processes", processes.is_none_or(|count| count <= 2)),
+        ("network", is_alone_on_the_network()),
+        ("system_calls", sys::is_confined()),
+        ("layers", !sys::shuts_out(Path::new("."))),
+    ];
+    for (name, holds) in found {
+        let line = format!("{name} {holds}\n");
+        let _ = rustix::io::write(rustix::stdio::stdout(), line.as_bytes());
+    }
+    sys::exit(0)
+}
+
+fn has_entries(path: &str) -> bool {
+    names(path).is_some_and(|names| !names.is_empty())
+}
+
+fn count_processes() -> Option<usize> {
+    let names = names("/proc")?;
+    Some(
+        names
+            .iter()
+            .filter(|name| name.first().is_some_and(u8::is_ascii_digit))
+            .count(),
+    )
+}
+
+fn names(path: &str) -> Option<Vec<Vec<u8>>> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+    let directory = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()?;
+    let entries = rustix::fs::Dir::read_from(directory).ok()?.flatten();
+    Some(
+        entries
+            .map(|entry| entry.file_name().to_bytes().to_vec())
+            .filter(|name| name != b"." && name != b"..")
+            .collect(),
+    )
+}
+
+/// Whether the only interface is that of the sandbox itself.
+fn is_alone_on_the_network() -> bool {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open("/proc/net/dev", flags, rustix::fs::Mode::empty()) else {
+        return true;
+    };
+    let mut text = vec![0; 16 * 1024];
+    let length = rustix::io::read(&file, &mut text).unwrap_or(0);
+    let text = String::from_utf8_lossy(&text[..length]).into_owned();
+    let names = text.lines().skip(2).filter_map(|line| line.split(':').next());
+    // Tunnels that the kernel puts into every namespace are down and lead nowhere.
+    !names
+        .map(str::trim)
+        .any(|name| name.starts_with("eth") || name.starts_with("en") || name.starts_with("wl"))
+}

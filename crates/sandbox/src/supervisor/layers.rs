@@ -1,0 +1,199 @@
+//! Laying layers over the bench, and taking them off.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+
+use super::protocol::Failure;
+use super::root::{BENCH, LAYERS, MASKS, MOUNTED};
+
+/// A layer that lies over the bench.
+#[derive(Debug)]
+pub(super) struct Laid {
+    number: u64,
+    has_mask: bool,
+}
+
+impl Laid {
+    /// Lays the layer in the directory `name`.
+    pub(super) fn lay(number: u64, name: &str, hidden: &[String]) -> Result<Self, Failure> {
+        let failed = |error: Errno| Failure::new("laying a layer", error);
+        let laid = Self {
+            number,
+            has_mask: !hidden.is_empty(),
+        };
+        rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
+        if laid.has_mask {
+            mask(&laid.mask(), hidden).map_err(|error| Failure::new("hiding paths", error))?;
+        }
+        let options = laid.options(name);
+        mount(
+            "garret",
+            laid.path(),
+            "overlay",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            options.as_c_str(),
+        )
+        .map_err(failed)?;
+        Ok(laid)
+    }
+
+    /// Shows the directory `name` as it is: a copy of the bench, which needs no overlay.
+    pub(super) fn show(number: u64, name: &str) -> Result<Self, Failure> {
+        let failed = |error: Errno| Failure::new("laying a layer", error);
+        let laid = Self {
+            number,
+            has_mask: false,
+        };
+        rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
+        mount_bind(format!("{LAYERS}/{name}/upper"), laid.path()).map_err(failed)?;
+        Ok(laid)
+    }
+
+    /// Where it is mounted.
+    pub(super) fn path(&self) -> PathBuf {
+        Path::new(MOUNTED).join(self.number.to_string())
+    }
+
+    fn mask(&self) -> PathBuf {
+        Path::new(MASKS).join(self.number.to_string())
+    }
+
+    /// Volatile: nothing waits for the disk. What becomes a change is made durable when it is committed, and a layer is never mounted a
+    /// second time.
+    fn options(&self, name: &str) -> CString {
+        let mask = if self.has_mask {
+            format!("{}:", self.mask().display())
+        } else {
+            String::new()
+        };
+        let options = format!(
+            "lowerdir={mask}{BENCH},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
+        );
+        CString::new(options).expect("names of layers hold no NUL")
+    }
+
+    /// Takes it off. Nothing runs on it any more.
+    pub(super) fn lift(self) -> Result<(), Failure> {
+        unmount(self.path(), UnmountFlags::DETACH).map_err(|error| Failure::new("lifting a layer", error))?;
+        let _ = rustix::fs::rmdir(self.path());
+        if self.has_mask {
+            let _ = remove_mask(&self.mask());
+        }
+        Ok(())
+    }
+}
+
+/// Mounts an overlay and takes it off again; why that did not work, where it did not.
+pub(super) fn try_overlay(trial: Option<&str>) -> Option<String> {
+    let Some(trial) = trial else {
+        return Some("asked for".to_owned());
+    };
+    let tried = Laid::lay(0, trial, &[]).and_then(Laid::lift);
+    let reason = |failure: Failure| {
+        std::io::Error::from_raw_os_error(failure.errno)
+            .to_string()
+            .to_lowercase()
+    };
+    tried.err().map(reason)
+}
+
+/// Opens the directory or file at `path` below `base`, through no link.
+pub(super) fn open_below(base: impl AsFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let path = if path.is_empty() { "." } else { path };
+    rustix::fs::openat2(base, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// Makes a layer of whiteouts between the bench and what commands write: where it has one, nothing is below. Directories on the way are
+/// shown from it, so that they must look like those of the bench.
+fn mask(mask: &Path, hidden: &[String]) -> rustix::io::Result<()> {
+    let bench = rustix::fs::open(BENCH, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::fs::mkdir(mask, Mode::RWXU)?;
+    let mask = rustix::fs::open(
+        mask,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    look_alike(&mask, &bench)?;
+    for path in hidden {
+        match hide(&mask, &bench, path) {
+            // What is not there needs no hiding.
+            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn hide(mask: &OwnedFd, bench: &OwnedFd, path: &str) -> rustix::io::Result<()> {
+    let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let mut directory = mask.try_clone().map_err(|_| Errno::MFILE)?;
+    let mut walked = String::new();
+    for part in above.split('/').filter(|part| !part.is_empty()) {
+        walked = if walked.is_empty() {
+            part.to_owned()
+        } else {
+            format!("{walked}/{part}")
+        };
+        let original = open_below(bench, &walked, OFlags::PATH | OFlags::DIRECTORY)?;
+        match rustix::fs::mkdirat(&directory, part, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+        directory = open_below(&directory, part, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        look_alike(&directory, &original)?;
+    }
+    let full = if above.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{above}/{name}")
+    };
+    open_below(bench, &full, OFlags::PATH | OFlags::NOFOLLOW)
+        .map(drop)
+        .or_else(|error| match error {
+            Errno::LOOP => Ok(()),
+            other => Err(other),
+        })?;
+    rustix::fs::mknodat(&directory, name, FileType::CharacterDevice, Mode::empty(), 0)
+}
+
+/// Gives a directory the mode and times of another.
+fn look_alike(directory: &OwnedFd, original: &OwnedFd) -> rustix::io::Result<()> {
+    let stat = rustix::fs::fstat(original)?;
+    rustix::fs::fchmod(directory, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+    let time = |seconds, nanos| Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanos,
+    };
+    let times = Timestamps {
+        last_access: time(stat.st_atime, stat.st_atime_nsec as _),
+        last_modification: time(stat.st_mtime, stat.st_mtime_nsec as _),
+    };
+    rustix::fs::futimens(directory, &times)
+}
+
+/// Removes a mask: directories and whiteouts, as deep as the longest path that is hidden.
+fn remove_mask(path: &Path) -> rustix::io::Result<()> {
+    let directory = rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let names: Vec<CString> = rustix::fs::Dir::read_from(&directory)?
+        .flatten()
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
+        .collect();
+    for name in names {
+        let child = path.join(std::ffi::OsStr::new(&*name.to_string_lossy()));
+        if rustix::fs::unlinkat(&directory, &name, AtFlags::empty()).is_err() {
+            remove_mask(&child)?;
+        }
+    }
+    rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)
+}

@@ -1,0 +1,342 @@
+//! How Garret and the supervisor speak: frames over any stream of bytes.
+//!
+//! A frame is its length (four bytes, little-endian), a tag and a body. Messages are JSON; what commands read and write travels as it is.
+//! Nothing but bytes is passed, no descriptor and no shared memory, so that a pipe, a socket or the serial line of a virtual machine will do.
+//! Both directions work on credit: neither side sends more data than the other said it has room for.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::namespace::plan::SandboxPlan;
+
+/// How much output a command may be ahead of its reader, and a writer ahead of a command.
+pub(crate) const CREDIT: u64 = 256 * 1024;
+/// The most bytes in one frame of data.
+pub(crate) const DATA: usize = 64 * 1024;
+/// The most bytes in any frame; a longer one is no frame of this protocol.
+const LONGEST: usize = 16 * 1024 * 1024;
+
+const MESSAGE: u8 = 0;
+const BYTES: u8 = 1;
+
+/// What Garret asks.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// Make yourself ready; the first message.
+    Open(Box<SandboxPlan>),
+    /// Lay the layer whose directory has this name; whether that worked is told by what is asked of it next.
+    Lay { layer: String, is_copy: bool },
+    /// Start a process on a layer.
+    Start {
+        request: u64,
+        process: u64,
+        layer: String,
+        spawn: Box<Spawn>,
+    },
+    /// Nothing more comes to read.
+    CloseInput { process: u64 },
+    /// There is room for so many more bytes of output.
+    Credit { process: u64, bytes: u64 },
+    /// Signal a process; 9 ends its tree.
+    Signal { process: u64, number: i32 },
+    /// Put something on a layer; the bytes of a file follow as data under the number of the request.
+    Place {
+        request: u64,
+        layer: String,
+        path: Vec<u8>,
+        item: Item,
+    },
+    /// Stop the processes of a layer.
+    Pause { request: u64, layer: String },
+    /// Let them go on.
+    Resume { request: u64, layer: String },
+    /// End the processes of a layer and take it off.
+    Lift { request: u64, layer: String },
+}
+
+/// What is put on a layer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Item {
+    Nothing,
+    File {
+        mode: u32,
+        size: u64,
+        modified: Option<(i64, i64)>,
+    },
+    Directory {
+        mode: u32,
+    },
+    Symlink {
+        target: String,
+    },
+}
+
+/// What to start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Spawn {
+    pub(crate) program: Exec,
+    /// Below the workspace; empty for its root.
+    pub(crate) cwd: String,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) has_input: bool,
+    pub(crate) limits: SpawnLimits,
+}
+
+/// What to execute.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Exec {
+    /// A program on the `PATH`, and its arguments.
+    Arguments(Vec<String>),
+    /// Nothing: look around, for the probe, and write what was seen.
+    Probe,
+}
+
+/// The limits of one command.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct SpawnLimits {
+    pub(crate) wall_ms: Option<u64>,
+    pub(crate) cpu_ms: Option<u64>,
+    pub(crate) memory: Option<u64>,
+    pub(crate) processes: Option<u64>,
+    pub(crate) file_size: Option<u64>,
+    pub(crate) written: Option<u64>,
+    pub(crate) open_files: Option<u64>,
+}
+
+/// What the supervisor answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// The sandbox is ready.
+    Opened(Opened),
+    /// The control groups are in place, or why they are not.
+    Admitted { failure: Option<String> },
+    /// A request was done.
+    Done { request: u64 },
+    /// A request failed; request 0 is the opening.
+    Failed { request: u64, failure: Failure },
+    /// There is room for so many more bytes of input.
+    Room { process: u64, bytes: u64 },
+    /// All output of a process was sent.
+    OutputEnded { process: u64 },
+    /// A process and its whole tree ended.
+    Ended { process: u64, exit: EndedExit },
+}
+
+/// What came out of making ready.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Opened {
+    /// Whether `/proc` could be mounted.
+    pub(crate) has_proc: bool,
+    /// Why no overlay can be mounted, where none can.
+    pub(crate) overlay_failure: Option<String>,
+}
+
+/// Why something failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    /// What was being done, in words without paths of the host.
+    pub(crate) step: String,
+    /// The number of the system's error.
+    pub(crate) errno: i32,
+}
+
+impl Failure {
+    pub(crate) fn new(step: impl Into<String>, error: impl Into<io::Error>) -> Self {
+        Self {
+            step: step.into(),
+            errno: error.into().raw_os_error().unwrap_or(0),
+        }
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct EndedExit {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) limit: Option<Ending>,
+    pub(crate) duration_us: u64,
+    pub(crate) user_us: u64,
+    pub(crate) system_us: u64,
+    pub(crate) max_memory: u64,
+}
+
+/// The limit that ended a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ending {
+    Wall,
+    Cpu,
+    Memory,
+    FileSize,
+    Written,
+}
+
+/// A frame that came in.
+#[derive(Debug)]
+pub(crate) enum Frame<T> {
+    Message(T),
+    /// Bytes of a process or request; `stream` tells standard output (1) from standard error (2).
+    Bytes {
+        id: u64,
+        stream: u8,
+        bytes: Vec<u8>,
+    },
+}
+
+/// Writes a message as a frame.
+pub(crate) fn encode_message<T: Serialize>(message: &T, out: &mut Vec<u8>) {
+    let start = begin(out, MESSAGE);
+    serde_json::to_writer(&mut *out, message).expect("every message has a JSON form");
+    finish(out, start);
+}
+
+/// Writes bytes as a frame.
+pub(crate) fn encode_bytes(id: u64, stream: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    let start = begin(out, BYTES);
+    out.extend_from_slice(&id.to_le_bytes());
+    out.push(stream);
+    out.extend_from_slice(bytes);
+    finish(out, start);
+}
+
+fn begin(out: &mut Vec<u8>, tag: u8) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.push(tag);
+    start
+}
+
+fn finish(out: &mut [u8], start: usize) {
+    let length = u32::try_from(out.len() - start - 4).expect("a frame is shorter than its longest");
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Puts frames together from the bytes of a stream, however they arrive.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Decoder {
+    /// Reads once from `source`; how many bytes came, 0 at its end.
+    pub(crate) fn fill(&mut self, source: &mut impl Read) -> io::Result<usize> {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        let before = self.buffer.len();
+        self.buffer.resize(before + DATA, 0);
+        let read = source.read(&mut self.buffer[before..]);
+        self.buffer.truncate(before + *read.as_ref().unwrap_or(&0));
+        read
+    }
+
+    /// The next whole frame, if it is there.
+    pub(crate) fn next<T: for<'de> Deserialize<'de>>(&mut self) -> io::Result<Option<Frame<T>>> {
+        let rest = &self.buffer[self.start..];
+        let Some(length) = rest.first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length == 0 || length > LONGEST {
+            return Err(damaged());
+        }
+        let Some(body) = rest.get(4..4 + length) else {
+            return Ok(None);
+        };
+        let frame = parse(body)?;
+        self.start += 4 + length;
+        Ok(Some(frame))
+    }
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(body: &[u8]) -> io::Result<Frame<T>> {
+    match (body[0], &body[1..]) {
+        (MESSAGE, json) => Ok(Frame::Message(serde_json::from_slice(json)?)),
+        (BYTES, rest) => {
+            let (id, rest) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
+            let (stream, bytes) = rest.split_first().ok_or_else(damaged)?;
+            Ok(Frame::Bytes {
+                id: u64::from_le_bytes(*id),
+                stream: *stream,
+                bytes: bytes.to_vec(),
+            })
+        }
+        _ => Err(damaged()),
+    }
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a frame is damaged")
+}
+
+/// Reads frames until one is whole; `None` at the end of the stream.
+pub(crate) fn read_frame<T: for<'de> Deserialize<'de>>(
+    decoder: &mut Decoder,
+    source: &mut impl Read,
+) -> io::Result<Option<Frame<T>>> {
+    loop {
+        if let Some(frame) = decoder.next()? {
+            return Ok(Some(frame));
+        }
+        if decoder.fill(source)? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+/// Writes one message at once.
+pub(crate) fn write_message<T: Serialize>(message: &T, sink: &mut impl Write) -> io::Result<()> {
+    let mut out = Vec::new();
+    encode_message(message, &mut out);
+    sink.write_all(&out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(bytes: &[u8], step: usize) -> Vec<Frame<Answer>> {
+        let mut decoder = Decoder::default();
+        let mut found = Vec::new();
+        for chunk in bytes.chunks(step) {
+            decoder.fill(&mut &*chunk).unwrap();
+            while let Some(frame) = decoder.next().unwrap() {
+                found.push(frame);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn frames_come_out_as_they_went_in_however_the_stream_is_cut() {
+        let mut out = Vec::new();
+        encode_message(&Answer::Done { request: 7 }, &mut out);
+        encode_bytes(9, 2, b"\x00\xff\n", &mut out);
+        encode_message(&Answer::Done { request: 8 }, &mut out);
+        for step in [1, 3, out.len()] {
+            let found = frames(&out, step);
+            assert_eq!(found.len(), 3);
+            assert!(matches!(found[0], Frame::Message(Answer::Done { request: 7 })));
+            let Frame::Bytes {
+                id: 9,
+                stream: 2,
+                bytes,
+            } = &found[1]
+            else {
+                panic!("the second frame is data");
+            };
+            assert_eq!(bytes, b"\x00\xff\n");
+        }
+    }
+
+    #[test]
+    fn a_frame_of_no_or_of_absurd_length_is_refused() {
+        for length in [0, u32::MAX] {
+            let mut decoder = Decoder::default();
+            decoder.fill(&mut &length.to_le_bytes()[..]).unwrap();
+            assert!(decoder.next::<Answer>().is_err());
+        }
+    }
+}

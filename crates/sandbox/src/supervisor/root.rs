@@ -1,0 +1,261 @@
+//! Makes the root of a sandbox, as planned, out of nothing.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, move_mount,
+    open_tree, unmount,
+};
+
+use super::keeper::Grabbed;
+use super::protocol::Failure;
+use super::sys::{self, MountAttributes};
+use crate::namespace::plan::{SandboxPlan, Space, Step};
+
+/// Where the supervisor keeps what commands do not see.
+pub(super) const PRIVATE: &str = "/.garret";
+/// The bench, in [`PRIVATE`].
+pub(super) const BENCH: &str = "/.garret/bench";
+/// The directories of the layers, in [`PRIVATE`].
+pub(super) const LAYERS: &str = "/.garret/layers";
+/// The mounted layers, in [`PRIVATE`].
+pub(super) const MOUNTED: &str = "/.garret/mounted";
+/// What hides paths, in [`PRIVATE`].
+pub(super) const MASKS: &str = "/.garret/masks";
+/// A directory with nothing in it, in [`PRIVATE`].
+pub(super) const EMPTY: &str = "/.garret/empty";
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// Makes the root and moves into it; whether it has a `/proc`.
+pub(super) fn make(plan: &SandboxPlan, grabbed: Option<Grabbed>) -> Result<bool> {
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).map_err(|error| Failure::new("separating mounts", error))?;
+    // Everything is opened before anything is covered: the bench may lie where the new root is put together.
+    let (bench, layers) = match grabbed {
+        Some(grabbed) => (grabbed.bench, grabbed.layers),
+        None => (tree(&plan.bench, "the bench")?, tree(&plan.layers, "the layers")?),
+    };
+    let parts = plan.root.iter().map(gather).collect::<Result<Vec<_>>>()?;
+    let base = base()?;
+    for part in parts {
+        part.install(&base)?;
+    }
+    install_private(&base, &bench, &layers)?;
+    let has_proc = mount_proc(&base.join("proc")).is_ok();
+    enter(&base)?;
+    if plan.namespaces.contains(&Space::Network) {
+        sys::raise_loopback().map_err(|error| Failure::new("raising the loopback interface", error))?;
+    }
+    rustix::system::sethostname(b"garret").map_err(|error| Failure::new("naming the host", error))?;
+    Ok(has_proc)
+}
+
+/// Mounts a `/proc` of the process namespace that this process is in.
+pub(super) fn mount_proc(target: &Path) -> rustix::io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", target, "proc", flags, None::<&std::ffi::CStr>)
+}
+
+/// A step with what it needs of the host.
+enum Part<'a> {
+    Make(&'a Step),
+    Attach {
+        path: &'a str,
+        tree: OwnedFd,
+        is_file: bool,
+    },
+    Write {
+        path: &'a str,
+        bytes: Vec<u8>,
+    },
+}
+
+fn gather(step: &Step) -> Result<Part<'_>> {
+    Ok(match step {
+        Step::Show { path } => Part::Attach {
+            path,
+            tree: system_tree(path)?,
+            is_file: false,
+        },
+        Step::Device { name } => Part::Attach {
+            path: name,
+            tree: clone_tree(&Path::new("/dev").join(name))
+                .map_err(|error| named("showing the device", name, error))?,
+            is_file: true,
+        },
+        Step::Copy { path } => Part::Write {
+            path,
+            bytes: read(path).unwrap_or_default(),
+        },
+        Step::Text { path, text } => Part::Write {
+            path,
+            bytes: text.clone().into_bytes(),
+        },
+        Step::Directory { .. } | Step::Link { .. } | Step::Memory { .. } => Part::Make(step),
+    })
+}
+
+fn clone_tree(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(CWD, path, flags)
+}
+
+fn tree(path: &Path, what: &str) -> Result<OwnedFd> {
+    clone_tree(path).map_err(|error| Failure::new(format!("opening {what}"), error))
+}
+
+fn system_tree(path: &str) -> Result<OwnedFd> {
+    let failed = |error: io::Error| Failure::new(format!("showing {path}"), error);
+    let tree = clone_tree(Path::new(path)).map_err(|error| failed(error.into()))?;
+    let attributes = MountAttributes {
+        is_read_only: true,
+        is_without_devices: true,
+        is_recursive: true,
+        ..MountAttributes::default()
+    };
+    sys::set_mount(tree.as_fd(), attributes).map_err(failed)?;
+    Ok(tree)
+}
+
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut std::fs::File::from(file), &mut bytes)?;
+    Ok(bytes)
+}
+
+/// A file system in memory over a directory that every machine has.
+fn base() -> Result<PathBuf> {
+    let base = PathBuf::from("/tmp");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("garret", &base, "tmpfs", flags, c"mode=0755,size=16m")
+        .map_err(|error| Failure::new("making a root", error))?;
+    Ok(base)
+}
+
+impl Part<'_> {
+    fn install(self, base: &Path) -> Result<()> {
+        match self {
+            Part::Make(step) => make_step(base, step),
+            Part::Write { path, bytes } => {
+                write(&within(base, path), &bytes).map_err(|error| named("writing", path, error))
+            }
+            Part::Attach {
+                path,
+                tree,
+                is_file: true,
+            } => {
+                let target = within(base, "/dev").join(path);
+                write(&target, b"").map_err(|error| named("making the device", path, error))?;
+                attach(&tree, &target).map_err(|error| named("showing the device", path, error))
+            }
+            Part::Attach {
+                path,
+                tree,
+                is_file: false,
+            } => {
+                let target = within(base, path);
+                make_directories(&target).map_err(|error| named("making", path, error))?;
+                attach(&tree, &target).map_err(|error| named("showing", path, error))
+            }
+        }
+    }
+}
+
+fn named(doing: &str, path: &str, error: Errno) -> Failure {
+    Failure::new(format!("{doing} {path}"), error)
+}
+
+fn make_step(base: &Path, step: &Step) -> Result<()> {
+    match step {
+        Step::Directory { path, mode } => {
+            let target = within(base, path);
+            make_directories(&target)
+                .and_then(|()| rustix::fs::chmod(&target, Mode::from_raw_mode(*mode)))
+                .map_err(|error| named("making", path, error))
+        }
+        Step::Link { path, target } => {
+            let place = within(base, path);
+            if let Some(parent) = place.parent() {
+                make_directories(parent).map_err(|error| named("making", path, error))?;
+            }
+            rustix::fs::symlink(target, &place).map_err(|error| named("linking", path, error))
+        }
+        Step::Memory { path, bytes } => {
+            make_memory(&within(base, path), *bytes, 0o1777).map_err(|error| named("mounting", path, error))
+        }
+        Step::Show { .. } | Step::Copy { .. } | Step::Text { .. } | Step::Device { .. } => Ok(()),
+    }
+}
+
+fn within(base: &Path, path: &str) -> PathBuf {
+    base.join(path.trim_start_matches('/'))
+}
+
+fn make_directories(path: &Path) -> rustix::io::Result<()> {
+    match rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)) {
+        Err(Errno::NOENT) => {
+            make_directories(path.parent().ok_or(Errno::NOENT)?)?;
+            rustix::fs::mkdir(path, Mode::from_raw_mode(0o755))
+        }
+        Err(Errno::EXIST) => Ok(()),
+        other => other,
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> rustix::io::Result<()> {
+    if let Some(parent) = path.parent() {
+        make_directories(parent)?;
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = &rest[written..];
+    }
+    Ok(())
+}
+
+fn attach(tree: &OwnedFd, target: &Path) -> rustix::io::Result<()> {
+    move_mount(tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+fn make_memory(target: &Path, bytes: u64, mode: u32) -> rustix::io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    let options = std::ffi::CString::new(format!("mode={mode:o},size={bytes}")).map_err(|_| Errno::INVAL)?;
+    mount("garret", target, "tmpfs", flags, options.as_c_str())
+}
+
+/// What only the supervisor sees. It is shared with the processes that wait for a command, so that they receive layers laid later.
+fn install_private(base: &Path, bench: &OwnedFd, layers: &OwnedFd) -> Result<()> {
+    let failed = |error: Errno| Failure::new("making the private directory", error);
+    make_memory(&within(base, PRIVATE), 16 * 1024 * 1024, 0o700).map_err(failed)?;
+    for path in [BENCH, LAYERS, MOUNTED, MASKS, EMPTY] {
+        make_directories(&within(base, path)).map_err(failed)?;
+    }
+    attach(bench, &within(base, BENCH)).map_err(|error| Failure::new("showing the bench", error))?;
+    attach(layers, &within(base, LAYERS)).map_err(|error| Failure::new("showing the layers", error))?;
+    mount_change(within(base, PRIVATE), MountPropagationFlags::SHARED).map_err(failed)
+}
+
+/// Makes `base` the root, forgets the old one, and lets nothing more be made at the top.
+fn enter(base: &Path) -> Result<()> {
+    let failed = |error: Errno| Failure::new("entering the root", error);
+    rustix::process::chdir(base).map_err(failed)?;
+    rustix::process::pivot_root(".", ".").map_err(failed)?;
+    unmount(".", UnmountFlags::DETACH).map_err(failed)?;
+    rustix::process::chdir("/").map_err(failed)?;
+    let top = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+    let attributes = MountAttributes {
+        is_read_only: true,
+        is_without_devices: true,
+        ..MountAttributes::default()
+    };
+    sys::set_mount(top.as_fd(), attributes).map_err(|error| Failure::new("closing the root", error))
+}

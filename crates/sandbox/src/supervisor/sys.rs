@@ -1,0 +1,310 @@
+//! The calls to the kernel that no kept crate offers in safe form: the only unsafe code of Garret.
+//!
+//! The supervisor and everything it forks has a single thread, so that what a child inherits is whole.
+
+#![allow(unsafe_code, reason = "the smallest module that calls the kernel directly")]
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// Namespaces for a new process, as bits of `clone`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fresh(pub(crate) i32);
+
+impl Fresh {
+    pub(crate) const NOTHING: Self = Self(0);
+    pub(crate) const USER: Self = Self(libc::CLONE_NEWUSER);
+    pub(crate) const MOUNT: Self = Self(libc::CLONE_NEWNS);
+    pub(crate) const PID: Self = Self(libc::CLONE_NEWPID);
+    pub(crate) const NETWORK: Self = Self(libc::CLONE_NEWNET);
+    pub(crate) const IPC: Self = Self(libc::CLONE_NEWIPC);
+    pub(crate) const UTS: Self = Self(libc::CLONE_NEWUTS);
+
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Which side of a fork this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Forked {
+    Child,
+    Parent(i32),
+}
+
+/// Forks into new namespaces. The child must end with [`exit`] and never return to its caller's caller.
+pub(crate) fn fork_into(fresh: Fresh) -> io::Result<Forked> {
+    let flags = i64::from(fresh.0 | libc::SIGCHLD);
+    // SAFETY: without CLONE_VM and without a stack of its own the call is a fork: the child runs on a copy of this memory. There is a
+    // single thread, so no lock is held by a thread that the child lacks.
+    let answer = unsafe { libc::syscall(libc::SYS_clone, flags, 0_i64, 0_i64, 0_i64, 0_i64) };
+    match answer {
+        0 => Ok(Forked::Child),
+        pid if pid > 0 => Ok(Forked::Parent(i32::try_from(pid).expect("a pid is an int"))),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sees its own control group as the root of all from now on.
+pub(crate) fn leave_group_view() -> io::Result<()> {
+    // SAFETY: the flag leaves memory and descriptors shared as they are.
+    done(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) })
+}
+
+/// Ends this process at once, without running anything that its parent registered.
+pub(crate) fn exit(code: i32) -> ! {
+    // SAFETY: the call does not return and touches no memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// A process that was waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waited {
+    pub(crate) pid: i32,
+    pub(crate) status: Status,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Exited(i32),
+    Signalled(i32),
+}
+
+/// Collects one child that ended, if there is one; `block` waits for it.
+pub(crate) fn wait_any(block: bool) -> io::Result<Option<Waited>> {
+    wait_for(-1, block)
+}
+
+/// Collects this child if it ended; `block` waits for it.
+pub(crate) fn wait_for(pid: i32, block: bool) -> io::Result<Option<Waited>> {
+    let mut status = 0;
+    let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    loop {
+        // SAFETY: `status` is a live int that the kernel writes.
+        match unsafe { libc::waitpid(pid, &raw mut status, flags) } {
+            0 => return Ok(None),
+            -1 => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            pid => {
+                let status = if libc::WIFSIGNALED(status) {
+                    Status::Signalled(libc::WTERMSIG(status))
+                } else {
+                    Status::Exited(libc::WEXITSTATUS(status))
+                };
+                return Ok(Some(Waited { pid, status }));
+            }
+        }
+    }
+}
+
+/// What all children that were waited for used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Used {
+    pub(crate) user_us: u64,
+    pub(crate) system_us: u64,
+    pub(crate) max_memory: u64,
+}
+
+/// What all children that were waited for used, with theirs.
+pub(crate) fn used_by_children() -> Used {
+    // SAFETY: a zeroed rusage is a valid one, and the kernel writes into a live one.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let micros = |time: libc::timeval| (time.tv_sec as u64) * 1_000_000 + time.tv_usec as u64;
+    Used {
+        user_us: micros(usage.ru_utime),
+        system_us: micros(usage.ru_stime),
+        max_memory: usage.ru_maxrss as u64 * 1024,
+    }
+}
+
+/// Sends a signal; `-1` is every process that this one can see but itself.
+pub(crate) fn kill(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: the call takes plain numbers.
+    done(unsafe { libc::kill(pid, signal) })
+}
+
+/// A descriptor that is ready to read whenever a child ended; the signal itself is held back.
+pub(crate) fn children_ended() -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by sigemptyset before it is read; the descriptor is new and owned by nobody else.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        done(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
+        owned(libc::signalfd(
+            -1,
+            &raw const set,
+            libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
+        ))
+    }
+}
+
+/// Gives a program the signals as it expects them: none held back, none ignored.
+pub(crate) fn reset_signals() {
+    // SAFETY: the set is initialised by sigemptyset; the default action is no function of this program.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}
+
+/// Marks every descriptor from `first` on to be closed when a program is executed.
+pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
+    close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+/// Closes every descriptor from 3 on but these.
+pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut kept: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for fd in kept {
+        if fd > first {
+            close_range(first, fd - 1, 0)?;
+        }
+        first = first.max(fd + 1);
+    }
+    close_range(first, u32::MAX, 0)
+}
+
+fn close_range(first: u32, last: u32, flags: u32) -> io::Result<()> {
+    // SAFETY: callers close only descriptors whose owners never run again in this process, or only mark them.
+    let answer = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    done(i32::try_from(answer).unwrap_or(-1))
+}
+
+/// What a mount is made to be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct MountAttributes<'a> {
+    pub(crate) is_read_only: bool,
+    pub(crate) is_without_devices: bool,
+    pub(crate) is_without_execution: bool,
+    pub(crate) owners: Option<BorrowedFd<'a>>,
+    pub(crate) is_recursive: bool,
+}
+
+/// Changes what the mount at `mount` is; set-user-id files lose their power on it in any case.
+pub(crate) fn set_mount(mount: BorrowedFd<'_>, attributes: MountAttributes<'_>) -> io::Result<()> {
+    let mut set = libc::MOUNT_ATTR_NOSUID;
+    for (is_wanted, bit) in [
+        (attributes.is_read_only, libc::MOUNT_ATTR_RDONLY),
+        (attributes.is_without_devices, libc::MOUNT_ATTR_NODEV),
+        (attributes.is_without_execution, libc::MOUNT_ATTR_NOEXEC),
+        (attributes.owners.is_some(), libc::MOUNT_ATTR_IDMAP),
+    ] {
+        if is_wanted {
+            set |= bit;
+        }
+    }
+    let request = libc::mount_attr {
+        attr_set: set,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: attributes.owners.map_or(0, |fd| fd.as_raw_fd() as u64),
+    };
+    let recursive = if attributes.is_recursive { libc::AT_RECURSIVE } else { 0 };
+    let flags = libc::AT_EMPTY_PATH | recursive;
+    // SAFETY: the path is a literal C string and `request` lives through the call, which is told its size.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const request,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    done(i32::try_from(answer).unwrap_or(-1))
+}
+
+/// Brings the loopback interface of this network namespace up.
+pub(crate) fn raise_loopback() -> io::Result<()> {
+    // SAFETY: a zeroed ifreq is a valid one; the name is shorter than the field; the request lives through both calls.
+    unsafe {
+        let socket = owned(libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))?;
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {
+            *slot = *byte as libc::c_char;
+        }
+        done(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request))?;
+        request.ifr_ifru.ifru_flags |= (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        done(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request))
+    }
+}
+
+/// Becomes another program. Returns only where that fails.
+pub(crate) fn execute(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
+    let arguments = pointers(arguments);
+    let environment = pointers(environment);
+    // SAFETY: both lists end with a null pointer and point at strings that outlive the call.
+    unsafe { libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    let mut pointers: Vec<_> = strings.iter().map(|string| string.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    pointers
+}
+
+/// Whether the kernel refuses this process a new user namespace, a mount and a raw socket, as it should; for the probe.
+pub(crate) fn is_confined() -> bool {
+    // SAFETY: the calls take literals and null pointers that the kernel accepts; a call that succeeds changes only this process, which
+    // ends right after.
+    unsafe {
+        libc::unshare(libc::CLONE_NEWUSER) != 0
+            && libc::mount(
+                c"none".as_ptr(),
+                c"/tmp".as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                std::ptr::null(),
+            ) != 0
+            && libc::socket(libc::AF_INET, libc::SOCK_RAW, 1) < 0
+    }
+}
+
+/// Whether no file can be made at `path`.
+pub(crate) fn shuts_out(directory: &std::path::Path) -> bool {
+    rustix::fs::open(
+        directory.join(".garret-probe"),
+        rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::RUSR,
+    )
+    .is_err()
+}
+
+/// Puts a descriptor at one of the three standard places.
+pub(crate) fn place_at(fd: impl AsFd, standard: RawFd) -> io::Result<()> {
+    // SAFETY: 0, 1 and 2 are owned by nobody in this program.
+    done(unsafe { libc::dup2(fd.as_fd().as_raw_fd(), standard) })
+}
+
+fn done(answer: i32) -> io::Result<()> {
+    if answer < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// # Safety
+///
+/// `fd` must be new and owned by nobody else, or negative.
+unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    done(fd)?;
+    // SAFETY: the caller promises it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}

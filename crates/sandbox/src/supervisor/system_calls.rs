@@ -1,0 +1,223 @@
+//! The filter of system calls: what a build, a test or a server has no use for is refused.
+//!
+//! It is a list of what is refused, not of what is allowed: a command may be any program, and a call that is refused without need looks
+//! like a defect of that program. The namespaces are the boundary; this takes away the parts of the kernel where holes in it were found.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Is, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Calls that are refused whatever their arguments.
+const REFUSED: [i64; 43] = [
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_vm_writev,
+    libc::SYS_vhangup,
+    libc::SYS_syslog,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_move_pages,
+];
+
+/// Calls that look as if the kernel did not have them, so that programs take the older way.
+const UNKNOWN: [i64; 4] = [
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+
+/// Families of sockets that are not refused; of netlink only what tells of interfaces.
+const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+const NEW_NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
+
+/// The filters, ready to be installed one after the other.
+#[derive(Debug)]
+pub(super) struct Filters(Vec<BpfProgram>);
+
+impl Filters {
+    /// Translates them for this processor.
+    pub(super) fn new() -> Result<Self, seccompiler::BackendError> {
+        let unknown = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
+        let mut programs = vec![program(refused()?, libc::EPERM)?, program(unknown, libc::ENOSYS)?];
+        programs.extend(other_numbers());
+        Ok(Self(programs))
+    }
+
+    /// Installs them on this process for good, and on all that it starts.
+    pub(super) fn install(&self) -> Result<(), seccompiler::Error> {
+        self.0.iter().try_for_each(|program| seccompiler::apply_filter(program))
+    }
+}
+
+fn program(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
+    let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
+    let refusal = SeccompAction::Errno(errno as u32);
+    SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture)?.try_into()
+}
+
+fn refused() -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    rules.extend(refused_on_this_processor());
+    rules.insert(libc::SYS_clone, new_namespaces()?);
+    rules.insert(libc::SYS_socket, sockets()?);
+    rules.insert(libc::SYS_ioctl, terminals()?);
+    rules.insert(libc::SYS_mknodat, devices(2)?);
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_mknod, devices(1)?);
+    Ok(rules)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn refused_on_this_processor() -> Vec<(i64, Vec<SeccompRule>)> {
+    [
+        libc::SYS_iopl,
+        libc::SYS_ioperm,
+        libc::SYS_uselib,
+        libc::SYS_lookup_dcookie,
+        libc::SYS__sysctl,
+    ]
+    .map(|call| (call, Vec::new()))
+    .into()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn refused_on_this_processor() -> Vec<(i64, Vec<SeccompRule>)> {
+    Vec::new()
+}
+
+fn when(argument: u8, is: Is, value: i32) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, Length::Dword, is, u64::from(value as u32))
+}
+
+fn has(argument: u8, mask: i32, value: i32) -> Result<SeccompCondition, seccompiler::BackendError> {
+    when(argument, Is::MaskedEq(u64::from(mask as u32)), value)
+}
+
+fn new_namespaces() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    NEW_NAMESPACES
+        .iter()
+        .map(|flag| SeccompRule::new(vec![has(0, *flag, *flag)?]))
+        .collect()
+}
+
+/// Other families reach parts of the kernel that hold no namespace, raw ones see what is not theirs.
+fn sockets() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let other = FAMILIES
+        .iter()
+        .map(|family| when(0, Is::Ne, *family))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(vec![
+        SeccompRule::new(other)?,
+        SeccompRule::new(vec![when(0, Is::Ne, libc::AF_NETLINK)?, has(1, 0xf, libc::SOCK_RAW)?])?,
+        SeccompRule::new(vec![has(1, 0xf, 10)?])?,
+        SeccompRule::new(vec![
+            when(0, Is::Eq, libc::AF_NETLINK)?,
+            when(2, Is::Ne, libc::NETLINK_ROUTE)?,
+        ])?,
+    ])
+}
+
+/// Nobody types on another's terminal.
+fn terminals() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    [libc::TIOCSTI, libc::TIOCLINUX]
+        .iter()
+        .map(|request| SeccompRule::new(vec![when(1, Is::Eq, *request as i32)?]))
+        .collect()
+}
+
+/// A device of number 0 is how a layer says that something was deleted: nobody makes one by hand.
+fn devices(argument: u8) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let format = libc::S_IFMT as i32;
+    [libc::S_IFCHR, libc::S_IFBLK]
+        .iter()
+        .map(|kind| SeccompRule::new(vec![has(argument, format, *kind as i32)?]))
+        .collect()
+}
+
+/// On x86-64 every call has a second number in another set, which the rules above do not see.
+#[cfg(target_arch = "x86_64")]
+fn other_numbers() -> Option<BpfProgram> {
+    const LOAD_NUMBER: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const FIRST_OF_OTHERS: u32 = 0x4000_0000;
+    const REFUSE: u32 = 0x0005_0000 | libc::ENOSYS as u32;
+    const ALLOW: u32 = 0x7fff_0000;
+    let step = |code, jt, k| sock_filter { code, jt, jf: 0, k };
+    Some(vec![
+        step(LOAD_NUMBER, 0, 0),
+        step(JUMP_IF_AT_LEAST, 1, FIRST_OF_OTHERS),
+        step(RETURN, 0, ALLOW),
+        step(RETURN, 0, REFUSE),
+    ])
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn other_numbers() -> Option<BpfProgram> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filters_translate_and_refuse_no_call_twice() {
+        assert!(Filters::new().is_ok_and(|filters| filters.0.len() >= 2));
+        let mut calls = REFUSED.to_vec();
+        calls.extend(UNKNOWN);
+        calls.sort_unstable();
+        calls.dedup();
+        assert_eq!(calls.len(), REFUSED.len() + UNKNOWN.len());
+    }
+}

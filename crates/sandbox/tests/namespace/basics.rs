@@ -1,0 +1,148 @@
+//! Running commands, and what comes back.
+
+use bytes::Bytes;
+use garret_core::{Command, Ended, ErrorKind, Placed, Signal, Stdin, WsPath};
+
+use crate::room::{Room, arguments, finish, paths, reading, run_on, shell, variables};
+
+#[tokio::test]
+async fn a_command_runs_and_gives_its_output_apart_and_its_code() {
+    let room = Room::new().await;
+    let (outcome, effects) = room.run("echo out; echo err >&2; exit 3").await;
+    assert_eq!(
+        (outcome.text().as_str(), outcome.errors().as_str(), outcome.code()),
+        ("out\n", "err\n", 3)
+    );
+    assert_eq!(outcome.exit.ended, Ended::Exited(3));
+    assert!(effects.effects.is_empty());
+}
+
+#[tokio::test]
+async fn what_a_command_wrote_is_its_effect_and_the_bench_stays_as_it_was() {
+    let room = Room::new().await;
+    std::fs::write(room.bench().join("old"), "old").unwrap();
+    let (outcome, effects) = room
+        .run("cat old; rm old; mkdir -p src; echo hi > src/a; chmod +x src/a")
+        .await;
+    assert_eq!(outcome.text(), "old");
+    assert_eq!(paths(&effects), ["old", "src", "src/a"]);
+    assert_eq!(effects.effects[0].placed, Placed::Nothing);
+    assert!(matches!(effects.effects[2].placed, Placed::File { mode: 0o755, .. }));
+    assert_eq!(std::fs::read(room.bench().join("old")).unwrap(), b"old");
+    crate::room::is_tidy(&room.directory).await;
+}
+
+#[tokio::test]
+async fn bytes_pass_through_exactly_and_however_many() {
+    let room = Room::new().await;
+    let given: Vec<u8> = (0..3_000_000_u32).map(|at| (at * 31 % 251) as u8).collect();
+    let (outcome, _) = room.run_command(reading("cat", given.clone())).await;
+    assert!(outcome.stdout == given);
+}
+
+#[tokio::test]
+async fn a_pipe_is_read_as_it_is_written_until_it_is_closed() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    let command = Command {
+        stdin: Stdin::Piped,
+        ..shell("read line; echo \"got $line\"; cat")
+    };
+    let mut process = layer.start(command).await.unwrap();
+    process.write(Bytes::from("one\n")).await.unwrap();
+    assert_eq!(&process.output().await.unwrap().bytes[..], b"got one\n");
+    process.write(Bytes::from("two")).await.unwrap();
+    process.close_stdin().await.unwrap();
+    let outcome = finish(&mut *process).await;
+    assert_eq!((outcome.text().as_str(), outcome.code()), ("two", 0));
+    let error = process.write(Bytes::from("three")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn a_closed_input_is_at_its_end_at_once() {
+    let room = Room::new().await;
+    assert_eq!(room.text("cat; echo done").await, "done\n");
+}
+
+#[tokio::test]
+async fn the_environment_is_what_was_given_and_nothing_else() {
+    let room = Room::new().await;
+    let command = Command {
+        env: variables(&[("A", "1"), ("B", "two words")]),
+        ..arguments(&["/usr/bin/env"])
+    };
+    assert_eq!(room.run_command(command).await.0.text(), "A=1\nB=two words\n");
+}
+
+#[tokio::test]
+async fn a_command_runs_where_it_is_told() {
+    let room = Room::new().await;
+    std::fs::create_dir_all(room.bench().join("a/b")).unwrap();
+    let command = Command {
+        cwd: WsPath::parse("a/b").unwrap(),
+        ..shell("pwd")
+    };
+    assert_eq!(room.run_command(command).await.0.text(), "/workspace/a/b\n");
+}
+
+#[tokio::test]
+async fn a_program_or_a_directory_that_is_not_there_is_not_found() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    let error = layer.start(arguments(&["no-such-program"])).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    let command = Command {
+        cwd: WsPath::parse("nowhere").unwrap(),
+        ..shell("true")
+    };
+    assert_eq!(layer.start(command).await.unwrap_err().kind(), ErrorKind::NotFound);
+    std::fs::write(room.bench().join("text"), "x").unwrap();
+    assert_eq!(
+        layer.start(arguments(&["./text"])).await.unwrap_err().kind(),
+        ErrorKind::Denied
+    );
+    assert_eq!(run_on(&*layer, arguments(&["true"])).await.code(), 0);
+}
+
+#[tokio::test]
+async fn signals_reach_the_process_and_are_told() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    let mut process = layer
+        .start(shell(
+            "trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.05; done",
+        ))
+        .await
+        .unwrap();
+    assert_eq!(&process.output().await.unwrap().bytes[..], b"ready\n");
+    process.signal(Signal::Terminate).await.unwrap();
+    let outcome = finish(&mut *process).await;
+    assert_eq!((outcome.text().as_str(), outcome.code()), ("asked\n", 7));
+    let mut process = layer.start(arguments(&["sleep", "100"])).await.unwrap();
+    process.signal(Signal::Kill).await.unwrap();
+    assert_eq!(process.wait().await.unwrap().ended, Ended::Signalled(9));
+}
+
+#[tokio::test]
+async fn what_a_command_used_is_told() {
+    let room = Room::new().await;
+    let (outcome, _) = room.run("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done").await;
+    let usage = outcome.exit.usage;
+    assert!(usage.user_ms + usage.system_ms > 10, "{usage:?}");
+    assert!(usage.max_memory > 500_000, "{usage:?}");
+    assert!(outcome.exit.duration.as_millis() > 10);
+}
+
+#[tokio::test]
+async fn several_processes_share_a_layer() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    let mut waiting = layer
+        .start(shell("while [ ! -e flag ]; do sleep 0.02; done; cat flag"))
+        .await
+        .unwrap();
+    run_on(&*layer, shell("echo seen > flag.tmp; mv flag.tmp flag")).await;
+    assert_eq!(finish(&mut *waiting).await.text(), "seen\n");
+    layer.remove().await.unwrap();
+}

@@ -1,0 +1,153 @@
+//! How sandboxes begin and end.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use garret_core::{ErrorKind, Guard, Sandbox};
+
+use crate::room::{Room, directory, paths, processes_named, request, run_on, sandbox, shell};
+
+#[tokio::test]
+async fn a_trial_on_this_machine_confirms_every_guard() {
+    let enforced = sandbox().probe().await;
+    assert_eq!(enforced.iter().map(|one| one.guard).collect::<Vec<_>>(), Guard::ALL);
+    for one in &enforced {
+        let may_lack = one.guard == Guard::Memory && rustix::process::geteuid().as_raw() != 0;
+        assert!(one.is_enforced || (may_lack && one.remedy.is_some()), "{one:?}");
+    }
+    assert_eq!(sandbox().probe().await, enforced);
+}
+
+#[tokio::test]
+async fn what_is_required_and_cannot_be_enforced_is_an_error_with_a_remedy() {
+    let directory = directory();
+    let mut request = request(&directory);
+    request.require = Guard::ALL.to_vec();
+    let opened = sandbox().open(request).await;
+    if rustix::process::geteuid().as_raw() == 0 {
+        assert!(opened.is_ok());
+    } else {
+        let error = opened.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.hint_text().contains("require"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn closing_ends_everything_and_may_be_done_twice() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    let mut process = layer
+        .start(shell("echo kept > kept; echo up; sleep @8761@1"))
+        .await
+        .unwrap();
+    assert_eq!(&process.output().await.unwrap().bytes[..], b"up\n");
+    room.open.close().await.unwrap();
+    room.open.close().await.unwrap();
+    assert_eq!(processes_named("@8761@"), Vec::<String>::new());
+    assert_eq!(process.wait().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(paths(&layer.effects(None).await.unwrap()), ["kept"]);
+    layer.remove().await.unwrap();
+    assert!(room.open.lay().await.is_err());
+}
+
+#[tokio::test]
+async fn nothing_is_left_on_the_host_when_a_sandbox_has_gone() {
+    let room = Room::new().await;
+    room.run("true").await;
+    room.open.close().await.unwrap();
+    let directory = room.directory;
+    drop(room.open);
+    assert_eq!(
+        std::fs::read_dir(directory.path().join("scratch/locks"))
+            .unwrap()
+            .count(),
+        0
+    );
+    crate::room::is_tidy(&directory).await;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(&*directory.path().to_string_lossy()), "{mounts}");
+}
+
+/// Is run by the test below as a process of its own, which is then killed; does nothing when it is run with all others.
+#[tokio::test]
+async fn is_killed_in_the_middle() {
+    let Some(path) = std::env::var_os("GARRET_TEST_KILLED") else {
+        return;
+    };
+    let mut request = request(&directory());
+    request.bench = std::path::Path::new(&path).join("bench");
+    request.scratch = std::path::Path::new(&path).join("scratch");
+    let open = sandbox().open(request).await.unwrap();
+    let layer = open.lay().await.unwrap();
+    let mut process = layer
+        .start(shell("echo work > work; echo up > up; sleep @8760@1"))
+        .await
+        .unwrap();
+    process.wait().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_killed_garret_left_is_found_and_its_processes_are_dead() {
+    let directory = directory();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "life::is_killed_in_the_middle"])
+        .env("GARRET_TEST_KILLED", directory.path())
+        .env("GARRET_TEST_MARK", crate::room::mark())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let layers = directory.path().join("scratch/layers");
+    let has_begun = || {
+        let found = std::fs::read_dir(&layers).into_iter().flatten().flatten().next();
+        found.is_some_and(|layer| layer.path().join("upper/up").exists())
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !has_begun() {
+        assert!(Instant::now() < deadline, "the other process did not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let room = Room::on(directory, |_| {}).await;
+    assert!(room.open.leftovers().await.unwrap().is_empty(), "its owner lives");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut left = room.open.leftovers().await.unwrap();
+    while left.is_empty() {
+        assert!(Instant::now() < deadline, "nothing was found");
+        std::thread::sleep(Duration::from_millis(5));
+        left = room.open.leftovers().await.unwrap();
+    }
+    assert_eq!(processes_named("@8760@"), Vec::<String>::new());
+    assert_eq!(left.len(), 1);
+    assert_eq!(paths(&left[0].effects(None).await.unwrap()), ["up", "work"]);
+    assert_eq!(
+        left[0].start(shell("true")).await.unwrap_err().kind(),
+        ErrorKind::Invalid
+    );
+    left[0].remove().await.unwrap();
+    drop(left);
+    assert!(room.open.leftovers().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn files_in_tmp_last_as_long_as_the_sandbox_and_are_its_own() {
+    let (one, other) = (Room::new().await, Room::new().await);
+    one.run("echo mine > /tmp/note").await;
+    assert_eq!(one.text("cat /tmp/note").await, "mine\n");
+    assert_eq!(other.text("ls /tmp").await, "home\n");
+}
+
+#[tokio::test]
+async fn sandboxes_do_not_meet() {
+    let (one, other) = (Room::new().await, Room::new().await);
+    let layer = one.open.lay().await.unwrap();
+    let _sleeping = layer.start(shell("sleep @8759@1")).await.unwrap();
+    assert_eq!(
+        other
+            .text("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[8]759'")
+            .await,
+        "0\n"
+    );
+    assert_eq!(run_on(&*layer, shell("echo fine")).await.text(), "fine\n");
+    layer.remove().await.unwrap();
+}

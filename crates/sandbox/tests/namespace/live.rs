@@ -1,0 +1,158 @@
+//! A layer on which processes live on.
+
+use std::time::Duration;
+
+use garret_core::{Content, Effect, EntryPath, ErrorKind, Placed};
+
+use crate::room::{Room, finish, paths, run_on, shell};
+
+fn effect(path: &str, placed: Placed) -> Effect {
+    Effect {
+        path: EntryPath::from_bytes(path.as_bytes().to_vec()),
+        placed,
+        modified: None,
+    }
+}
+
+fn file(path: &str, content: impl Into<Content>) -> Effect {
+    effect(
+        path,
+        Placed::File {
+            content: content.into(),
+            mode: 0o644,
+        },
+    )
+}
+
+#[tokio::test]
+async fn what_is_placed_is_seen_at_once_and_what_was_written_is_an_effect() {
+    let room = Room::new().await;
+    std::fs::write(room.bench().join("old"), "old").unwrap();
+    let layer = room.open.lay().await.unwrap();
+    let mut server = layer
+        .start(shell(
+            "while [ ! -e stop ]; do sleep 0.02; done; cat dir/new; ls; readlink link",
+        ))
+        .await
+        .unwrap();
+    let big: Vec<u8> = vec![7; 700_000];
+    let placed = vec![
+        effect("dir", Placed::Directory { mode: 0o750 }),
+        file("dir/new", "new\n"),
+        file("dir/empty", ""),
+        file("big", big.clone()),
+        effect(
+            "link",
+            Placed::Symlink {
+                target: "dir/new".to_owned(),
+            },
+        ),
+        effect("old", Placed::Nothing),
+    ];
+    layer.place(placed).await.unwrap();
+    layer.place(vec![file("stop", "")]).await.unwrap();
+    let outcome = finish(&mut *server).await;
+    assert_eq!(outcome.text(), "new\nbig\ndir\nlink\nstop\ndir/new\n");
+    assert_eq!(
+        run_on(&*layer, shell("stat -c %a dir dir/new; wc -c < big"))
+            .await
+            .text(),
+        "750\n644\n700000\n"
+    );
+    layer.lift().await.unwrap();
+    let effects = layer.effects(None).await.unwrap();
+    assert_eq!(
+        paths(&effects),
+        ["big", "dir", "dir/empty", "dir/new", "link", "old", "stop"]
+    );
+    layer.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn placing_follows_no_link_out_of_the_workspace() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    run_on(&*layer, shell("ln -s /tmp out; ln -s / top; mkdir real")).await;
+    for path in ["out/x", "top/tmp/x", "missing/x"] {
+        let error = layer.place(vec![file(path, "planted")]).await.unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound),
+            "{error}"
+        );
+    }
+    // A link at the place itself is replaced.
+    layer.place(vec![file("out", "plain")]).await.unwrap();
+    assert_eq!(run_on(&*layer, shell("cat out; ls /tmp")).await.text(), "plainhome\n");
+    layer.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn everything_stands_still_while_a_layer_is_paused() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    let text =
+        "i=0; (setsid sh -c 'while :; do echo x >> other; done' &); while :; do i=$((i+1)); echo $i > count; done";
+    let mut process = layer.start(shell(text)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(layer.effects(None).await.unwrap_err().kind(), ErrorKind::Invalid);
+    for _ in 0..5 {
+        layer.pause().await.unwrap();
+        let read = |name: &str| {
+            let layers = room.directory.path().join("scratch/layers");
+            std::fs::read(layers.join(layer.id()).join("upper").join(name)).unwrap()
+        };
+        let before = (read("count"), read("other"));
+        let effects = layer.effects(None).await.unwrap();
+        assert_eq!(paths(&effects), ["count", "other"]);
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        assert!((read("count"), read("other")) == before);
+        layer.resume().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        assert!(read("other") != before.1);
+    }
+    layer.lift().await.unwrap();
+    assert_eq!(process.wait().await.unwrap().ended.code(), 137);
+    layer.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_later_reading_gives_only_what_came_after() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    // A file that was written within the last tick of the clock is read again, to be safe.
+    run_on(&*layer, shell("echo 1 > first; sleep 0.1")).await;
+    layer.pause().await.unwrap();
+    let effects = layer.effects(None).await.unwrap();
+    layer.resume().await.unwrap();
+    run_on(&*layer, shell("echo 2 > second")).await;
+    layer.pause().await.unwrap();
+    let later = layer.effects(Some(&effects.mark)).await.unwrap();
+    assert_eq!(
+        (paths(&effects), paths(&later)),
+        (vec!["first".to_owned()], vec!["second".to_owned()])
+    );
+    layer.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn ending_one_process_leaves_the_others_of_its_layer() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    let mut one = layer
+        .start(shell("(setsid sleep @8762@1 &); sleep @8762@2"))
+        .await
+        .unwrap();
+    let mut other = layer
+        .start(shell("while [ ! -e stop ]; do sleep 0.02; done; echo ended"))
+        .await
+        .unwrap();
+    one.signal(garret_core::Signal::Kill).await.unwrap();
+    one.wait().await.unwrap();
+    assert_eq!(crate::room::processes_named("@8762@"), Vec::<String>::new());
+    run_on(&*layer, shell("touch stop")).await;
+    assert_eq!(finish(&mut *other).await.text(), "ended\n");
+    drop(layer.start(shell("sleep @8762@3")).await.unwrap());
+    layer.lift().await.unwrap();
+    assert_eq!(crate::room::processes_named("@8762@"), Vec::<String>::new());
+    layer.remove().await.unwrap();
+}

@@ -1,0 +1,231 @@
+//! A bench, a sandbox on it, and what tests ask of them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use garret_core::{
+    Chunk, Command, Effects, Exit, Guard, Layer, Limits, Network, OpenSandbox, Process, Program, Sandbox,
+    SandboxRequest, Stdin, Stream, WsPath,
+};
+use garret_sandbox::namespace::{Layers, NamespaceSandbox, Options, SupervisorProgram, plan};
+use tempfile::TempDir;
+
+pub(crate) struct Room {
+    pub(crate) directory: TempDir,
+    pub(crate) open: Arc<dyn OpenSandbox>,
+}
+
+pub(crate) fn sandbox() -> NamespaceSandbox {
+    sandbox_with(Layers::Best)
+}
+
+pub(crate) fn sandbox_with(layers: Layers) -> NamespaceSandbox {
+    NamespaceSandbox::new(Options {
+        layers,
+        supervisor: Some(SupervisorProgram {
+            path: std::env::var_os("GARRET_TEST_SUPERVISOR")
+                .map_or_else(|| env!("CARGO_BIN_EXE_garret-supervisor").into(), PathBuf::from),
+            arguments: Vec::new(),
+        }),
+        ..Options::default()
+    })
+}
+
+pub(crate) fn directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["bench", "scratch"] {
+        std::fs::create_dir(directory.path().join(name)).unwrap();
+    }
+    directory
+}
+
+pub(crate) fn request(directory: &TempDir) -> SandboxRequest {
+    SandboxRequest {
+        bench: directory.path().join("bench"),
+        scratch: directory.path().join("scratch"),
+        hidden: Vec::new(),
+        read_only: Vec::new(),
+        network: Network::None,
+        limits: Limits::default(),
+        require: Guard::DEFAULT.to_vec(),
+    }
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) exit: Exit,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl Outcome {
+    pub(crate) fn code(&self) -> i32 {
+        self.exit.ended.code()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub(crate) fn errors(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+}
+
+impl Room {
+    pub(crate) async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut SandboxRequest)) -> Self {
+        Self::on(directory(), change).await
+    }
+
+    pub(crate) async fn on(directory: TempDir, change: impl FnOnce(&mut SandboxRequest)) -> Self {
+        let mut request = request(&directory);
+        change(&mut request);
+        let open = sandbox().open(request).await.unwrap();
+        Self { directory, open }
+    }
+
+    pub(crate) fn bench(&self) -> PathBuf {
+        self.directory.path().join("bench")
+    }
+
+    /// Runs a text on a layer of its own, and reads what it did.
+    pub(crate) async fn run(&self, text: &str) -> (Outcome, Effects) {
+        self.run_command(shell(text)).await
+    }
+
+    pub(crate) async fn run_command(&self, command: Command) -> (Outcome, Effects) {
+        let layer = self.open.lay().await.unwrap();
+        let outcome = run_on(&*layer, command).await;
+        layer.lift().await.unwrap();
+        let effects = layer.effects(None).await.unwrap();
+        layer.remove().await.unwrap();
+        (outcome, effects)
+    }
+
+    pub(crate) async fn text(&self, text: &str) -> String {
+        self.run(text).await.0.text()
+    }
+}
+
+pub(crate) async fn run_on(layer: &dyn Layer, command: Command) -> Outcome {
+    let mut process = layer.start(command).await.unwrap();
+    finish(&mut *process).await
+}
+
+pub(crate) async fn finish(process: &mut dyn Process) -> Outcome {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    while let Some(Chunk { stream, bytes }) = process.output().await {
+        match stream {
+            Stream::Stdout => stdout.extend_from_slice(&bytes),
+            Stream::Stderr => stderr.extend_from_slice(&bytes),
+        }
+    }
+    let exit = process.wait().await.unwrap();
+    Outcome { exit, stdout, stderr }
+}
+
+pub(crate) fn shell(text: &str) -> Command {
+    command(Program::Shell(marked(text)))
+}
+
+pub(crate) fn arguments(arguments: &[&str]) -> Command {
+    command(Program::Arguments(
+        arguments.iter().map(|one| (*one).to_owned()).collect(),
+    ))
+}
+
+fn command(program: Program) -> Command {
+    Command {
+        program,
+        cwd: WsPath::root(),
+        env: plan::environment(),
+        stdin: Stdin::Closed,
+        limits: Limits::default(),
+    }
+}
+
+pub(crate) fn limited(text: &str, change: impl FnOnce(&mut Limits)) -> Command {
+    let mut command = shell(text);
+    change(&mut command.limits);
+    command
+}
+
+pub(crate) fn reading(text: &str, stdin: impl Into<Bytes>) -> Command {
+    Command {
+        stdin: Stdin::Bytes(stdin.into()),
+        ..shell(text)
+    }
+}
+
+pub(crate) fn paths(effects: &Effects) -> Vec<String> {
+    effects
+        .effects
+        .iter()
+        .map(|effect| effect.path.shown().to_string())
+        .collect()
+}
+
+pub(crate) fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+/// A text for the shell that runs a text of Python.
+pub(crate) fn python(text: &str) -> String {
+    format!("/usr/bin/python3 - <<'end-of-python'\n{text}\nend-of-python\n")
+}
+
+/// A number that no other run of these tests uses at the same time.
+pub(crate) fn mark() -> String {
+    std::env::var("GARRET_TEST_MARK").unwrap_or_else(|_| std::process::id().to_string())
+}
+
+/// The text with every `@8765@` made a number of this run.
+fn marked(text: &str) -> String {
+    let mut parts = text.split('@');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    parts
+        .fold((first, false), |(mut whole, was_number), part| {
+            match (was_number, is_number(part)) {
+                (false, true) => whole.push_str(&format!("{part}.{}", mark())),
+                (true, _) => whole.push_str(part),
+                (false, false) => whole.push_str(&format!("@{part}")),
+            }
+            let is_open = !was_number && is_number(part);
+            (whole, is_open)
+        })
+        .0
+}
+
+/// The command lines of processes on the host that hold this mark.
+pub(crate) fn processes_named(mark: &str) -> Vec<String> {
+    let mark = &marked(mark);
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    let texts = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    texts
+        .filter(|text| text.starts_with("sleep ") && text.contains(mark))
+        .collect()
+}
+
+/// Waits until nothing is left of any layer.
+pub(crate) async fn is_tidy(directory: &TempDir) {
+    let layers = directory.path().join("scratch/layers");
+    for _ in 0..200 {
+        if std::fs::read_dir(&layers).unwrap().count() == 0 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("something is left of a layer");
+}

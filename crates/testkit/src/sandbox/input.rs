@@ -1,0 +1,70 @@
+//! What a command reads.
+
+use garret_core::{Command, ErrorKind, Stdin};
+
+use super::{Stand, finish, in_time, noise, run, says, shell, start};
+
+fn reading(text: &str, stdin: Stdin) -> Command {
+    Command { stdin, ..shell(text) }
+}
+
+/// Promise of `Stdin::Closed`: it is at its end at once.
+pub async fn what_is_closed_is_at_its_end(stand: Stand) {
+    let (_room, layer) = stand.lay().await;
+    assert_eq!(run(&layer, reading("cat; echo end", Stdin::Closed)).await.text(), "end");
+}
+
+/// Promise of `Stdin::Bytes`: these bytes, and then the end.
+pub async fn bytes_are_read_and_then_the_end(stand: Stand) {
+    let (_room, layer) = stand.lay().await;
+    let bytes: Vec<u8> = (0..=255).collect();
+    let ran = run(&layer, reading("cat", Stdin::Bytes(bytes.clone().into()))).await;
+    assert_eq!(ran.stdout, bytes);
+    assert_eq!(
+        run(&layer, reading("cat; echo end", Stdin::Bytes("".into())))
+            .await
+            .text(),
+        "end"
+    );
+}
+
+/// Promise of `Stdin::Bytes`: all of them, also while output waits to be read.
+pub async fn input_larger_than_any_pipe_is_read_whole(stand: Stand) {
+    let (_room, layer) = stand.lay().await;
+    let large = noise(2_000_000);
+    let ran = run(&layer, reading("cat", Stdin::Bytes(large.clone()))).await;
+    assert!(ran.stdout == large, "{} bytes of {}", ran.stdout.len(), large.len());
+}
+
+/// Promise of `Stdin::Bytes`: who does not read them ends as ever.
+pub async fn a_command_may_leave_its_input_unread(stand: Stand) {
+    let (_room, layer) = stand.lay().await;
+    let ran = run(&layer, reading("exit 4", Stdin::Bytes(noise(2_000_000)))).await;
+    assert_eq!(ran.code(), 4);
+}
+
+/// Promise of `Process::write` and `Process::close_stdin`.
+pub async fn what_is_piped_is_read_as_it_comes(stand: Stand) {
+    let (_room, layer) = stand.lay().await;
+    let mut process = start(
+        &layer,
+        reading("while read line; do echo got $line; done; echo end", Stdin::Piped),
+    )
+    .await;
+    for word in ["one", "two"] {
+        process.write(format!("{word}\n").into()).await.expect("it reads");
+        says(process.as_mut(), &format!("got {word}")).await;
+    }
+    process.close_stdin().await.expect("it can be ended");
+    assert_eq!(finish(process.as_mut()).await.text(), "end");
+}
+
+/// Promise of `Process::write`: `invalid` unless the input is piped.
+pub async fn only_a_pipe_can_be_written_to(stand: Stand) {
+    let (_room, layer) = stand.lay().await;
+    for stdin in [Stdin::Closed, Stdin::Bytes("x".into())] {
+        let mut process = start(&layer, reading("sleep 1000", stdin)).await;
+        let error = in_time(process.write("y".into())).await.expect_err("nobody reads it");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+}

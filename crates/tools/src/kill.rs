@@ -1,0 +1,41 @@
+//! `kill`: a process in the background ends.
+
+use garret_core::Result;
+use garret_workspace::{ProcessShown, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Annotations;
+use crate::limits::Limits;
+use crate::processes::state;
+use crate::tool::{Output, Tool};
+
+pub(crate) struct Kill;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// The id of the process, from `start` or `processes`.
+    id: String,
+}
+
+impl Tool for Kill {
+    type Arguments = Arguments;
+    type Data = ProcessShown;
+
+    const NAME: &'static str = "kill";
+    const SHORT: &'static str = "kill";
+    const TITLE: &'static str = "End a process";
+    const DESCRIPTION: &'static str = "Ends a process in the background with everything that it started. What it did to the files stays, as a \
+        change. One that has ended already stays as it is.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: false,
+        destructive: true,
+        idempotent: true,
+    };
+
+    async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<ProcessShown>> {
+        let process = workspace.kill(&arguments.id).await?;
+        Ok(Output::new(format!("{} {}", process.id, state(&process)), process))
+    }
+}

@@ -1,0 +1,56 @@
+//! `processes`: what runs in the background.
+
+use garret_core::Result;
+use garret_core::path::quote;
+use garret_workspace::{ProcessList, ProcessShown, Workspace};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::limits::Limits;
+use crate::tool::{Output, Tool};
+use crate::{Annotations, text};
+
+pub(crate) struct Processes;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {}
+
+impl Tool for Processes {
+    type Arguments = Arguments;
+    type Data = ProcessList;
+
+    const NAME: &'static str = "processes";
+    const SHORT: &'static str = "processes";
+    const TITLE: &'static str = "List processes";
+    const DESCRIPTION: &'static str =
+        "Lists the processes in the background: those that run, and the last of those that ended.";
+    const ANNOTATIONS: Annotations = Annotations {
+        read_only: true,
+        destructive: false,
+        idempotent: true,
+    };
+
+    async fn run(workspace: &Workspace, _arguments: Arguments, limits: &Limits) -> Result<Output<ProcessList>> {
+        let list = workspace.processes().await?;
+        let lines = list.processes.iter().map(line).chain(list.notices.iter().cloned());
+        let lines: Vec<String> = lines.collect();
+        let shown = match lines.is_empty() {
+            true => "no process was started".to_owned(),
+            false => lines.join("\n"),
+        };
+        Ok(Output::new(text::bounded(&shown, limits), list))
+    }
+}
+
+fn line(process: &ProcessShown) -> String {
+    format!("{} {}: {}", process.id, state(process), quote(&process.command))
+}
+
+/// How a process is, in a few words.
+pub(crate) fn state(process: &ProcessShown) -> String {
+    match (&process.ended, process.duration_ms) {
+        (Some(ended), Some(millis)) => format!("ended ({ended}) after {:.1} s", millis as f64 / 1_000.0),
+        _ => "is running".to_owned(),
+    }
+}

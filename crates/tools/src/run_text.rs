@@ -1,0 +1,106 @@
+//! What a command did, as text for a model: its output, and one last line that says how it ended and what became of the files.
+
+use garret_core::path::{printable, quote};
+use garret_workspace::{Changed, RunResult};
+
+use crate::limits::Limits;
+use crate::text;
+
+/// The whole answer.
+pub(crate) fn of(result: &RunResult, limits: &Limits) -> String {
+    let output = text::bounded(&result.output, limits);
+    let end = if output.is_empty() || output.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    format!("{output}{end}[{}]", footer(result))
+}
+
+fn footer(result: &RunResult) -> String {
+    let mut parts = vec![ended(result)];
+    if result.truncated {
+        parts.push(format!("{} of output left out", text::bytes(result.left_out_bytes)));
+    }
+    parts.extend(changed(&result.changed));
+    if !result.isolated {
+        parts.push("not isolated from the machine".to_owned());
+    }
+    if !result.leftovers.is_empty() {
+        parts.push(format!(
+            "a crash left work that is in no change: {}",
+            result.leftovers.join(", ")
+        ));
+    }
+    parts.join("; ")
+}
+
+fn ended(result: &RunResult) -> String {
+    let seconds = result.duration_ms as f64 / 1_000.0;
+    match (result.timed_out, result.limit, result.signal) {
+        (true, _, _) => format!("timed out after {seconds:.1} s, and was ended with everything that it started"),
+        (_, Some(limit), _) => format!(
+            "ended by its limit `{}` after {seconds:.1} s",
+            serde_json::to_value(limit)
+                .ok()
+                .and_then(|word| word.as_str().map(str::to_owned))
+                .unwrap_or_default()
+        ),
+        (_, _, Some(signal)) => format!("ended by signal {signal} after {seconds:.1} s"),
+        _ => format!("exit code {} after {seconds:.1} s", result.exit_code),
+    }
+}
+
+/// What became of the files, in a few phrases.
+pub(crate) fn changed(changed: &Changed) -> Vec<String> {
+    let mut parts = Vec::new();
+    if changed.is_nothing() {
+        parts.push("no file changed".to_owned());
+    } else {
+        parts.push(format!("{}: {}", changed.counts(), shown_paths(changed)));
+    }
+    if let Some(change) = &changed.change {
+        parts.push(format!("change {}", change.number));
+    }
+    if let Some(branch) = &changed.branch {
+        parts.push(format!(
+            "somebody else changed the same files meanwhile, so this is kept on the branch {}; merge it",
+            quote(branch)
+        ));
+    }
+    if changed.discarded {
+        parts.push("discarded as asked".to_owned());
+    }
+    if let Some(refused) = &changed.refused {
+        parts.push(format!("nothing of that was kept: {}", printable(&refused.message)));
+    }
+    if !changed.dropped.is_empty() {
+        let shown = changed.dropped.iter().take(5);
+        let names: Vec<_> = shown
+            .map(|one| format!("{} ({})", quote(&one.path), one.what))
+            .collect();
+        parts.push(format!("not taken: {}", names.join(", ")));
+    }
+    let excluded = &changed.excluded;
+    if !excluded.is_empty() {
+        let places: Vec<_> = excluded.places.iter().take(5).map(|place| quote(place)).collect();
+        parts.push(format!("kept out of history: {}", places.join(", ")));
+    }
+    if excluded.deleted > 0 {
+        parts.push(format!(
+            "{} kept out of history were deleted, and undo cannot bring them back",
+            text::count(excluded.deleted, "path", "paths")
+        ));
+    }
+    parts
+}
+
+fn shown_paths(changed: &Changed) -> String {
+    const SHOWN: usize = 8;
+    let all = changed.created + changed.changed + changed.deleted;
+    let shown: Vec<_> = changed.paths.iter().take(SHOWN).map(|path| printable(path)).collect();
+    match all - shown.len() as u64 {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}

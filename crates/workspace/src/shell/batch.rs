@@ -1,0 +1,170 @@
+//! Effects on files without a history: the same review, and one batch.
+
+use std::collections::BTreeSet;
+
+use garret_core::{
+    Content, Effect, EffectsMode, EntryKind, ErrorKind, Follow, Image, Mutation, PathChange, Placed, Precondition,
+    ReadOptions, Result, StatOptions, WsPath,
+};
+
+use super::images::{image_of, image_of_stat};
+use super::keep::{Keeping, Kept, Maker};
+use crate::Workspace;
+
+/// An effect that differs from what is there.
+struct Step {
+    path: WsPath,
+    before: Option<Image>,
+    placed: Placed,
+}
+
+impl Workspace {
+    /// Puts effects into the files as one batch. What no path can name is left out.
+    pub(super) async fn keep_without_history(&self, effects: &[Effect], maker: Maker) -> Result<Keeping> {
+        let mut steps = Vec::new();
+        for effect in effects {
+            if let Some(path) = effect.path.as_path() {
+                steps.extend(self.step(path, &effect.placed).await?);
+            }
+        }
+        let paths: Vec<_> = steps.iter().map(Step::change).collect();
+        if paths.is_empty() {
+            let kept = Kept::Nothing;
+            return Ok(Keeping { paths, kept });
+        }
+        let kept = match self.apply_steps(&paths, &steps, &maker).await {
+            Ok(kept) => kept,
+            Err(error) if is_refusal(error.kind()) => Kept::Refused(error),
+            Err(error) => return Err(error),
+        };
+        Ok(Keeping { paths, kept })
+    }
+
+    async fn apply_steps(&self, paths: &[PathChange], steps: &[Step], maker: &Maker) -> Result<Kept> {
+        self.review(paths)?;
+        match maker.mode {
+            EffectsMode::Discard => return Ok(Kept::Discarded),
+            EffectsMode::Ask => self.approve_effects(&maker.origin, paths).await?,
+            EffectsMode::Commit => {}
+        }
+        self.commit(maker.origin.operation, mutations(steps), Follow::Never)
+            .await?;
+        Ok(Kept::Applied)
+    }
+
+    async fn step(&self, path: &WsPath, placed: &Placed) -> Result<Option<Step>> {
+        let before = self.image_at(path).await?;
+        let is_same = match (&before, placed) {
+            (None, Placed::Nothing) => true,
+            (Some(before), Placed::File { content, mode }) => self.has_file(path, before, content, *mode).await?,
+            (Some(before), Placed::Directory { mode }) => {
+                before.kind == EntryKind::Directory && (before.mode == *mode || !self.storage().info().has_modes)
+            }
+            (Some(before), Placed::Symlink { target }) => before.target.as_ref() == Some(target),
+            _ => false,
+        };
+        Ok((!is_same).then(|| Step {
+            path: path.clone(),
+            before,
+            placed: placed.clone(),
+        }))
+    }
+
+    pub(super) async fn image_at(&self, path: &WsPath) -> Result<Option<Image>> {
+        let options = StatOptions {
+            follow: Follow::Never,
+            ..StatOptions::default()
+        };
+        match self.storage().stat(path, options).await {
+            Ok(stat) => Ok(Some(image_of_stat(&stat))),
+            Err(error) if is_absence(error.kind()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn has_file(&self, path: &WsPath, before: &Image, content: &Content, mode: u32) -> Result<bool> {
+        let is_like = before.kind == EntryKind::File && before.size == content.len();
+        if !is_like || (before.mode != mode && self.storage().info().has_modes) {
+            return Ok(false);
+        }
+        let options = ReadOptions {
+            follow: Follow::Never,
+            ..ReadOptions::default()
+        };
+        Ok(self.storage().read(path, options).await?.bytes == content.to_bytes()?)
+    }
+}
+
+/// Whether an error of a look says that nothing is there.
+pub(super) fn is_absence(kind: ErrorKind) -> bool {
+    // A link where a directory was is a way that no path goes any more.
+    matches!(
+        kind,
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PathEscape
+    )
+}
+
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Denied | ErrorKind::QuotaExceeded | ErrorKind::TooLarge)
+}
+
+impl Step {
+    fn change(&self) -> PathChange {
+        PathChange {
+            path: self.path.clone().into(),
+            before: self.before.clone(),
+            after: image_of(&self.placed),
+        }
+    }
+
+    /// Whether what is there must go before something of another kind can come.
+    fn replaces(&self) -> bool {
+        let after = image_of(&self.placed).map(|image| image.kind);
+        self.before
+            .as_ref()
+            .is_some_and(|before| Some(before.kind) != after || before.kind == EntryKind::Symlink)
+    }
+}
+
+fn mutations(steps: &[Step]) -> Vec<Mutation> {
+    let mut mutations = Vec::new();
+    let mut gone: BTreeSet<WsPath> = BTreeSet::new();
+    for step in steps.iter().filter(|step| step.replaces()) {
+        // What was in a directory goes with it.
+        if !step.path.ancestry().any(|above| gone.contains(&above)) {
+            gone.insert(step.path.clone());
+            mutations.push(Mutation::Remove {
+                path: step.path.clone(),
+                recursive: true,
+                precondition: Precondition::Any,
+            });
+        }
+    }
+    steps.iter().for_each(|step| mutations.extend(coming(step)));
+    mutations
+}
+
+fn coming(step: &Step) -> Vec<Mutation> {
+    let path = step.path.clone();
+    match &step.placed {
+        Placed::Nothing | Placed::Image(_) => Vec::new(),
+        Placed::File { content, mode } => vec![Mutation::Write {
+            path,
+            content: content.clone(),
+            precondition: Precondition::Any,
+            mode: Some(*mode),
+            parents: true,
+        }],
+        Placed::Directory { mode } => vec![
+            Mutation::MakeDir {
+                path: path.clone(),
+                parents: true,
+            },
+            Mutation::SetMode { path, mode: *mode },
+        ],
+        Placed::Symlink { target } => vec![Mutation::Symlink {
+            path,
+            target: target.clone(),
+        }],
+    }
+}

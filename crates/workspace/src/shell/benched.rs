@@ -1,0 +1,147 @@
+//! Files and history as they are while processes live in the background: whatever changes them does so while the processes stand still,
+//! and they see it at once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use garret_core::{
+    Applied, Batch, Branch, Change, ChangesOptions, Directory, History, Keep, ListOptions, ListPage, Making, Merging,
+    Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions, ReadResult, Restore, Result, Reversed,
+    Selection, Snapshot, SnapshotOptions, Stat, StatOptions, Storage, StorageInfo, WsPath,
+};
+
+use super::workshop::Workshop;
+
+/// A storage or a history, and what lives on its files.
+#[derive(Debug)]
+pub(crate) struct Benched<T: ?Sized> {
+    pub(crate) shop: Arc<Workshop>,
+    pub(crate) inner: Arc<T>,
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Storage for Benched<dyn Storage> {
+    fn info(&self) -> StorageInfo {
+        self.inner.info()
+    }
+
+    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
+        self.inner.resolve(path).await
+    }
+
+    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
+        self.inner.stat(path, options).await
+    }
+
+    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+        self.inner.read(path, options).await
+    }
+
+    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
+        self.inner.list(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+        let touched = touched_by(&batch.mutations);
+        self.shop.mutating(&touched, self.inner.apply(batch)).await
+    }
+
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+        self.inner.open_directory(path)
+    }
+}
+
+fn touched_by(mutations: &[Mutation]) -> Vec<WsPath> {
+    let sources = mutations.iter().filter_map(|mutation| match mutation {
+        Mutation::Rename { from, .. } => Some(from.clone()),
+        _ => None,
+    });
+    sources
+        .chain(mutations.iter().map(|mutation| mutation.path().clone()))
+        .collect()
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl History for Benched<dyn History> {
+    fn id(&self) -> &str {
+        self.inner.id()
+    }
+
+    async fn head(&self) -> Result<u64> {
+        self.inner.head().await
+    }
+
+    async fn changes(&self, options: ChangesOptions) -> Result<Vec<Change>> {
+        self.inner.changes(options).await
+    }
+
+    async fn change(&self, point: &Point) -> Result<(Change, Vec<PathChange>)> {
+        self.inner.change(point).await
+    }
+
+    async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>> {
+        self.inner.at(point).await
+    }
+
+    async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
+        self.inner.diff(from, to, path).await
+    }
+
+    async fn versions(&self, path: &WsPath, limit: usize) -> Result<Vec<PathVersion>> {
+        self.inner.versions(path, limit).await
+    }
+
+    async fn undo(&self, selection: Selection, making: Making) -> Result<Reversed> {
+        self.shop.mutating(&[], self.inner.undo(selection, making)).await
+    }
+
+    async fn redo(&self, making: Making) -> Result<Reversed> {
+        self.shop.mutating(&[], self.inner.redo(making)).await
+    }
+
+    async fn restore(&self, restore: Restore, making: Making) -> Result<Option<Change>> {
+        self.shop.mutating(&[], self.inner.restore(restore, making)).await
+    }
+
+    async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>> {
+        self.shop.mutating(&[], self.inner.put(puts, making)).await
+    }
+
+    async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {
+        self.inner.snapshot(label, options).await
+    }
+
+    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        self.inner.snapshots().await
+    }
+
+    async fn delete_snapshot(&self, label: &str) -> Result<()> {
+        self.inner.delete_snapshot(label).await
+    }
+
+    async fn branch(&self, new: NewBranch, point: &Point) -> Result<Branch> {
+        self.inner.branch(new, point).await
+    }
+
+    async fn branches(&self) -> Result<Vec<Branch>> {
+        self.inner.branches().await
+    }
+
+    async fn set_keep(&self, keep: &Keep) -> Result<()> {
+        self.inner.set_keep(keep).await
+    }
+
+    async fn open_branch(&self, name: &str) -> Result<OpenedBranch> {
+        self.inner.open_branch(name).await
+    }
+
+    async fn of_branch(&self, id: &str) -> Result<Arc<dyn History>> {
+        self.inner.of_branch(id).await
+    }
+
+    async fn merging(&self, other: &str) -> Result<Merging> {
+        self.inner.merging(other).await
+    }
+}

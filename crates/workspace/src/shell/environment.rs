@@ -1,0 +1,95 @@
+//! What a command finds in its environment: a few fixed things, and what somebody said it should. Never what Garret itself was started
+//! with.
+
+use std::collections::BTreeMap;
+
+use garret_core::{Error, Result, Secrets, ShellPolicy};
+
+/// Where every command starts from. `/tmp` is private to what runs in the sandbox.
+const BASE: [(&str, &str); 6] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("HOME", "/tmp"),
+    ("TMPDIR", "/tmp"),
+    ("LANG", "C.UTF-8"),
+    ("TERM", "dumb"),
+    ("USER", "agent"),
+];
+
+/// The environment of a command and what of it is secret.
+#[derive(Debug, Clone)]
+pub(super) struct Environment {
+    pub(super) variables: BTreeMap<String, String>,
+    pub(super) secrets: Secrets,
+}
+
+impl Environment {
+    /// Each of `parts` adds to, or takes the place of, what is before it.
+    pub(super) fn new(policy: &ShellPolicy, parts: &[&BTreeMap<String, String>]) -> Result<Self> {
+        let base = BASE
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let mut variables: BTreeMap<String, String> = base.collect();
+        for part in parts {
+            part.iter().try_for_each(|(name, value)| check(name, value))?;
+            variables.extend(part.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        let values = policy
+            .secrets
+            .iter()
+            .filter_map(|name| Some((name, variables.get(name)?)));
+        let secrets = Secrets::new(values);
+        Ok(Self { variables, secrets })
+    }
+}
+
+fn check(name: &str, value: &str) -> Result<()> {
+    let is_name = !name.is_empty() && !name.contains(['=', '\0']);
+    match is_name && !value.contains('\0') {
+        true => Ok(()),
+        // The value is not shown: it may be a secret.
+        false => Err(Error::invalid(format!(
+            "{} cannot be a variable of the environment",
+            garret_core::path::quote(name)
+        ))
+        .hint("a name has no `=`, and neither name nor value a NUL byte")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn later_parts_win_over_earlier_ones() {
+        let (workspace, call) = (map(&[("A", "1"), ("PATH", "/x")]), map(&[("A", "2")]));
+        let environment = Environment::new(&ShellPolicy::default(), &[&workspace, &call]).unwrap();
+        assert_eq!(environment.variables["A"], "2");
+        assert_eq!(environment.variables["PATH"], "/x");
+        assert_eq!(environment.variables["HOME"], "/tmp");
+    }
+
+    #[test]
+    fn what_is_named_secret_is_known_wherever_it_comes_from() {
+        let policy = ShellPolicy {
+            secrets: vec!["TOKEN".into(), "ABSENT".into()],
+            ..ShellPolicy::default()
+        };
+        let environment = Environment::new(&policy, &[&map(&[("TOKEN", "hunter2")])]).unwrap();
+        assert_eq!(environment.secrets.mask("is hunter2"), "is [TOKEN]");
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused_without_its_value() {
+        for name in ["", "A=B", "A\0"] {
+            let error = Environment::new(&ShellPolicy::default(), &[&map(&[(name, "hunter2")])]).unwrap_err();
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+    }
+}

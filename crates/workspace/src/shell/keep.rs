@@ -1,0 +1,411 @@
+//! From what a command did to a change: reviewed by policy and quota, and put into the history if nobody touched the same paths meanwhile.
+
+use std::sync::{Arc, Mutex};
+
+use garret_core::{
+    Change, Dropped, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow, History, Making,
+    NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Timestamp,
+};
+
+use super::result::{ChangeMade, Changed, DroppedShown, Excluded, Refusal};
+use super::workshop::Workshop;
+use crate::Workspace;
+use crate::quota::Hold;
+
+/// What the files were when a command began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Basis {
+    /// The newest change then.
+    pub(super) head: u64,
+    /// The time then.
+    pub(super) at: Timestamp,
+}
+
+impl Basis {
+    /// Before everything.
+    pub(super) fn beginning() -> Self {
+        Self {
+            head: 0,
+            at: Timestamp::MIN,
+        }
+    }
+}
+
+/// How effects are to be kept.
+#[derive(Debug, Clone)]
+pub(super) struct Maker {
+    /// What the change says.
+    pub(super) origin: Origin,
+    /// Whether there is to be one.
+    pub(super) mode: EffectsMode,
+    /// Whether quotas are asked; not where whoever calls has its turn with them already.
+    pub(super) asks_quota: bool,
+}
+
+/// What became of effects.
+#[derive(Debug, Clone)]
+pub(super) struct Keeping {
+    /// What differs.
+    pub(super) paths: Vec<PathChange>,
+    pub(super) kept: Kept,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Kept {
+    /// Nothing differs.
+    Nothing,
+    /// It is this change.
+    Change(Box<Change>),
+    /// It is in the files, which have no history.
+    Applied,
+    /// It is on the branch of this name.
+    Branch(String),
+    /// It was looked at and forgotten.
+    Discarded,
+    /// A policy, a quota or the approver refused it.
+    Refused(Error),
+}
+
+impl Keeping {
+    fn nothing() -> Self {
+        Self {
+            paths: Vec::new(),
+            kept: Kept::Nothing,
+        }
+    }
+
+    /// Whether the files are now what the layer has.
+    pub(super) fn is_in_files(&self) -> bool {
+        matches!(self.kept, Kept::Nothing | Kept::Change(_) | Kept::Applied)
+    }
+}
+
+/// Effects apart by whether history has them.
+#[derive(Debug, Default)]
+pub(super) struct Split {
+    pub(super) kept: Vec<Effect>,
+    pub(super) excluded: Vec<Effect>,
+}
+
+/// Looks at what a change would do, and notes it and why it was refused.
+#[derive(Debug, Clone, Default)]
+struct Witness {
+    paths: Arc<Mutex<Vec<PathChange>>>,
+    refusal: Arc<Mutex<Option<Error>>>,
+}
+
+impl Witness {
+    fn watching(&self, inner: Option<Review>, only_looks: bool) -> Review {
+        let witness = self.clone();
+        Arc::new(move |paths| {
+            *witness.paths.lock().expect("no holder panics") = paths.to_vec();
+            if let Some(Err(refusal)) = inner.as_ref().map(|review| review(paths)) {
+                *witness.refusal.lock().expect("no holder panics") = Some(refusal.clone());
+                return Err(refusal);
+            }
+            match only_looks {
+                true => Err(Error::new(ErrorKind::Denied, "only looking")),
+                false => Ok(()),
+            }
+        })
+    }
+
+    fn paths(&self) -> Vec<PathChange> {
+        std::mem::take(&mut *self.paths.lock().expect("no holder panics"))
+    }
+
+    fn refusal(&self) -> Option<Error> {
+        self.refusal.lock().expect("no holder panics").take()
+    }
+}
+
+impl Workspace {
+    /// Tells what history leaves out from the rest.
+    pub(super) async fn split(&self, shop: &Workshop, effects: Vec<Effect>) -> Result<Split> {
+        let mut split = Split::default();
+        if shop.exclusions.is_empty() {
+            split.kept = effects;
+            return Ok(split);
+        }
+        for effect in effects {
+            match self.is_excluded(shop, &effect).await? {
+                true => split.excluded.push(effect),
+                false => split.kept.push(effect),
+            }
+        }
+        Ok(split)
+    }
+
+    async fn is_excluded(&self, shop: &Workshop, effect: &Effect) -> Result<bool> {
+        let covers = |is_directory| shop.exclusions.covers(&effect.path, is_directory);
+        match &effect.placed {
+            Placed::Directory { .. } => Ok(covers(true)),
+            // What went was a directory unless history knows better.
+            Placed::Nothing if covers(true) && !covers(false) => {
+                let Some(path) = effect.path.as_path() else {
+                    return Ok(true);
+                };
+                let options = StatOptions {
+                    follow: Follow::Never,
+                    ..StatOptions::default()
+                };
+                let stat = self.storage().stat(path, options).await;
+                Ok(stat.map_or(true, |stat| stat.kind == EntryKind::Directory))
+            }
+            _ => Ok(covers(false)),
+        }
+    }
+
+    /// Makes effects a change of this view; where others changed the same paths since `basis`, a branch.
+    pub(super) async fn keep(&self, effects: &[Effect], basis: &Basis, maker: Maker) -> Result<Keeping> {
+        if effects.is_empty() {
+            return Ok(Keeping::nothing());
+        }
+        let Some(history) = self.shared.history.clone() else {
+            return self.keep_without_history(effects, maker).await;
+        };
+        if maker.mode == EffectsMode::Commit {
+            return self.put_effects(&*history, effects, basis, maker).await;
+        }
+        let looked = self.look(&*history, effects, basis, &maker).await?;
+        if maker.mode == EffectsMode::Discard || matches!(looked.kept, Kept::Nothing | Kept::Refused(_)) {
+            return Ok(looked);
+        }
+        match self.approve_effects(&maker.origin, &looked.paths).await {
+            Ok(()) => self.put_effects(&*history, effects, basis, maker).await,
+            Err(refusal) => Ok(Keeping {
+                kept: Kept::Refused(refusal),
+                ..looked
+            }),
+        }
+    }
+
+    /// What would differ, without touching anything.
+    async fn look(&self, history: &dyn History, effects: &[Effect], basis: &Basis, maker: &Maker) -> Result<Keeping> {
+        let witness = Witness::default();
+        let (making, _turns) = self.making_of(maker, &witness, true).await?;
+        let puts = puts_of(effects, basis);
+        let done = history.put(puts, making).await;
+        let paths = witness.paths();
+        if let Some(refusal) = witness.refusal() {
+            let kept = Kept::Refused(refusal);
+            return Ok(Keeping { paths, kept });
+        }
+        match done {
+            Ok(_) => Ok(Keeping::nothing()),
+            Err(_) if !paths.is_empty() => Ok(Keeping {
+                paths,
+                kept: Kept::Discarded,
+            }),
+            // Others were quicker; what it would have done is still worth telling.
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(Keeping {
+                paths: effects.iter().map(bare_change).collect(),
+                kept: Kept::Discarded,
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn put_effects(
+        &self,
+        history: &dyn History,
+        effects: &[Effect],
+        basis: &Basis,
+        maker: Maker,
+    ) -> Result<Keeping> {
+        let witness = Witness::default();
+        let (making, _turns) = self.making_of(&maker, &witness, false).await?;
+        let done = history.put(puts_of(effects, basis), making).await;
+        let paths = witness.paths();
+        let kept = match done {
+            Ok(Some(change)) => Kept::Change(Box::new(change)),
+            Ok(None) => return Ok(Keeping::nothing()),
+            Err(error) => match witness.refusal() {
+                Some(refusal) => Kept::Refused(refusal),
+                None if error.kind() == ErrorKind::Conflict => {
+                    return self.put_aside(history, effects, basis, &maker).await;
+                }
+                None => return Err(error),
+            },
+        };
+        Ok(Keeping { paths, kept })
+    }
+
+    /// How the change is made: by its maker, and refused where this view may not do what it does. The turns are kept until it is made.
+    async fn making_of(&self, maker: &Maker, witness: &Witness, only_looks: bool) -> Result<(Making, Vec<Hold<'_>>)> {
+        let operation = maker.origin.operation;
+        let (making, turns) = match maker.asks_quota {
+            true => self.making_in_turn(operation).await?,
+            false => (self.making(operation), Vec::new()),
+        };
+        let making = Making {
+            origin: maker.origin.clone(),
+            review: Some(witness.watching(making.review, only_looks)),
+        };
+        Ok((making, turns))
+    }
+
+    /// Keeps effects on a branch that begins where the command began.
+    async fn put_aside(
+        &self,
+        history: &dyn History,
+        effects: &[Effect],
+        basis: &Basis,
+        maker: &Maker,
+    ) -> Result<Keeping> {
+        let mut puts = puts_of(effects, basis);
+        if let Err(refusal) = self.review_puts(&puts) {
+            return Ok(Keeping {
+                paths: effects.iter().map(bare_change).collect(),
+                kept: Kept::Refused(refusal),
+            });
+        }
+        let id = self.shared.ids.next();
+        let name = format!("{}-{}", maker.origin.operation, &id[id.len().saturating_sub(12)..]);
+        let new = NewBranch {
+            name: name.clone(),
+            config: self.shared.branch_config.clone(),
+        };
+        let branch = history.branch(new, &Point::Number(basis.head)).await?;
+        let aside = history.of_branch(&branch.id).await?;
+        for put in &mut puts.puts {
+            // Nobody else is there.
+            put.expected = Expected::UnchangedSince {
+                change: u64::MAX,
+                at: basis.at,
+            };
+        }
+        add_directories(&*aside, &mut puts, basis).await?;
+        let witness = Witness::default();
+        let making = Making {
+            origin: maker.origin.clone(),
+            review: Some(witness.watching(None, false)),
+        };
+        aside.put(puts, making).await?;
+        Ok(Keeping {
+            paths: witness.paths(),
+            kept: Kept::Branch(name),
+        })
+    }
+
+    /// What became of effects, as this view shows it.
+    pub(super) fn changed(
+        &self,
+        keeping: &Keeping,
+        excluded: &[Effect],
+        dropped: &[Dropped],
+        shop: &Workshop,
+    ) -> Changed {
+        let mut changed = Changed::default();
+        for one in self.seen_paths(keeping.paths.clone()) {
+            let (count, sign) = match (&one.before, &one.after) {
+                (None, _) => (&mut changed.created, '+'),
+                (Some(_), Some(_)) => (&mut changed.changed, '~'),
+                (Some(_), None) => (&mut changed.deleted, '-'),
+            };
+            *count += 1;
+            if changed.paths.len() < Changed::SHOWN_PATHS {
+                changed.paths.push(format!("{sign} {}", one.path.shown()));
+            }
+        }
+        match &keeping.kept {
+            Kept::Change(change) => {
+                let (id, number) = (change.id.clone(), change.number);
+                changed.change = Some(ChangeMade { id, number });
+            }
+            Kept::Branch(name) => changed.branch = Some(name.clone()),
+            Kept::Discarded => changed.discarded = true,
+            Kept::Refused(error) => changed.refused = Some(Refusal::from(error)),
+            Kept::Nothing | Kept::Applied => {}
+        }
+        let seen = dropped.iter().filter(|one| self.is_path_seen(&one.path));
+        changed.dropped = seen.map(|one| self.dropped(one)).collect();
+        changed.excluded = self.excluded(excluded, shop);
+        changed
+    }
+
+    fn dropped(&self, one: &Dropped) -> DroppedShown {
+        DroppedShown {
+            path: self.shown_entry(&one.path).shown(),
+            what: one.what.to_owned(),
+        }
+    }
+
+    fn excluded(&self, effects: &[Effect], shop: &Workshop) -> Excluded {
+        let mut excluded = Excluded::default();
+        for effect in effects.iter().filter(|effect| self.is_path_seen(&effect.path)) {
+            let shown = self.shown_entry(&effect.path).shown();
+            match effect.placed {
+                Placed::Nothing => {
+                    excluded.deleted += 1;
+                    if excluded.deleted_paths.len() < Changed::SHOWN_PATHS {
+                        excluded.deleted_paths.push(shown);
+                    }
+                }
+                _ => excluded.written += 1,
+            }
+            let top = shop.exclusions.top(effect.path.as_bytes(), true);
+            let place = top.map(|top| EntryPath::from_bytes(top.to_vec()));
+            let place = place.map(|place| self.shown_entry(&place).shown());
+            match place.filter(|place| excluded.places.last() != Some(place)) {
+                Some(place) if excluded.places.len() < Changed::SHOWN_PATHS => excluded.places.push(place),
+                _ => {}
+            }
+        }
+        excluded
+    }
+}
+
+/// What is to be where; what is inside a directory goes before it, and comes after it.
+fn puts_of(effects: &[Effect], basis: &Basis) -> Puts {
+    let put = |effect: &Effect| Put {
+        path: effect.path.clone(),
+        expected: Expected::UnchangedSince {
+            change: basis.head,
+            at: basis.at,
+        },
+        placed: effect.placed.clone(),
+    };
+    let (gone, come): (Vec<_>, Vec<_>) = effects.iter().map(put).partition(|put| put.placed == Placed::Nothing);
+    Puts {
+        puts: gone.into_iter().rev().chain(come).collect(),
+        ..Puts::default()
+    }
+}
+
+/// Adds the directories above what is put that the branch does not know: a journal of files that live elsewhere knows only what it met.
+async fn add_directories(branch: &dyn History, puts: &mut Puts, basis: &Basis) -> Result<()> {
+    let files = branch.at(&Point::Now).await?;
+    let placed = puts.puts.iter().filter(|put| put.placed != Placed::Nothing);
+    let named: std::collections::BTreeSet<EntryPath> = placed.map(|put| put.path.clone()).collect();
+    let above = named.iter().filter_map(|path| path.as_path());
+    let above: std::collections::BTreeSet<_> = above
+        .flat_map(|path| path.ancestry().filter(|above| above != path).collect::<Vec<_>>())
+        .filter(|above| !above.is_root() && !named.contains(&EntryPath::Valid(above.clone())))
+        .collect();
+    let mut missing = Vec::new();
+    for path in above {
+        if files.stat(&path, StatOptions::default()).await.is_err() {
+            missing.push(Put {
+                path: EntryPath::Valid(path),
+                expected: Expected::UnchangedSince {
+                    change: u64::MAX,
+                    at: basis.at,
+                },
+                placed: Placed::Directory { mode: 0o755 },
+            });
+        }
+    }
+    puts.puts.splice(0..0, missing);
+    Ok(())
+}
+
+/// What an effect does, where nobody knows what was there before.
+fn bare_change(effect: &Effect) -> PathChange {
+    let image = super::images::image_of(&effect.placed);
+    PathChange {
+        path: effect.path.clone(),
+        before: image.is_none().then(super::images::unknown),
+        after: image,
+    }
+}

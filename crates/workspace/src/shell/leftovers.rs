@@ -1,0 +1,177 @@
+//! What a crash left: layers whose owner died before it could keep what was done on them.
+
+use std::sync::Arc;
+
+use garret_core::path::quote;
+use garret_core::{BenchState, Effect, EffectsMode, Error, ErrorKind, Layer, Origin, Result, Taken};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::keep::{Basis, Maker, Split};
+use super::result::Changed;
+use super::workshop::{Held, Workshop};
+use super::{label, note};
+use crate::Workspace;
+
+/// A layer that a crash left behind, with work that is in no change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Leftover {
+    /// Its id.
+    pub id: String,
+    /// Who worked on it, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What keeping it would do.
+    pub changed: Changed,
+}
+
+/// The bench that layers were left on.
+#[derive(Debug)]
+struct Left {
+    state: BenchState,
+    /// `None` while something lives on it: then it stays as it is.
+    held: Option<Held>,
+}
+
+impl Left {
+    async fn take(self, excluded: &[Effect]) -> Result<()> {
+        let taken = Taken {
+            committed: &[],
+            excluded,
+            head: self.state.head,
+        };
+        match self.held {
+            Some(held) => held.take(taken).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn release(self) -> Result<()> {
+        match self.held {
+            Some(held) => held.release().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Workspace {
+    /// What crashes left behind, with what keeping it would do.
+    pub async fn leftovers(&self) -> Result<Vec<Leftover>> {
+        let work = async {
+            let shop = self.workshop()?;
+            let _turn = shop.turn.lock().await;
+            let mut found = Vec::new();
+            let (left, layers) = self.left(shop).await?;
+            for layer in layers {
+                let (command, changed, _) = self.keep_leftover(shop, &left, &*layer, EffectsMode::Discard).await?;
+                let id = layer.id().to_owned();
+                found.push(Leftover { id, command, changed });
+            }
+            left.release().await?;
+            Ok(found)
+        };
+        self.observe("leftovers", None, |_| 0, work).await
+    }
+
+    /// Keeps what a crash left as a change; as a branch where others changed the same paths since.
+    pub async fn commit_leftover(&self, id: &str) -> Result<Changed> {
+        let work = async {
+            let shop = self.workshop()?;
+            let _turn = shop.turn.lock().await;
+            let (left, layer) = self.left_by_id(shop, id).await?;
+            let (_, changed, excluded) = self.keep_leftover(shop, &left, &*layer, EffectsMode::Commit).await?;
+            if changed.refused.is_some() {
+                left.release().await?;
+                return Ok(changed);
+            }
+            let state = left.state.clone();
+            left.take(&excluded).await?;
+            self.drop_leftover(shop, &state, &*layer).await?;
+            Ok(changed)
+        };
+        self.observe("commit_leftover", None, |_| 0, work).await
+    }
+
+    /// Forgets what a crash left.
+    pub async fn discard_leftover(&self, id: &str) -> Result<()> {
+        let work = async {
+            let shop = self.workshop()?;
+            let _turn = shop.turn.lock().await;
+            let (left, layer) = self.left_by_id(shop, id).await?;
+            self.drop_leftover(shop, &left.state, &*layer).await?;
+            left.release().await
+        };
+        self.observe("discard_leftover", None, |()| 0, work).await
+    }
+
+    async fn left(&self, shop: &Arc<Workshop>) -> Result<(Left, Vec<Arc<dyn Layer>>)> {
+        if !self.view.base.is_root() {
+            return Err(
+                Error::new(ErrorKind::Denied, "a narrowed view has no leftovers").hint("use the workspace around it")
+            );
+        }
+        let under = shop.under(self);
+        let fence = under.fence().await?;
+        // While something lives, its bench stays as it is.
+        let left = match shop.live.state().await {
+            Some(state) => Left { state, held: None },
+            None => {
+                let (state, held) = shop.ready().await?;
+                Left {
+                    state,
+                    held: Some(held),
+                }
+            }
+        };
+        let layers = shop.sandbox_for(&fence, &left.state).await?.leftovers().await?;
+        Ok((left, layers))
+    }
+
+    async fn left_by_id(&self, shop: &Arc<Workshop>, id: &str) -> Result<(Left, Arc<dyn Layer>)> {
+        let (left, layers) = self.left(shop).await?;
+        let found = layers.into_iter().find(|layer| layer.id() == id);
+        let layer = found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("there is no leftover {}", quote(id)))
+                .hint("`leftovers` lists those that there are")
+        })?;
+        Ok((left, layer))
+    }
+
+    async fn keep_leftover(
+        &self,
+        shop: &Arc<Workshop>,
+        left: &Left,
+        layer: &dyn Layer,
+        mode: EffectsMode,
+    ) -> Result<(Option<String>, Changed, Vec<Effect>)> {
+        let under = shop.under(self);
+        layer.lift().await?;
+        let effects = layer.effects(None).await?;
+        let known = note::read(&left.state, layer.id());
+        let command = known.as_ref().map(|note| note.command.clone());
+        // Without a note nobody knows what it was laid over, so whatever was changed since the beginning counts as changed by others.
+        let basis = known.as_ref().map_or_else(Basis::beginning, note::Note::basis);
+        let Split { kept, excluded } = under.split(shop, effects.effects).await?;
+        let words = command.as_deref().map_or_else(String::new, |command| {
+            format!(" `{}`", label::printed(&label::short(command)))
+        });
+        let maker = Maker {
+            origin: Origin {
+                command: command.clone(),
+                ..under.origin("commit_leftover", format!("what was left of{words} after a crash"))
+            },
+            mode,
+            asks_quota: true,
+        };
+        let keeping = under.keep(&kept, &basis, maker).await?;
+        let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
+        Ok((command, changed, excluded))
+    }
+
+    async fn drop_leftover(&self, shop: &Arc<Workshop>, state: &BenchState, layer: &dyn Layer) -> Result<()> {
+        layer.remove().await?;
+        note::remove(state, layer.id());
+        shop.forget_leftover(layer.id()).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,564 @@
+//! What lives on: one layer for all processes in the background, and the way between it and the files.
+//!
+//! File operations, undo and merges go to the files underneath, whatever lives; so there is one way for them. While a layer is live, what
+//! its processes did is taken over before an operation looks (`settle`), and what an operation did is put where the processes see it
+//! (`follow`). All that happens while the processes stand still, so that nothing is seen half.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use garret_core::{
+    BenchState, ChangeKind, Dropped, Effect, EffectsMode, EntryPath, Error, ErrorKind, Follow, Image, Layer, Mark,
+    OpenSandbox, Origin, PathChange, Placed, Point, ReadOptions, Result, Taken, WsPath,
+};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::keep::{Basis, Keeping, Kept, Maker, Split};
+use super::label;
+use super::result::Changed;
+use super::workshop::{Held, Laid, Workshop, in_background};
+use crate::Workspace;
+
+/// The live layer, where there is one.
+#[derive(Debug, Default)]
+pub(super) struct LiveSlot {
+    /// Seen without a lock by operations that need do nothing where nothing lives.
+    is_live: AtomicBool,
+    live: Mutex<Option<Live>>,
+    /// What could not be kept, for whoever asks after the processes.
+    notices: std::sync::Mutex<Vec<String>>,
+}
+
+/// A layer with processes that live on.
+#[derive(Debug)]
+struct Live {
+    laid: Laid,
+    state: BenchState,
+    held: Option<Held>,
+    basis: Basis,
+    mark: Option<Mark>,
+    /// The view that it was laid for: what that may not see is not shown to its processes.
+    view: Workspace,
+    seats: BTreeMap<u64, String>,
+    next_seat: u64,
+    /// Whoever sat there since the last change: any of them may have written.
+    writers: Vec<String>,
+}
+
+/// A place on the live layer. The layer stays as long as somebody has one.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    shop: Arc<Workshop>,
+    number: u64,
+    laid: Laid,
+    is_taken: bool,
+}
+
+/// What was taken over from a layer.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) keeping: Keeping,
+    pub(super) excluded: Vec<Effect>,
+    pub(super) dropped: Vec<Dropped>,
+}
+
+/// Who takes over what the processes did, and says so in the journal.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Taking {
+    /// The operation, its summary and its actor; those of the first process where none is given.
+    pub(super) origin: Option<Origin>,
+    /// Whether whoever calls has its turn with the quotas.
+    pub(super) has_quota_turn: bool,
+}
+
+impl LiveSlot {
+    pub(super) fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Acquire)
+    }
+
+    /// The sandbox in which the layer lives.
+    pub(super) async fn sandbox(&self) -> Option<Arc<dyn OpenSandbox>> {
+        let live = self.live.lock().await;
+        live.as_ref().map(|live| live.laid.sandbox.clone())
+    }
+
+    /// The bench under the layer.
+    pub(super) async fn state(&self) -> Option<BenchState> {
+        let live = self.live.lock().await;
+        live.as_ref().map(|live| live.state.clone())
+    }
+
+    /// What could not be kept so far.
+    pub(super) fn notices(&self) -> Vec<String> {
+        self.notices.lock().expect("no holder panics").clone()
+    }
+
+    pub(super) fn notice(&self, text: String) {
+        const MOST: usize = 20;
+        let mut notices = self.notices.lock().expect("no holder panics");
+        if notices.len() < MOST && !notices.contains(&text) {
+            notices.push(text);
+        }
+    }
+
+    fn set(&self, slot: &mut Option<Live>, live: Option<Live>) {
+        self.is_live.store(live.is_some(), Ordering::Release);
+        *slot = live;
+    }
+}
+
+impl Workshop {
+    /// A seat on the live layer, where there is one.
+    pub(super) async fn seat(self: &Arc<Self>, view: &Workspace, name: &str) -> Result<Option<Seat>> {
+        match self.live.live.lock().await.as_mut() {
+            Some(live) => {
+                live.check_view(view)?;
+                Ok(Some(self.sit(live, name)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// A seat on the live layer, which is laid where there is none. Whoever calls has the turn.
+    pub(super) async fn seat_or_lay(self: &Arc<Self>, view: &Workspace, name: &str) -> Result<Seat> {
+        if let Some(seat) = self.seat(view, name).await? {
+            return Ok(seat);
+        }
+        let under = self.under(view);
+        let fence = under.fence().await?;
+        let (state, held) = self.ready().await?;
+        let at = under.shared.clock.now();
+        let laid = self.lay(&fence, &state).await?;
+        let basis = Basis { head: state.head, at };
+        super::note::write(&state, laid.layer.id(), &basis, name)?;
+        let mut live = Live {
+            laid,
+            state,
+            held: Some(held),
+            basis,
+            mark: None,
+            view: under,
+            seats: BTreeMap::new(),
+            next_seat: 0,
+            writers: Vec::new(),
+        };
+        let seat = self.sit(&mut live, name);
+        let mut slot = self.live.live.lock().await;
+        self.live.set(&mut slot, Some(live));
+        Ok(seat)
+    }
+
+    fn sit(self: &Arc<Self>, live: &mut Live, name: &str) -> Seat {
+        let number = live.next_seat;
+        live.next_seat += 1;
+        live.seats.insert(number, name.to_owned());
+        live.writers.push(name.to_owned());
+        Seat {
+            shop: self.clone(),
+            number,
+            laid: live.laid.clone(),
+            is_taken: true,
+        }
+    }
+
+    /// Takes over what the processes did, where something lives.
+    pub(super) async fn settle(&self, taking: Taking) -> Result<Option<Settled>> {
+        if !self.live.is_live() {
+            return Ok(None);
+        }
+        let mut slot = self.live.live.lock().await;
+        let Some(live) = slot.as_mut() else { return Ok(None) };
+        let settled = async {
+            let paused = Paused::new(live.laid.layer.clone()).await?;
+            let settled = self.settle_paused(live, taking).await?;
+            paused.resume().await?;
+            Ok(settled)
+        };
+        match settled.await {
+            Err(error) => self.unless_dead(&mut slot, error).map(|()| None),
+            Ok(settled) => Ok(Some(settled)),
+        }
+    }
+
+    /// Does `work`, which changes the files, while the processes stand still, and shows them what it did. Without a history, `touched`
+    /// says where that was.
+    pub(super) async fn mutating<T>(&self, touched: &[WsPath], work: impl Future<Output = Result<T>>) -> Result<T> {
+        if !self.live.is_live() {
+            return work.await;
+        }
+        let mut slot = self.live.live.lock().await;
+        let Some(live) = slot.as_mut() else { return work.await };
+        let taking = Taking {
+            has_quota_turn: true,
+            ..Taking::default()
+        };
+        let before = async {
+            let paused = Paused::new(live.laid.layer.clone()).await?;
+            self.settle_paused(live, taking).await?;
+            Ok(paused)
+        };
+        let paused = match before.await {
+            Ok(paused) => paused,
+            Err(error) => {
+                self.unless_dead(&mut slot, error)?;
+                return work.await;
+            }
+        };
+        let done = work.await;
+        let after = async {
+            self.follow(live, touched).await?;
+            paused.resume().await
+        };
+        match after.await {
+            Err(error) => self.unless_dead(&mut slot, error).and(done),
+            Ok(()) => done,
+        }
+    }
+
+    /// A layer whose sandbox died holds nothing up: its processes are dead, and what is on it is found again.
+    fn unless_dead(&self, slot: &mut MutexGuard<'_, Option<Live>>, error: Error) -> Result<()> {
+        if error.kind() != ErrorKind::Unavailable {
+            return Err(error);
+        }
+        self.live.notice(format!(
+            "the sandbox of the processes in the background died ({}); what they did last is kept as a leftover",
+            error.message()
+        ));
+        self.live.set(slot, None);
+        Ok(())
+    }
+
+    async fn settle_paused(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
+        let effects = live.laid.layer.effects(live.mark.as_ref()).await?;
+        let Split { kept, excluded } = live.view.split(self, effects.effects).await?;
+        let keeping = live.view.keep(&kept, &live.basis, live.maker(taking)).await?;
+        live.mark = Some(effects.mark);
+        self.note(live, &keeping);
+        let mut places = Vec::new();
+        if !keeping.is_in_files() {
+            places = live.view.as_in_files(kept.iter().map(|effect| &effect.path)).await?;
+        }
+        places.extend(live.news(&keeping).await?);
+        live.place(places).await?;
+        Ok(Settled {
+            keeping,
+            excluded,
+            dropped: effects.dropped,
+        })
+    }
+
+    /// Remembers what a taking came to.
+    fn note(&self, live: &mut Live, keeping: &Keeping) {
+        match &keeping.kept {
+            Kept::Refused(error) => self.live.notice(format!("rolled back: {}", error.message())),
+            Kept::Branch(name) => self.live.notice(format!(
+                "others changed the same files meanwhile; what the processes did is on the branch `{name}`"
+            )),
+            _ => {}
+        }
+        if !matches!(keeping.kept, Kept::Nothing) {
+            live.writers = live.seats.values().cloned().collect();
+        }
+    }
+
+    /// Shows the processes what others did to the files.
+    async fn follow(&self, live: &mut Live, touched: &[WsPath]) -> Result<()> {
+        let places = match live.view.shared.history {
+            Some(_) => live.news(&Keeping::default()).await?,
+            None => live.view.below_in_files(touched).await?,
+        };
+        live.place(places).await
+    }
+
+    /// Gives up a seat: what was done is taken over, and the layer goes with the last one.
+    async fn leave(&self, number: u64, taking: Taking) -> Result<Option<Settled>> {
+        let mut slot = self.live.live.lock().await;
+        let Some(live) = slot.as_mut() else { return Ok(None) };
+        if live.seats.keys().any(|seat| *seat != number) {
+            let settled = async {
+                let paused = Paused::new(live.laid.layer.clone()).await?;
+                let settled = self.settle_paused(live, taking).await?;
+                paused.resume().await?;
+                Ok(settled)
+            };
+            let settled = settled.await;
+            live.seats.remove(&number);
+            return match settled {
+                Ok(settled) => Ok(Some(settled)),
+                Err(error) => self.unless_dead(&mut slot, error).map(|()| None),
+            };
+        }
+        // From here on it is nobody's: what cannot be kept now is found when the workspace is opened again.
+        let Some(mut live) = slot.take() else { return Ok(None) };
+        self.live.set(&mut slot, None);
+        self.finish(&mut live, taking).await.map(Some)
+    }
+
+    /// Takes the layer off, and takes over everything.
+    async fn finish(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
+        let layer = live.laid.layer.clone();
+        layer.lift().await?;
+        let effects = layer.effects(live.mark.as_ref()).await?;
+        let Split { kept, .. } = live.view.split(self, effects.effects).await?;
+        let keeping = live.view.keep(&kept, &live.basis, live.maker(taking)).await?;
+        self.note(live, &keeping);
+        // What is kept out of history came over all the time that the layer lived.
+        let whole = layer.effects(None).await?;
+        let Split { excluded, .. } = live.view.split(self, whole.effects).await?;
+        let taken = Taken {
+            committed: &[],
+            excluded: &excluded,
+            head: live.state.head,
+        };
+        if let Some(held) = live.held.take() {
+            held.take(taken).await?;
+        }
+        super::note::remove(&live.state, layer.id());
+        layer.remove().await?;
+        Ok(Settled {
+            keeping,
+            excluded,
+            dropped: effects.dropped,
+        })
+    }
+
+    /// Ends everything that lives, and gives everything back.
+    pub(super) async fn close(&self) -> Result<()> {
+        self.processes.end_all().await;
+        let mut slot = self.live.live.lock().await;
+        if let Some(mut live) = slot.take() {
+            self.live.set(&mut slot, None);
+            self.finish(&mut live, Taking::default()).await?;
+        }
+        drop(slot);
+        self.close_sandboxes().await
+    }
+}
+
+impl Live {
+    fn check_view(&self, view: &Workspace) -> Result<()> {
+        match self.view.has_same_rules(view) {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Unavailable,
+                "processes in the background run for another view of this workspace",
+            )
+            .hint("end them first, or run this from the view that started them")),
+        }
+    }
+
+    /// What a change of theirs says.
+    fn maker(&self, taking: Taking) -> Maker {
+        let own = || self.view.origin("start", String::new());
+        let origin = taking.origin.unwrap_or_else(own);
+        Maker {
+            origin: Origin {
+                command: Some(label::joined(&self.writers)),
+                ..origin
+            },
+            mode: EffectsMode::Commit,
+            asks_quota: !taking.has_quota_turn,
+        }
+    }
+
+    /// What others changed in the files since the last time, and moves the basis on. What `kept` tells is on the layer already.
+    async fn news(&mut self, kept: &Keeping) -> Result<Vec<Effect>> {
+        let Some(history) = self.view.shared.history.clone() else {
+            return Ok(Vec::new());
+        };
+        let own = match &kept.kept {
+            Kept::Change(change) => Some(change.number),
+            _ => None,
+        };
+        let head = history.head().await?;
+        let mut paths: BTreeMap<EntryPath, ()> = BTreeMap::new();
+        for number in (self.basis.head + 1..=head).filter(|number| Some(*number) != own) {
+            let (change, touched) = history.change(&Point::Number(number)).await?;
+            // What other programs did to the bench itself shows through.
+            if !matches!(change.kind, ChangeKind::Outside | ChangeKind::Capture) {
+                paths.extend(touched.into_iter().map(|one: PathChange| (one.path, ())));
+            }
+        }
+        if head != self.basis.head {
+            self.basis = Basis {
+                head,
+                at: self.view.shared.clock.now(),
+            };
+            super::note::write(
+                &self.state,
+                self.laid.layer.id(),
+                &self.basis,
+                &label::joined(&self.writers),
+            )?;
+        }
+        self.view.as_in_files(paths.keys()).await
+    }
+
+    /// Puts things on the layer, so that the next taking does not find them as new.
+    async fn place(&mut self, effects: Vec<Effect>) -> Result<()> {
+        let is_shown = |effect: &Effect| self.view.is_entry_visible(&effect.path, true);
+        let effects: Vec<_> = effects.into_iter().filter(is_shown).collect();
+        if effects.is_empty() {
+            return Ok(());
+        }
+        let (gone, come): (Vec<_>, Vec<_>) = effects.into_iter().partition(|effect| effect.placed == Placed::Nothing);
+        let ordered = gone.into_iter().rev().chain(come).collect();
+        self.laid.layer.place(ordered).await?;
+        self.mark = Some(self.laid.layer.effects(self.mark.as_ref()).await?.mark);
+        Ok(())
+    }
+}
+
+impl Workspace {
+    /// What the files have at each path, in the order of paths. Names that no path can spell are left as they are.
+    async fn as_in_files(&self, paths: impl Iterator<Item = &EntryPath>) -> Result<Vec<Effect>> {
+        let mut effects = Vec::new();
+        for path in paths {
+            if let Some(valid) = path.as_path() {
+                effects.push(self.effect_at(valid).await?);
+            }
+        }
+        effects.sort_by(|one, other| one.path.cmp(&other.path));
+        effects.dedup_by(|one, other| one.path == other.path);
+        Ok(effects)
+    }
+
+    async fn effect_at(&self, path: &WsPath) -> Result<Effect> {
+        let image = self.image_at(path).await?;
+        Ok(Effect {
+            path: path.clone().into(),
+            placed: match image {
+                None => Placed::Nothing,
+                Some(image) => self.placed_at(path, image).await?,
+            },
+            modified: None,
+        })
+    }
+
+    async fn placed_at(&self, path: &WsPath, image: Image) -> Result<Placed> {
+        Ok(match image.kind {
+            garret_core::EntryKind::Directory => Placed::Directory { mode: image.mode },
+            garret_core::EntryKind::Symlink => Placed::Symlink {
+                target: image.target.unwrap_or_default(),
+            },
+            garret_core::EntryKind::Other => Placed::Nothing,
+            garret_core::EntryKind::File => {
+                let options = ReadOptions {
+                    follow: Follow::Never,
+                    ..ReadOptions::default()
+                };
+                match self.storage().read(path, options).await {
+                    Ok(read) => Placed::File {
+                        content: read.bytes.into(),
+                        mode: image.mode,
+                    },
+                    Err(error) if super::batch::is_absence(error.kind()) => Placed::Nothing,
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+
+    /// What the files have at `paths` and below.
+    async fn below_in_files(&self, paths: &[WsPath]) -> Result<Vec<Effect>> {
+        let mut all: Vec<EntryPath> = Vec::new();
+        for path in paths {
+            all.extend(path.ancestry().filter(|above| !above.is_root()).map(EntryPath::from));
+            let mut options = garret_core::ListOptions {
+                is_deep: true,
+                follow: Follow::Never,
+                ..garret_core::ListOptions::default()
+            };
+            while let Ok(page) = self.storage().list(path, options.clone()).await {
+                all.extend(page.entries.iter().map(|entry| entry.path.clone()));
+                match page.entries.last().filter(|_| page.has_more) {
+                    Some(last) => options.after = Some(last.path.clone()),
+                    None => break,
+                }
+            }
+        }
+        self.as_in_files(all.iter()).await
+    }
+
+    /// Whether both look at the same directory under the same policies.
+    fn has_same_rules(&self, other: &Self) -> bool {
+        let (one, two) = (&self.view, &other.view);
+        let mut layers = one.layers.iter().zip(&two.layers);
+        one.base == two.base && one.layers.len() == two.layers.len() && layers.all(|(one, two)| Arc::ptr_eq(one, two))
+    }
+}
+
+impl Settled {
+    /// What it came to, as `view` shows it.
+    pub(super) fn changed(&self, view: &Workspace, shop: &Workshop) -> Changed {
+        view.changed(&self.keeping, &self.excluded, &self.dropped, shop)
+    }
+}
+
+impl Default for Keeping {
+    fn default() -> Self {
+        Self {
+            paths: Vec::new(),
+            kept: Kept::Nothing,
+        }
+    }
+}
+
+impl Seat {
+    /// The layer, and the sandbox it is in.
+    pub(super) fn laid(&self) -> &Laid {
+        &self.laid
+    }
+
+    /// Gives it up; what was done on the layer is taken over.
+    pub(super) async fn leave(mut self, taking: Taking) -> Result<Option<Settled>> {
+        self.is_taken = false;
+        self.shop.leave(self.number, taking).await
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            return;
+        }
+        let (shop, number) = (self.shop.clone(), self.number);
+        in_background(async move {
+            if let Err(error) = shop.leave(number, Taking::default()).await {
+                shop.live.notice(format!("not kept: {}", error.message()));
+            }
+        });
+    }
+}
+
+/// Processes that stand still. They go on whatever happens to whoever stopped them.
+struct Paused {
+    layer: Arc<dyn Layer>,
+    is_paused: bool,
+}
+
+impl Paused {
+    async fn new(layer: Arc<dyn Layer>) -> Result<Self> {
+        layer.pause().await?;
+        Ok(Self { layer, is_paused: true })
+    }
+
+    async fn resume(mut self) -> Result<()> {
+        self.layer.resume().await?;
+        self.is_paused = false;
+        Ok(())
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        if self.is_paused {
+            let layer = self.layer.clone();
+            in_background(async move {
+                // A sandbox that is dead has nothing to go on.
+                let _ = layer.resume().await;
+            });
+        }
+    }
+}

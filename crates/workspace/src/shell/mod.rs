@@ -1,0 +1,28 @@
+//! Commands in a workspace: what they may do, where they run, and what becomes of what they did.
+
+mod approve;
+mod batch;
+pub(crate) mod benched;
+mod environment;
+mod fence;
+mod images;
+mod keep;
+mod label;
+mod leftovers;
+mod live;
+mod note;
+mod parse;
+mod policy;
+mod processes;
+mod request;
+mod result;
+mod run;
+pub(crate) mod workshop;
+
+pub use leftovers::Leftover;
+pub use parse::{CommandLine, SimpleCommand, Word, WordKind};
+pub use policy::ShellRules;
+pub use processes::{OutputRequest, ProcessList, ProcessOutput, ProcessShown};
+pub use request::{OutputSink, RunRequest};
+pub use result::{ChangeMade, Changed, DroppedShown, Excluded, Refusal, RunResult, StreamShown};
+pub use workshop::ShellParts;

@@ -1,0 +1,612 @@
+//! Processes in the background: started, looked at, ended. They outlive the call that started them, and end with the workspace.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use garret_core::path::quote;
+use garret_core::{
+    Chunk, Command, EffectsMode, Error, ErrorKind, Exit, Limits, Masker, Process, Result, Secrets, Signal, Stdin,
+    Stream,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::{mpsc, watch};
+
+use super::live::{Seat, Taking};
+use super::run::{Prepared, ended, millis};
+use super::workshop::Workshop;
+use super::{Changed, RunRequest, label};
+use crate::Workspace;
+
+/// How many processes that ended are remembered.
+const REMEMBERED: usize = 32;
+/// The longest that a look waits for something new.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// A process in the background, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ProcessShown {
+    /// Its id in this workspace.
+    pub id: String,
+    /// The command.
+    pub command: String,
+    /// When it was started, in RFC 3339.
+    pub started: String,
+    /// Whether it runs.
+    pub running: bool,
+    /// The exit code as a shell gives it, once it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How it ended, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// How long it ran, in milliseconds, once it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// All processes of a workspace that are known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ProcessList {
+    /// Those that run, and the last of those that ended.
+    pub processes: Vec<ProcessShown>,
+    /// What could not be kept of what they did, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+}
+
+/// What to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputRequest {
+    /// The process.
+    pub id: String,
+    /// `cursor` of the last look; 0 for everything that is still there.
+    pub cursor: u64,
+    /// How long to wait for something new; at most a minute.
+    pub wait: Duration,
+    /// The most bytes.
+    pub max_bytes: usize,
+}
+
+/// What is new of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ProcessOutput {
+    /// The process.
+    pub process: ProcessShown,
+    /// What it wrote since the cursor, to standard output and standard error, in the order in which it came.
+    pub output: String,
+    /// Where the next look begins.
+    pub cursor: u64,
+    /// How many bytes between the cursor and `output` are gone, because nobody asked for them in time.
+    pub lost_bytes: u64,
+    /// Whether more is there already.
+    pub has_more: bool,
+    /// What could not be kept of what the processes did, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+}
+
+/// The processes of one open workspace.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    next: u64,
+    entries: BTreeMap<u64, Arc<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    command: String,
+    started: garret_core::Timestamp,
+    record: Mutex<Record>,
+    /// Told whenever the record changes.
+    changes: watch::Sender<()>,
+    signals: mpsc::UnboundedSender<Signal>,
+    task: Mutex<Option<tokio::task::AbortHandle>>,
+}
+
+/// What is known of a process.
+#[derive(Debug, Default)]
+struct Record {
+    kept: VecDeque<Bytes>,
+    kept_bytes: u64,
+    /// Everything it ever wrote.
+    written: u64,
+    exit: Option<Outcome>,
+    /// Whether what it did was taken over.
+    is_done: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Outcome {
+    code: i32,
+    words: String,
+    duration: Duration,
+}
+
+/// Both streams of a process, without secrets.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    stdout: Masker,
+    stderr: Masker,
+}
+
+impl Streams {
+    fn new(secrets: &Secrets) -> Self {
+        Self {
+            stdout: Masker::new(secrets),
+            stderr: Masker::new(secrets),
+        }
+    }
+
+    /// What may be shown after the next chunk.
+    pub(crate) fn push(&mut self, chunk: &Chunk) -> Vec<u8> {
+        match chunk.stream {
+            Stream::Stdout => self.stdout.push(&chunk.bytes),
+            Stream::Stderr => self.stderr.push(&chunk.bytes),
+        }
+    }
+
+    /// What was held back, at the end.
+    fn finish(&mut self) -> Vec<u8> {
+        [self.stdout.finish(), self.stderr.finish()].concat()
+    }
+}
+
+/// A process on the live layer, with its seat there: whoever drives it by itself has one of these.
+#[derive(Debug)]
+pub(crate) struct LiveProcess {
+    /// The process.
+    pub(crate) process: Box<dyn Process>,
+    /// Takes the secrets of its environment out of what it writes.
+    pub(crate) streams: Streams,
+    seat: Seat,
+}
+
+impl LiveProcess {
+    /// Ends it with its whole tree, and takes over what was done.
+    pub(crate) async fn end(self) -> Result<()> {
+        drop(self.process);
+        self.seat.leave(Taking::default()).await.map(|_| ())
+    }
+}
+
+impl Workspace {
+    /// Starts a command in the background; its id comes back at once.
+    pub async fn start(&self, request: RunRequest) -> Result<ProcessShown> {
+        let work = async {
+            let shop = self.workshop()?;
+            shop.processes.check_room(shop.rules.policy().max_processes)?;
+            let (prepared, timeout) = self.prepare_background(shop, "start", request)?;
+            self.approve_command(&prepared.command.program, "start", &prepared.label)
+                .await?;
+            let limits = Limits {
+                wall: timeout,
+                ..prepared.command.limits.clone()
+            };
+            let label = prepared.label.clone();
+            let live = self.spawn_on_live_layer(prepared, limits).await?;
+            let most = shop.rules.limits().output;
+            Ok(shop.processes.add(shop, live, label, self.shared.clock.now(), most))
+        };
+        self.observe("start", None, |_| 0, work).await
+    }
+
+    /// What is new of a process since the cursor of the last look. Waits for it, where asked.
+    pub async fn output(&self, request: OutputRequest) -> Result<ProcessOutput> {
+        let work = async {
+            let shop = self.workshop()?;
+            let entry = shop.processes.find(&request.id)?;
+            entry
+                .wait_for_news(request.cursor, request.wait.min(LONGEST_WAIT))
+                .await;
+            Ok(ProcessOutput {
+                notices: shop.live.notices(),
+                ..entry.since(request.cursor, request.max_bytes)
+            })
+        };
+        self.observe(
+            "output",
+            None,
+            |output: &ProcessOutput| output.output.len() as u64,
+            work,
+        )
+        .await
+    }
+
+    /// Ends a process with everything that it started. One that has ended already stays as it is.
+    pub async fn kill(&self, id: &str) -> Result<ProcessShown> {
+        let work = async {
+            let entry = self.workshop()?.processes.find(id)?;
+            entry.end().await;
+            Ok(entry.shown())
+        };
+        self.observe("kill", None, |_| 0, work).await
+    }
+
+    /// The processes that run in the background, and the last of those that ended.
+    pub async fn processes(&self) -> Result<ProcessList> {
+        let work = async {
+            let shop = self.workshop()?;
+            Ok(ProcessList {
+                processes: shop.processes.all().iter().map(|entry| entry.shown()).collect(),
+                notices: shop.live.notices(),
+            })
+        };
+        self.observe("processes", None, |_| 0, work).await
+    }
+
+    /// A command of the background, and how long it may live: without end where nothing is asked for.
+    pub(super) fn prepare_background(
+        &self,
+        shop: &Workshop,
+        operation: &'static str,
+        request: RunRequest,
+    ) -> Result<(Prepared, Option<Duration>)> {
+        let timeout = request.timeout;
+        let prepared = self.prepare(
+            shop,
+            operation,
+            RunRequest {
+                timeout: None,
+                ..request
+            },
+        )?;
+        match prepared.effects {
+            EffectsMode::Commit => Ok((prepared, timeout)),
+            EffectsMode::Discard | EffectsMode::Ask => Err(Error::new(
+                ErrorKind::Unsupported,
+                "what processes in the background do becomes part of the workspace while they run, so it can be neither discarded nor asked about",
+            )
+            .hint("run the command in the foreground, or set `effects = \"commit\"`")),
+        }
+    }
+
+    /// Starts a process on the live layer of the workspace, which is laid where there is none. It sees every later change of the files, and
+    /// what it does becomes part of the workspace as it goes.
+    pub(super) async fn spawn_on_live_layer(&self, prepared: Prepared, limits: Limits) -> Result<LiveProcess> {
+        let shop = self.workshop()?;
+        let seat = {
+            let _turn = shop.turn.lock().await;
+            shop.seat_or_lay(self, &prepared.label).await?
+        };
+        let command = Command {
+            limits,
+            ..prepared.command
+        };
+        match seat.laid().layer.start(command).await {
+            Ok(process) => Ok(LiveProcess {
+                process,
+                streams: Streams::new(&prepared.secrets),
+                seat,
+            }),
+            Err(error) => {
+                seat.leave(Taking::default()).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The same for a program that is driven by what it reads: [`LiveProcess::process`] takes its input and gives its output.
+    #[allow(dead_code, reason = "contexts of code are driven so")]
+    pub(crate) async fn spawn_piped(&self, operation: &'static str, request: RunRequest) -> Result<LiveProcess> {
+        let shop = self.workshop()?;
+        let (mut prepared, timeout) = self.prepare_background(shop, operation, request)?;
+        prepared.command.stdin = Stdin::Piped;
+        let limits = Limits {
+            wall: timeout,
+            ..prepared.command.limits.clone()
+        };
+        self.spawn_on_live_layer(prepared, limits).await
+    }
+}
+
+impl Workspace {
+    /// Takes over what everything on the live layer did so far, as a change of `operation`; `summary` says what was done. `None` where nothing
+    /// lives.
+    #[allow(dead_code, reason = "contexts of code end each call so")]
+    pub(crate) async fn checkpoint(&self, operation: &'static str, summary: String) -> Result<Option<Changed>> {
+        let shop = self.workshop()?;
+        let taking = Taking {
+            origin: Some(self.origin(operation, summary)),
+            has_quota_turn: false,
+        };
+        let settled = shop.settle(taking).await?;
+        Ok(settled.map(|settled| settled.changed(self, shop)))
+    }
+}
+
+impl Processes {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("no holder panics")
+    }
+
+    fn all(&self) -> Vec<Arc<Entry>> {
+        self.table().entries.values().cloned().collect()
+    }
+
+    fn check_room(&self, most: usize) -> Result<()> {
+        let running = self.all().iter().filter(|entry| entry.is_running()).count();
+        match running < most {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::QuotaExceeded,
+                format!("{most} processes may run in the background, and {running} do"),
+            )
+            .rule(format!("max_processes = {most}"))
+            .hint("end one of them first; `processes` lists them")),
+        }
+    }
+
+    fn find(&self, id: &str) -> Result<Arc<Entry>> {
+        let number = id.strip_prefix('p').and_then(|digits| digits.parse().ok());
+        let found = number.and_then(|number: u64| self.table().entries.get(&number).cloned());
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("there is no process {}", quote(id)))
+                .hint("`processes` lists those that there are")
+        })
+    }
+
+    fn add(
+        &self,
+        shop: &Arc<Workshop>,
+        live: LiveProcess,
+        command: String,
+        started: garret_core::Timestamp,
+        most: u64,
+    ) -> ProcessShown {
+        let (signals, asked) = mpsc::unbounded_channel();
+        let mut table = self.table();
+        table.next += 1;
+        let number = table.next;
+        let entry = Arc::new(Entry {
+            number,
+            command,
+            started,
+            record: Mutex::default(),
+            changes: watch::Sender::new(()),
+            signals,
+            task: Mutex::default(),
+        });
+        table.entries.insert(number, entry.clone());
+        let over = table.entries.len().saturating_sub(REMEMBERED);
+        let ended: Vec<u64> = table
+            .entries
+            .values()
+            .filter(|one| !one.is_running())
+            .map(|one| one.number)
+            .take(over)
+            .collect();
+        ended.iter().for_each(|number| {
+            table.entries.remove(number);
+        });
+        drop(table);
+        let task = tokio::spawn(attend(shop.clone(), entry.clone(), live, asked, most));
+        *entry.task.lock().expect("no holder panics") = Some(task.abort_handle());
+        entry.shown()
+    }
+
+    /// Lets go of every process at once, which ends them.
+    pub(super) fn abandon(&self) {
+        for entry in self.all() {
+            if let Some(task) = entry.task.lock().expect("no holder panics").take() {
+                task.abort();
+            }
+        }
+    }
+
+    /// Ends every process and waits until what they did is taken over.
+    pub(super) async fn end_all(&self) {
+        for entry in self.all() {
+            entry.end().await;
+        }
+    }
+}
+
+/// Stays with a process until it ends: takes what it writes, and ends it where asked.
+async fn attend(
+    shop: Arc<Workshop>,
+    entry: Arc<Entry>,
+    mut live: LiveProcess,
+    mut asked: mpsc::UnboundedReceiver<Signal>,
+    most: u64,
+) {
+    loop {
+        tokio::select! {
+            chunk = live.process.output() => match chunk {
+                Some(chunk) => entry.wrote(live.streams.push(&chunk), most),
+                None => break,
+            },
+            Some(signal) = asked.recv() => {
+                // One that cannot be signalled has ended, and its output says so next.
+                let _ = live.process.signal(signal).await;
+            }
+        }
+    }
+    entry.wrote(live.streams.finish(), most);
+    let exit = live.process.wait().await;
+    entry.ended(&exit);
+    if let Err(error) = live.end().await {
+        shop.live.notice(format!("not kept: {}", error.message()));
+    }
+    entry.done();
+}
+
+impl Entry {
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().expect("no holder panics")
+    }
+
+    fn is_running(&self) -> bool {
+        self.record().exit.is_none()
+    }
+
+    fn wrote(&self, bytes: Vec<u8>, most: u64) {
+        if !bytes.is_empty() {
+            self.record().push(bytes.into(), most);
+            self.changes.send_replace(());
+        }
+    }
+
+    fn ended(&self, exit: &Result<Exit>) {
+        self.record().exit = Some(match exit {
+            Ok(exit) => Outcome {
+                code: exit.ended.code(),
+                words: ended(exit),
+                duration: exit.duration,
+            },
+            Err(error) => Outcome {
+                code: 255,
+                words: error.message().to_owned(),
+                duration: Duration::ZERO,
+            },
+        });
+        self.changes.send_replace(());
+    }
+
+    fn done(&self) {
+        self.record().is_done = true;
+        self.changes.send_replace(());
+    }
+
+    /// Ends it, and waits until what it did is taken over.
+    async fn end(&self) {
+        let mut changes = self.changes.subscribe();
+        let _ = self.signals.send(Signal::Kill);
+        let task = self.task.lock().expect("no holder panics").clone();
+        while !self.record().is_done && !task.as_ref().is_none_or(tokio::task::AbortHandle::is_finished) {
+            let _ = tokio::time::timeout(Duration::from_millis(100), changes.changed()).await;
+        }
+    }
+
+    async fn wait_for_news(&self, cursor: u64, wait: Duration) {
+        let mut changes = self.changes.subscribe();
+        let news = async { while !self.has_news(cursor) && changes.changed().await.is_ok() {} };
+        let _ = tokio::time::timeout(wait, news).await;
+    }
+
+    fn has_news(&self, cursor: u64) -> bool {
+        let record = self.record();
+        record.written > cursor || record.exit.is_some()
+    }
+
+    fn since(&self, cursor: u64, most: usize) -> ProcessOutput {
+        let (bytes, from, written) = self.record().since(cursor, most);
+        let (bytes, next) = whole_text(bytes, from);
+        ProcessOutput {
+            process: self.shown(),
+            output: String::from_utf8_lossy(&bytes).into_owned(),
+            cursor: next,
+            lost_bytes: from.saturating_sub(cursor),
+            has_more: next < written,
+            notices: Vec::new(),
+        }
+    }
+
+    fn shown(&self) -> ProcessShown {
+        let exit = self.record().exit.clone();
+        ProcessShown {
+            id: format!("p{}", self.number),
+            command: label::printed(&self.command),
+            started: self.started.to_string(),
+            running: exit.is_none(),
+            exit_code: exit.as_ref().map(|exit| exit.code),
+            ended: exit.as_ref().map(|exit| exit.words.clone()),
+            duration_ms: exit.as_ref().map(|exit| millis(exit.duration)),
+        }
+    }
+}
+
+impl Record {
+    fn push(&mut self, bytes: Bytes, most: u64) {
+        self.written += bytes.len() as u64;
+        self.kept_bytes += bytes.len() as u64;
+        self.kept.push_back(bytes);
+        while self.kept_bytes > most
+            && let Some(first) = self.kept.front_mut()
+        {
+            let over = (self.kept_bytes - most).min(first.len() as u64);
+            self.kept_bytes -= over;
+            let _ = first.split_to(usize::try_from(over).expect("no longer than a chunk"));
+            if first.is_empty() {
+                self.kept.pop_front();
+            }
+        }
+    }
+
+    /// What was written from `cursor` on and is still there, where that begins, and how much was ever written.
+    fn since(&self, cursor: u64, most: usize) -> (Vec<u8>, u64, u64) {
+        let first = self.written - self.kept_bytes;
+        let from = cursor.clamp(first, self.written);
+        let mut skip = from - first;
+        let mut bytes = Vec::new();
+        for chunk in &self.kept {
+            let length = chunk.len() as u64;
+            if skip >= length {
+                skip -= length;
+                continue;
+            }
+            let rest = &chunk[usize::try_from(skip).expect("less than a chunk")..];
+            skip = 0;
+            bytes.extend_from_slice(&rest[..rest.len().min(most - bytes.len())]);
+            if bytes.len() == most {
+                break;
+            }
+        }
+        (bytes, from, self.written)
+    }
+}
+
+/// Leaves a character that is cut at the end to the next look, where its rest may come.
+fn whole_text(mut bytes: Vec<u8>, from: u64) -> (Vec<u8>, u64) {
+    if let Err(error) = std::str::from_utf8(&bytes)
+        && error.error_len().is_none()
+        && error.valid_up_to() > 0
+    {
+        bytes.truncate(error.valid_up_to());
+    }
+    let next = from + bytes.len() as u64;
+    (bytes, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(chunks: &[&'static str], most: u64) -> Record {
+        let mut record = Record::default();
+        chunks
+            .iter()
+            .for_each(|chunk| record.push(Bytes::from_static(chunk.as_bytes()), most));
+        record
+    }
+
+    #[test]
+    fn a_cursor_gives_what_came_since() {
+        let record = record(&["hello ", "world"], 100);
+        assert_eq!(record.since(0, 100), (b"hello world".to_vec(), 0, 11));
+        assert_eq!(record.since(6, 100), (b"world".to_vec(), 6, 11));
+        assert_eq!(record.since(11, 100), (Vec::new(), 11, 11));
+        assert_eq!(record.since(3, 5), (b"lo wo".to_vec(), 3, 11));
+        assert_eq!(record.since(99, 5), (Vec::new(), 11, 11));
+    }
+
+    #[test]
+    fn the_oldest_output_goes_first_and_its_loss_shows() {
+        let record = record(&["aaaa", "bbbb", "cccc"], 6);
+        assert_eq!(record.since(0, 100), (b"bbcccc".to_vec(), 6, 12));
+    }
+
+    #[test]
+    fn a_character_that_is_cut_waits_for_its_rest() {
+        assert_eq!(whole_text(b"a\xc3".to_vec(), 0), (b"a".to_vec(), 1));
+        assert_eq!(whole_text(b"\xff".to_vec(), 0), (b"\xff".to_vec(), 1));
+    }
+}

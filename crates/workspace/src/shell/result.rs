@@ -1,0 +1,227 @@
+//! What a command gives back.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use garret_core::{Enforced, Error, Limit, Usage};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+/// What a command did, however it ended. A command that ran is a success, whatever its exit code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RunResult {
+    /// The exit code as a shell gives it: 128 and the number of the signal where one ended it.
+    pub exit_code: i32,
+    /// The number of the signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Standard output and standard error as text, in the order in which they came; where the middle was left out, a line says so.
+    pub output: String,
+    /// Standard output, byte for byte; where the middle was left out, a line says so.
+    pub stdout: StreamShown,
+    /// Standard error, in the same way.
+    pub stderr: StreamShown,
+    /// How long it ran, in milliseconds.
+    pub duration_ms: u64,
+    /// Whether the time limit ended it.
+    pub timed_out: bool,
+    /// The limit that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// Whether output was left out.
+    pub truncated: bool,
+    /// How many bytes of output were left out.
+    pub left_out_bytes: u64,
+    /// What it used.
+    pub usage: Usage,
+    /// Whether it ran apart from the machine: neither files nor processes outside were in its reach.
+    pub isolated: bool,
+    /// What the sandbox enforced, and by what means.
+    pub enforced: Vec<Enforced>,
+    /// What it did to the files.
+    pub changed: Changed,
+    /// Layers that a crash left behind, with work that is in no change; see [`crate::Workspace::leftovers`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leftovers: Vec<String>,
+}
+
+/// The bytes of one stream that were kept. Written as text where they are UTF-8, and in base64 where not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamShown(pub Bytes);
+
+/// A stream as it is written: either the one or the other.
+#[derive(Serialize, JsonSchema)]
+struct Written<'a> {
+    /// The bytes where they are UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    /// The bytes in base64 where they are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+}
+
+impl Serialize for StreamShown {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = std::str::from_utf8(&self.0).ok();
+        let base64 = text.is_none().then(|| STANDARD.encode(&self.0));
+        Written { text, base64 }.serialize(serializer)
+    }
+}
+
+impl JsonSchema for StreamShown {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "StreamShown".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Written::json_schema(generator)
+    }
+}
+
+/// What a command, or the processes in the background, did to the files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Changed {
+    /// How many paths came to be.
+    pub created: u64,
+    /// How many paths are no longer what they were.
+    pub changed: u64,
+    /// How many paths went.
+    pub deleted: u64,
+    /// The first of them, each after `+` (created), `~` (changed) or `-` (deleted).
+    pub paths: Vec<String>,
+    /// The change that it became; absent where nothing changed, or nothing was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<ChangeMade>,
+    /// The branch on which it was kept, because somebody else changed the same paths meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Whether it was shown and forgotten, as asked.
+    #[serde(skip_serializing_if = "is_false")]
+    pub discarded: bool,
+    /// Why nothing of it was kept, where a policy, a quota or the approver refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refusal>,
+    /// What no workspace takes: devices, fifos, sockets, set-user-id bits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<DroppedShown>,
+    /// What history leaves out, and so cannot bring back.
+    #[serde(skip_serializing_if = "Excluded::is_empty")]
+    pub excluded: Excluded,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl Changed {
+    /// The most paths that are shown.
+    pub const SHOWN_PATHS: usize = 20;
+
+    /// Whether no path was touched.
+    pub fn is_nothing(&self) -> bool {
+        self.created + self.changed + self.deleted == 0
+    }
+
+    /// The counts in words: `2 created, 1 deleted`; empty where there are none.
+    pub fn counts(&self) -> String {
+        let counts = [
+            (self.created, "created"),
+            (self.changed, "changed"),
+            (self.deleted, "deleted"),
+        ];
+        let words = counts.iter().filter(|(count, _)| *count > 0);
+        words
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+/// A change that was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChangeMade {
+    /// Its id.
+    pub id: String,
+    /// Its number in the journal.
+    pub number: u64,
+}
+
+/// Why what a command did was not kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Refusal {
+    /// The kind of the error: `denied`, `quota_exceeded`, `too_large`.
+    pub kind: String,
+    /// What was refused, and why.
+    pub message: String,
+    /// The rule, as the configuration writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// The path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+impl From<&Error> for Refusal {
+    fn from(error: &Error) -> Self {
+        Self {
+            kind: error.kind().as_str().to_owned(),
+            message: error.message().to_owned(),
+            rule: error.refused_by().map(str::to_owned),
+            path: error.path().map(str::to_owned),
+        }
+    }
+}
+
+/// Something that no workspace takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DroppedShown {
+    /// Its path.
+    pub path: String,
+    /// What was left out.
+    pub what: String,
+}
+
+/// What was done to paths that history leaves out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Excluded {
+    /// How many paths were written.
+    pub written: u64,
+    /// How many paths went.
+    pub deleted: u64,
+    /// The first of those that went: no undo brings them back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deleted_paths: Vec<String>,
+    /// The places where they are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<String>,
+}
+
+impl Excluded {
+    /// Whether nothing was done to such a path.
+    pub fn is_empty(&self) -> bool {
+        self.written + self.deleted == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_written_as_text_or_in_base64() {
+        let written = |bytes: &'static [u8]| serde_json::to_value(StreamShown(Bytes::from_static(bytes))).unwrap();
+        assert_eq!(written(b"a\n"), serde_json::json!({"text": "a\n"}));
+        assert_eq!(written(b"\xff\x00"), serde_json::json!({"base64": "/wA="}));
+    }
+
+    #[test]
+    fn counts_are_told_in_words() {
+        let changed = Changed {
+            created: 2,
+            deleted: 1,
+            ..Changed::default()
+        };
+        assert_eq!(changed.counts(), "2 created, 1 deleted");
+        assert_eq!(Changed::default().counts(), "");
+    }
+}

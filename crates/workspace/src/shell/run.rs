@@ -1,0 +1,350 @@
+//! A command in the foreground, from what was asked to what became of it.
+//!
+//! Policy and approval, then a turn, then a layer over the bench: the command runs there, its output goes to whoever listens, and when
+//! every process of it is dead and the layer is off the bench, what it did is read and kept as one change. While processes live in the
+//! background it runs on their layer instead, so that both see the same files.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use garret_core::{
+    BenchState, Command, Effects, EffectsMode, Ended, Error, ErrorKind, Exit, Layer, Limit, Limits, Output,
+    OutputCollector, Process, Program, Result, Secrets, Stdin, Taken,
+};
+use tokio::sync::OwnedMutexGuard;
+
+use super::environment::Environment;
+use super::keep::{Basis, Kept, Maker, Split};
+use super::live::{Seat, Taking};
+use super::request::NoSink;
+use super::result::{Changed, RunResult, StreamShown};
+use super::workshop::{Held, Laid, Workshop, in_background, is_isolated};
+use super::{CommandLine, OutputSink, RunRequest, label};
+use crate::Workspace;
+
+/// A command that may run.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) operation: &'static str,
+    pub(super) command: Command,
+    pub(super) secrets: Secrets,
+    /// How the journal names it.
+    pub(super) label: String,
+    pub(super) effects: EffectsMode,
+}
+
+/// The output of a command and how it ended.
+struct Ran {
+    output: Output,
+    exit: Exit,
+}
+
+/// A layer under a command. Whatever happens to whoever runs it, the layer goes before the next command has its turn.
+struct Cover {
+    layer: Arc<dyn Layer>,
+    state: BenchState,
+    /// The bench and the turn, until the layer is off.
+    held: Option<(Held, OwnedMutexGuard<()>)>,
+    is_off: bool,
+}
+
+impl Workspace {
+    /// Runs a command and waits for its end. Whatever its exit code, that it ran is a success; what it did to the files is one change. What
+    /// could not run is an error. Dropping the future ends the command with all its processes, and nothing of it is kept.
+    pub async fn run(&self, request: RunRequest) -> Result<RunResult> {
+        self.run_with(request, &mut NoSink).await
+    }
+
+    /// The same, and hands the output to `sink` as it comes.
+    pub async fn run_with(&self, request: RunRequest, sink: &mut dyn OutputSink) -> Result<RunResult> {
+        self.run_as("run", request, sink).await
+    }
+
+    /// The same as another operation, whose name the journal and the events carry.
+    pub(crate) async fn run_as(
+        &self,
+        operation: &'static str,
+        request: RunRequest,
+        sink: &mut dyn OutputSink,
+    ) -> Result<RunResult> {
+        let work = async {
+            let shop = self.workshop()?;
+            let prepared = self.prepare(shop, operation, request)?;
+            self.approve_command(&prepared.command.program, operation, &prepared.label)
+                .await?;
+            let turn = shop.turn.clone().lock_owned().await;
+            match shop.seat(self, &prepared.label).await? {
+                Some(seat) => self.run_on_seat(seat, prepared, sink).await,
+                None => self.run_on_layer(turn, prepared, sink).await,
+            }
+        };
+        let bytes = |result: &RunResult| (result.stdout.0.len() + result.stderr.0.len()) as u64;
+        self.observe(operation, None, bytes, work).await
+    }
+
+    /// Checks what was asked against the policy, and makes it a command.
+    pub(super) fn prepare(&self, shop: &Workshop, operation: &'static str, request: RunRequest) -> Result<Prepared> {
+        shop.rules.check(&CommandLine::of(&request.program))?;
+        let policy = shop.rules.policy();
+        let parts = [&shop.inherited, self.environment(), &request.env];
+        let Environment { variables, secrets } = Environment::new(policy, &parts)?;
+        let most = shop.rules.limits().output;
+        let limits = Limits {
+            wall: wall(shop.rules.limits().wall, request.timeout)?,
+            output: request.max_output.map_or(most, |asked| asked.min(most)),
+            ..shop.rules.limits().clone()
+        };
+        Ok(Prepared {
+            operation,
+            label: label::of(&request.program, &secrets),
+            command: Command {
+                cwd: self.parse(&request.cwd)?.below(&self.view.base)?,
+                program: checked(request.program)?,
+                env: variables,
+                stdin: request.stdin.map_or(Stdin::Closed, Stdin::Bytes),
+                limits,
+            },
+            secrets,
+            effects: request.effects.unwrap_or(policy.effects),
+        })
+    }
+
+    async fn run_on_layer(
+        &self,
+        turn: OwnedMutexGuard<()>,
+        prepared: Prepared,
+        sink: &mut dyn OutputSink,
+    ) -> Result<RunResult> {
+        let shop = self.workshop()?;
+        let under = shop.under(self);
+        let fence = under.fence().await?;
+        let (state, held) = shop.ready().await?;
+        let basis = Basis {
+            head: state.head,
+            at: self.shared.clock.now(),
+        };
+        let laid = shop.lay(&fence, &state).await?;
+        let mut cover = Cover {
+            layer: laid.layer.clone(),
+            state,
+            held: Some((held, turn)),
+            is_off: false,
+        };
+        super::note::write(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
+        let mut process = laid.layer.start(prepared.command.clone()).await?;
+        let ran = follow_output(&mut *process, &prepared, sink).await?;
+        drop(process);
+        laid.layer.lift().await?;
+        let effects = laid.layer.effects(None).await?;
+        let changed = self
+            .take(&under, &cover.state, &basis, &prepared, &ran.exit, effects)
+            .await?;
+        cover.off().await?;
+        Ok(result(ran, changed, &laid))
+    }
+
+    /// Keeps what the command did, and has the bench take it over.
+    async fn take(
+        &self,
+        cover: &mut Cover,
+        basis: &Basis,
+        prepared: &Prepared,
+        exit: &Exit,
+        effects: Effects,
+    ) -> Result<Changed> {
+        let shop = self.workshop()?;
+        let under = shop.under(self);
+        let Split { kept, excluded } = under.split(shop, effects.effects).await?;
+        let maker = Maker {
+            origin: under.run_origin(prepared, exit),
+            mode: prepared.effects,
+            asks_quota: true,
+        };
+        let keeping = under.keep(&kept, basis, maker).await?;
+        let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
+        let is_in_files = keeping.is_in_files() && prepared.effects != EffectsMode::Discard;
+        let next = match &keeping.kept {
+            // Where others made changes in between, the bench has those still to come.
+            Kept::Change(change) if change.number == cover.state.head + 1 => change.number,
+            _ => cover.state.head,
+        };
+        // A bench is everybody's again once it was told what to take, be it nothing.
+        let taken = Taken {
+            committed: if is_in_files { &kept } else { &[] },
+            excluded: match is_in_files || matches!(keeping.kept, Kept::Branch(_)) {
+                true => &excluded,
+                false => &[],
+            },
+            head: next,
+        };
+        cover.give(taken).await?;
+        Ok(changed)
+    }
+
+    pub(super) fn run_origin(&self, prepared: &Prepared, exit: &Exit) -> garret_core::Origin {
+        let summary = format!(
+            "{} `{}`: {} after {}",
+            prepared.operation,
+            label::printed(&label::short(&prepared.label)),
+            ended(exit),
+            seconds(exit.duration)
+        );
+        garret_core::Origin {
+            command: Some(prepared.label.clone()),
+            ..self.origin(prepared.operation, summary)
+        }
+    }
+
+    /// Runs a command on the layer of the processes in the background. What all of them did since the last time is one change then.
+    async fn run_on_seat(&self, seat: Seat, prepared: Prepared, sink: &mut dyn OutputSink) -> Result<RunResult> {
+        if prepared.effects != EffectsMode::Commit {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "what a command does cannot be told from what the processes in the background do, so it cannot be discarded",
+            )
+            .hint("end the processes in the background first"));
+        }
+        let shop = self.workshop()?;
+        let laid = seat.laid().clone();
+        let mut process = laid.layer.start(prepared.command.clone()).await?;
+        let ran = follow_output(&mut *process, &prepared, sink).await?;
+        drop(process);
+        let taking = Taking {
+            origin: Some(self.run_origin(&prepared, &ran.exit)),
+            has_quota_turn: false,
+        };
+        let settled = seat.leave(taking).await?;
+        let changed = settled.map_or_else(Changed::default, |settled| settled.changed(self, shop));
+        Ok(result(ran, changed, &laid))
+    }
+}
+
+impl Cover {
+    /// Has the bench take over what the layer left.
+    async fn give(&mut self, taken: Taken<'_>) -> Result<()> {
+        let (held, turn) = self.held.take().expect("it is given once");
+        held.take(taken).await?;
+        drop(turn);
+        Ok(())
+    }
+
+    async fn off(mut self) -> Result<()> {
+        self.is_off = true;
+        super::note::remove(&self.state, self.layer.id());
+        self.layer.remove().await
+    }
+}
+
+impl Drop for Cover {
+    fn drop(&mut self) {
+        if !self.is_off {
+            let (layer, state, held) = (self.layer.clone(), self.state.clone(), self.held.take());
+            in_background(async move {
+                // One that cannot be removed now is found when the workspace is opened again.
+                if layer.remove().await.is_ok() {
+                    super::note::remove(&state, layer.id());
+                }
+                drop(held);
+            });
+        }
+    }
+}
+
+/// Hands on what comes from the process until it ends.
+async fn follow_output(process: &mut dyn Process, prepared: &Prepared, sink: &mut dyn OutputSink) -> Result<Ran> {
+    let mut collector = OutputCollector::new(prepared.command.limits.output, &prepared.secrets);
+    while let Some(chunk) = process.output().await {
+        if let Some(shown) = collector.push(&chunk) {
+            sink.take(&shown).await;
+        }
+    }
+    let (last, output) = collector.finish();
+    for shown in &last {
+        sink.take(shown).await;
+    }
+    let exit = process.wait().await?;
+    Ok(Ran { output, exit })
+}
+
+fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
+    let Ran { output, exit } = ran;
+    let enforced = laid.sandbox.enforced().to_vec();
+    RunResult {
+        exit_code: exit.ended.code(),
+        signal: match exit.ended {
+            Ended::Exited(_) => None,
+            Ended::Signalled(number) => Some(number),
+        },
+        output: output.both.text(),
+        truncated: output.is_truncated(),
+        left_out_bytes: output.stdout.left_out + output.stderr.left_out,
+        stdout: StreamShown(output.stdout.bytes().into_owned().into()),
+        stderr: StreamShown(output.stderr.bytes().into_owned().into()),
+        duration_ms: millis(exit.duration),
+        timed_out: exit.limit == Some(Limit::Wall),
+        limit: exit.limit,
+        usage: exit.usage,
+        isolated: is_isolated(&enforced),
+        enforced,
+        changed,
+        leftovers: laid.leftovers.clone(),
+    }
+}
+
+/// How a command ended, in words.
+pub(super) fn ended(exit: &Exit) -> String {
+    match (exit.limit, exit.ended) {
+        (Some(Limit::Wall), _) => "timed out".to_owned(),
+        (Some(limit), _) => format!("over its limit ({})", limit_word(limit)),
+        (None, Ended::Exited(code)) => format!("exit {code}"),
+        (None, Ended::Signalled(number)) => format!("signal {number}"),
+    }
+}
+
+fn limit_word(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Wall => "time",
+        Limit::Cpu => "processor time",
+        Limit::Memory => "memory",
+        Limit::FileSize => "file size",
+        Limit::Written => "bytes written",
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    match duration.as_millis() {
+        millis @ 0..1_000 => format!("{millis} ms"),
+        _ => format!("{:.1} s", duration.as_secs_f64()),
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The time that a command has: what was asked for, as far as the policy goes.
+fn wall(policy: Option<Duration>, asked: Option<Duration>) -> Result<Option<Duration>> {
+    match (policy, asked) {
+        (Some(most), Some(asked)) if asked > most => Err(Error::invalid(format!(
+            "a command may take {} s here, and {} s were asked for",
+            most.as_secs_f64(),
+            asked.as_secs_f64()
+        ))
+        .hint("ask for less, start it in the background, or raise `limits.timeout_s` of the shell")),
+        (policy, asked) => Ok(asked.or(policy)),
+    }
+}
+
+/// Refuses what no system call takes.
+fn checked(program: Program) -> Result<Program> {
+    let wrong = |why: &str| Err(Error::invalid(why.to_owned()).hint("give a program, or a text for the shell"));
+    match &program {
+        Program::Arguments(arguments) if arguments.first().is_none_or(String::is_empty) => wrong("there is no command"),
+        Program::Shell(text) if text.trim().is_empty() => wrong("there is no command"),
+        Program::Arguments(arguments) if arguments.iter().any(|one| one.contains('\0')) => {
+            wrong("a command cannot have a NUL byte in it")
+        }
+        Program::Shell(text) if text.contains('\0') => wrong("a command cannot have a NUL byte in it"),
+        _ => Ok(program),
+    }
+}

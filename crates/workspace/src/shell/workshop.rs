@@ -1,0 +1,316 @@
+//! What the commands of one open workspace share: the bench, the sandboxes that are open on it, whose turn it is, and what lives on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use garret_core::{
+    Bench, BenchState, Enforced, Error, ErrorKind, Exclusions, Guard, Layer, Limits, OpenSandbox, Result, Sandbox,
+    SandboxRequest, ShellPolicy, Taken,
+};
+use tokio::sync::Mutex;
+
+use super::ShellRules;
+use super::fence::Fence;
+use super::live::{LiveSlot, Taking};
+use super::processes::Processes;
+use crate::Workspace;
+
+/// The most sandboxes that are kept open for views with different rules.
+const OPEN: usize = 4;
+
+/// What a workspace needs for commands; whoever puts it together supplies it.
+#[derive(Debug, Clone)]
+pub struct ShellParts {
+    /// Where commands run.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// The directory in which they see the files.
+    pub bench: Arc<dyn Bench>,
+    /// What they may do.
+    pub policy: ShellPolicy,
+    /// What history leaves out.
+    pub exclusions: Exclusions,
+    /// The environment of the program, of which a command has what the policy lets through by name.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// What the commands of one open workspace share.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    sandbox: Arc<dyn Sandbox>,
+    bench: Arc<dyn Bench>,
+    pub(super) rules: ShellRules,
+    pub(super) exclusions: Exclusions,
+    /// What a command has of the environment of the program.
+    pub(super) inherited: BTreeMap<String, String>,
+    /// One command in the foreground at a time.
+    pub(super) turn: Arc<Mutex<()>>,
+    open: Mutex<Vec<Opened>>,
+    pub(super) live: LiveSlot,
+    pub(super) processes: Processes,
+    /// The same workspace without regard to what lives on: what is kept goes there.
+    under: Workspace,
+}
+
+#[derive(Debug, Clone)]
+struct Opened {
+    fence: Fence,
+    state: Place,
+    sandbox: Arc<dyn OpenSandbox>,
+    leftovers: Vec<String>,
+}
+
+/// Where a sandbox is open; a bench that was made anew may be elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    root: std::path::PathBuf,
+    scratch: std::path::PathBuf,
+}
+
+/// A layer that was just laid, and the sandbox under it.
+#[derive(Debug, Clone)]
+pub(super) struct Laid {
+    pub(super) sandbox: Arc<dyn OpenSandbox>,
+    pub(super) layer: Arc<dyn Layer>,
+    /// Layers that a crash left, found when the sandbox was opened.
+    pub(super) leftovers: Vec<String>,
+}
+
+impl Workshop {
+    pub(crate) fn new(parts: ShellParts, under: Workspace) -> Result<Self> {
+        let rules = ShellRules::new(parts.policy)?;
+        let allowed = |name: &String| Some((name.clone(), parts.environment.get(name)?.clone()));
+        Ok(Self {
+            inherited: rules.policy().env_allow.iter().filter_map(allowed).collect(),
+            sandbox: parts.sandbox,
+            bench: parts.bench,
+            rules,
+            exclusions: parts.exclusions,
+            turn: Arc::default(),
+            open: Mutex::default(),
+            live: LiveSlot::default(),
+            processes: Processes::default(),
+            under,
+        })
+    }
+
+    /// The same view as `workspace` on what lies under the live layer.
+    pub(super) fn under(&self, workspace: &Workspace) -> Workspace {
+        Workspace {
+            shared: self.under.shared.clone(),
+            view: workspace.view.clone(),
+            actor: workspace.actor.clone(),
+        }
+    }
+
+    /// Brings the bench up to the newest change. It is this workspace's alone until what is given back with it says what to take.
+    pub(super) async fn ready(&self) -> Result<(BenchState, Held)> {
+        let state = self.bench.ready().await?;
+        let held = Held {
+            bench: self.bench.clone(),
+            head: state.head,
+            is_held: true,
+        };
+        Ok((state, held))
+    }
+
+    /// Lays a layer over the bench. A sandbox that died is opened again, once.
+    pub(super) async fn lay(&self, fence: &Fence, state: &BenchState) -> Result<Laid> {
+        let opened = self.opened(fence, state).await?;
+        match opened.sandbox.lay().await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                self.forget(&opened.sandbox).await;
+                let opened = self.opened(fence, state).await?;
+                let layer = opened.sandbox.lay().await?;
+                Ok(opened.laid(layer))
+            }
+            layer => Ok(opened.laid(layer?)),
+        }
+    }
+
+    /// The open sandbox for views with this fence; opened where there is none yet.
+    async fn opened(&self, fence: &Fence, state: &BenchState) -> Result<Opened> {
+        let place = Place {
+            root: state.root.clone(),
+            scratch: state.scratch.clone(),
+        };
+        let mut open = self.open.lock().await;
+        if let Some(found) = open.iter().find(|one| one.fence == *fence && one.state == place) {
+            return Ok(found.clone());
+        }
+        let sandbox = self.sandbox.open(self.request(fence, state)).await?;
+        let left = sandbox.leftovers().await?;
+        let opened = Opened {
+            fence: fence.clone(),
+            state: place,
+            sandbox,
+            leftovers: left.iter().map(|layer| layer.id().to_owned()).collect(),
+        };
+        open.push(opened.clone());
+        if open.len() > OPEN {
+            let in_use = self.live.sandbox().await;
+            let is_free = |one: &Opened| in_use.as_ref().is_none_or(|used| !Arc::ptr_eq(used, &one.sandbox));
+            if let Some(oldest) = open.iter().position(is_free) {
+                open.remove(oldest).sandbox.close().await?;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// The open sandbox for this fence, for whoever looks after what a crash left.
+    pub(super) async fn sandbox_for(&self, fence: &Fence, state: &BenchState) -> Result<Arc<dyn OpenSandbox>> {
+        Ok(self.opened(fence, state).await?.sandbox)
+    }
+
+    /// Forgets which layers a crash left; whoever has dealt with one calls this.
+    pub(super) async fn forget_leftover(&self, id: &str) {
+        for opened in self.open.lock().await.iter_mut() {
+            opened.leftovers.retain(|one| one != id);
+        }
+    }
+
+    fn request(&self, fence: &Fence, state: &BenchState) -> SandboxRequest {
+        let policy = self.rules.policy();
+        SandboxRequest {
+            bench: state.root.clone(),
+            scratch: state.scratch.clone(),
+            hidden: fence.hidden.clone(),
+            read_only: fence.read_only.clone(),
+            network: policy.network,
+            limits: Limits {
+                // Times are those of single commands: what lives on has none.
+                wall: None,
+                cpu: None,
+                ..self.rules.limits().clone()
+            },
+            require: policy.require.clone(),
+        }
+    }
+
+    async fn forget(&self, sandbox: &Arc<dyn OpenSandbox>) {
+        let mut open = self.open.lock().await;
+        open.retain(|one| !Arc::ptr_eq(&one.sandbox, sandbox));
+        // It is dead; what can still be given back is.
+        let _ = sandbox.close().await;
+    }
+
+    /// Closes every sandbox.
+    pub(super) async fn close_sandboxes(&self) -> Result<()> {
+        for opened in self.open.lock().await.drain(..) {
+            opened.sandbox.close().await?;
+        }
+        Ok(())
+    }
+}
+
+/// A bench that is this workspace's alone. Dropped, it takes nothing.
+#[derive(Debug)]
+pub(super) struct Held {
+    bench: Arc<dyn Bench>,
+    head: u64,
+    is_held: bool,
+}
+
+impl Held {
+    /// Has the bench take over what a layer left, and lets others have it.
+    pub(super) async fn take(mut self, taken: Taken<'_>) -> Result<()> {
+        self.is_held = false;
+        self.bench.take(taken).await
+    }
+
+    /// Lets others have it.
+    pub(super) async fn release(self) -> Result<()> {
+        let head = self.head;
+        self.take(nothing(head)).await
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.is_held {
+            let (bench, head) = (self.bench.clone(), self.head);
+            in_background(async move {
+                // What cannot be given back now is with the end of the process.
+                let _ = bench.take(nothing(head)).await;
+            });
+        }
+    }
+}
+
+fn nothing(head: u64) -> Taken<'static> {
+    Taken {
+        committed: &[],
+        excluded: &[],
+        head,
+    }
+}
+
+impl Opened {
+    fn laid(self, layer: Arc<dyn Layer>) -> Laid {
+        Laid {
+            sandbox: self.sandbox,
+            layer,
+            leftovers: self.leftovers,
+        }
+    }
+}
+
+/// Whether neither files nor processes outside are in reach.
+pub(super) fn is_isolated(enforced: &[Enforced]) -> bool {
+    let holds = |guard| enforced.iter().any(|one| one.guard == guard && one.is_enforced);
+    holds(Guard::Files) && holds(Guard::Processes)
+}
+
+/// The workshop of an open workspace: what lives in it ends with it.
+#[derive(Debug)]
+pub(crate) struct Owned(pub(crate) Arc<Workshop>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.processes.abandon();
+        let shop = self.0.clone();
+        in_background(async move {
+            // Whatever cannot be kept now is found when the workspace is opened again.
+            let _ = shop.close().await;
+        });
+    }
+}
+
+/// Does `work` on the runtime that is there; without one, it is left undone.
+pub(super) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(work);
+    }
+}
+
+impl Workspace {
+    /// Whether commands can run in it.
+    pub fn has_shell(&self) -> bool {
+        self.shared.workshop.is_some()
+    }
+
+    /// What its commands share; `unsupported` where it has none.
+    pub(super) fn workshop(&self) -> Result<&Arc<Workshop>> {
+        let owned = self.shared.workshop.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "no commands can run in this workspace")
+                .hint("declare the capability `shell` for it")
+        })?;
+        Ok(&owned.0)
+    }
+
+    /// Takes over what the processes in the background did, so that an operation sees it.
+    pub(crate) async fn settle_live(&self) -> Result<()> {
+        match &self.shared.workshop {
+            Some(owned) => owned.0.settle(Taking::default()).await.map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends everything that lives in the workspace, keeps what it did, and gives back what it holds. Doing so twice is fine; a command
+    /// that is run afterwards opens it again.
+    pub async fn close(&self) -> Result<()> {
+        match &self.shared.workshop {
+            Some(owned) => owned.0.close().await,
+            None => Ok(()),
+        }
+    }
+}
