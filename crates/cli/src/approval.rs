@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use garret::path::printable;
+use garret::path::{printable, quote};
 use garret::{Approval, ApprovalRequest, Approver};
 
 /// Asks on standard error and reads the answer from standard input.
@@ -32,8 +32,13 @@ fn question(request: &ApprovalRequest) -> String {
         .iter()
         .map(|path| format!(" {}", printable(path)))
         .collect();
+    let command = request
+        .command
+        .as_deref()
+        .map_or_else(String::new, |command| format!(" {}", quote(command)));
+    let effects: String = request.effects.iter().map(|line| format!("  {line}\n")).collect();
     format!(
-        "approve {}{path} in {}? [y]es, [n]o, [a]lways: ",
+        "{effects}approve {}{command}{path} in {}? [y]es, [n]o, [a]lways: ",
         request.operation,
         printable(&request.workspace)
     )

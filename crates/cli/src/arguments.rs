@@ -23,6 +23,7 @@ Exit codes:
   0  done (a search that finds nothing is done)
   1  the operation failed; the reason is on standard error, or in `error` with --json
   2  wrong usage: arguments, JSON, the choice of workspace or its configuration
+`garret run` and `garret code` end with the exit code of what they ran.
 
 With --json, every command prints one object: {\"ok\", \"text\", \"data\", \"error\"}.";
 
@@ -99,6 +100,12 @@ pub(crate) enum Command {
     /// Search the content of files
     #[command(after_help = commands::grep::EXAMPLES)]
     Grep(commands::grep::Grep),
+    /// Run a command in a sandbox on the files; what it does to them is one change
+    #[command(after_help = commands::run::EXAMPLES)]
+    Run(commands::run::Run),
+    /// Run a piece of code in a sandbox on the files; what it does to them is one change
+    #[command(after_help = commands::code::EXAMPLES)]
+    Code(commands::code::Code),
     /// List the changes, newest first
     #[command(after_help = commands::log::EXAMPLES)]
     Log(commands::log::Log),
@@ -139,6 +146,9 @@ pub(crate) enum Command {
     Delete(commands::delete::Delete),
     /// Bring a deleted workspace back
     Recover(commands::recover::Recover),
+    /// Show, keep or discard what commands did when Garret itself ended in the middle of them
+    #[command(after_help = commands::leftovers::DETAILS)]
+    Leftovers(commands::leftovers::Leftovers),
     /// Put a workspace out as one portable file, or its files as a directory or an archive
     #[command(override_usage = commands::export::USAGE, after_help = commands::export::EXAMPLES)]
     Export(commands::export::Export),
@@ -196,6 +206,8 @@ impl Command {
             Self::Stat(command) => command.run(session).await,
             Self::Glob(command) => command.run(session).await,
             Self::Grep(command) => command.run(session).await,
+            Self::Run(command) => command.run(session).await,
+            Self::Code(command) => command.run(session).await,
             Self::Log(command) => command.run(session).await,
             Self::Show(command) => command.run(session).await,
             Self::Diff(command) => command.run(session).await,
@@ -211,6 +223,7 @@ impl Command {
             Self::Rename(command) => command.run(session).await,
             Self::Delete(command) => command.run(session).await,
             Self::Recover(command) => command.run(session).await,
+            Self::Leftovers(command) => command.run(session).await,
             Self::Export(command) => command.run(session).await,
             Self::Import(command) => command.run(session).await,
             Self::Usage(command) => command.run(session).await,

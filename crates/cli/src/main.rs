@@ -18,10 +18,12 @@ mod point;
 mod progress;
 mod render;
 mod session;
+mod time;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use garret::sandboxes::supervisor;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::arguments::Cli;
@@ -29,6 +31,13 @@ use crate::output::{Failure, Format};
 use crate::session::Session;
 
 fn main() -> ExitCode {
+    // Inside a sandbox this program is its own supervisor; nothing else may have begun then.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == supervisor::WORD)
+    {
+        return supervisor::main();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && wants_json() => {

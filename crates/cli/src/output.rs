@@ -98,6 +98,11 @@ impl Report {
         Self::new(Vec::new(), || Value::Null)
     }
 
+    /// Ends the program with another exit code than that of success.
+    pub(crate) fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+
     /// Adds a remark for a person, which goes to standard error.
     pub(crate) fn with_note(self, note: impl Into<String>) -> Self {
         Self {

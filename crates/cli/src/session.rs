@@ -2,15 +2,18 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "the command line opens the events file and looks for the directory it was given"
+    reason = "the command line opens the events file, looks for the directory it was given, and knows its environment"
 )]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use garret::sandboxes::namespace::{self, NamespaceSandbox, SupervisorProgram};
+use garret::sandboxes::supervisor;
 use garret::{
     Actor, Declared, Depot, Error, ErrorKind, EventFormat, EventSink, FsPolicy, Garret, HistoryMode, Home, NoEvents,
-    Result, StorageConfig, Toolbox, Workspace, WorkspaceConfig, WrittenEvents,
+    Result, Sandbox, StorageConfig, Toolbox, Workspace, WorkspaceConfig, WrittenEvents,
 };
 
 use crate::arguments::Global;
@@ -65,6 +68,25 @@ fn open_log(file: &Path) -> Result<std::fs::File> {
         })
 }
 
+/// The sandbox of the kernel, with this program as its own supervisor.
+fn namespace() -> Arc<dyn Sandbox> {
+    let own = |path| SupervisorProgram {
+        path,
+        arguments: vec![supervisor::WORD.into()],
+    };
+    Arc::new(NamespaceSandbox::new(namespace::Options {
+        supervisor: std::env::current_exe().ok().map(own),
+        ..namespace::Options::default()
+    }))
+}
+
+/// What this program was started with, of which a policy may let commands have some by name.
+fn environment() -> BTreeMap<String, String> {
+    let all = std::env::vars_os();
+    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
 /// What is open while one command runs.
 pub(crate) struct Session {
     global: Global,
@@ -84,6 +106,7 @@ impl Session {
         if let Some(home) = &home {
             garret = garret.home(Home::new(&home.directory));
         }
+        garret = garret.sandbox(namespace()).environment(environment());
         if let Some(approver) = approval::terminal() {
             garret = garret.approver(approver);
         }
@@ -142,6 +165,14 @@ impl Session {
         if chosen.holds_home {
             return Err(home::inside().into());
         }
+        Ok(chosen.open(self).await?.workspace().clone())
+    }
+
+    /// Opens the chosen workspace for something that runs in it.
+    pub(crate) async fn workspace_for(&self, capability: &str) -> Result<Workspace, Failure> {
+        let chosen = self.chosen_by_option().await?;
+        chosen.check_declares(capability)?;
+        chosen.check_present()?;
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
@@ -292,6 +323,17 @@ impl Chosen {
             self.config.capabilities.fs = Declared::Options(policy);
             self.config.history = Some(HistoryMode::Off);
             self.holds_home = true;
+        }
+    }
+
+    /// Declares the capabilities that are asked for, with their defaults, where the configuration does not.
+    pub(crate) fn declare(&mut self, shell: bool, code: bool) {
+        let capabilities = &mut self.config.capabilities;
+        if shell && !capabilities.shell.is_declared() {
+            capabilities.shell = Declared::Switch(true);
+        }
+        if code && !capabilities.code.is_declared() {
+            capabilities.code = Declared::Switch(true);
         }
     }
 

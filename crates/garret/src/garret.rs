@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Clock, Error, EventSink, Exclusions, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, Opened, RandomIds,
-    Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
+    Actor, Clock, Error, EventSink, Exclusions, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, Opened,
+    RandomIds, Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
 use garret_storage::{LocalFactory, LocalOptions};
@@ -194,7 +194,9 @@ impl Garret {
         if config.keep.is_some() && mode != HistoryMode::Durable {
             return Err(nothing_to_keep());
         }
-        let opened = self.journaled(opened, &context, config.keep, Exclusions::new(&config.exclude)?).await?;
+        let opened = self
+            .journaled(opened, &context, config.keep, Exclusions::new(&config.exclude)?)
+            .await?;
         self.assembled(name, config, opened, mode)
     }
 
@@ -226,6 +228,7 @@ impl Garret {
             .name(name)
             .policy(policy)
             .shell(shell)
+            .code(config.capabilities.code.policy())
             .env(config.env.clone())
             .clock(self.clock.clone())
             .ids(self.ids.clone())

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use garret_core::{
-    Error, ErrorKind, Exclusions, History as _, HistoryMode, Keep, OpenContext, Opened, Result, StorageConfig, WorkspaceConfig,
+    Error, ErrorKind, Exclusions, History as _, HistoryMode, Keep, OpenContext, Opened, Result, StorageConfig,
+    WorkspaceConfig,
 };
 use garret_depot::{Depot, DepotOptions, Journaled, LazyDepot};
 

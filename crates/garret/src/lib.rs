@@ -47,8 +47,8 @@ mod shell;
 
 pub use garret_core::*;
 pub use garret_depot as depot;
-pub use garret_sandbox as sandboxes;
 pub use garret_depot::{Depot, DepotWorkspace, WorkspaceInfo};
+pub use garret_sandbox as sandboxes;
 pub use garret_storage::local::probe;
 pub use garret_storage::{LocalFactory, LocalOptions, LocalStorage};
 pub use garret_tools::{Annotations, Answer, Definition, ExportFormat, Image, Toolbox};

@@ -30,7 +30,9 @@ impl Neighbours for Garret {
         let storage = self.storage_of(&depot, &workspace).await?;
         let opened = self.storages().open(&storage, &context).await.map_err(out_of_reach)?;
         let exclude = self.config_of(workspace.id()).await?.exclude;
-        let opened = self.journaled(opened, &context, None, Exclusions::new(&exclude)?).await?;
+        let opened = self
+            .journaled(opened, &context, None, Exclusions::new(&exclude)?)
+            .await?;
         if let Some(history) = opened.history {
             history.diff(&Point::Now, &Point::Now, &WsPath::root()).await?;
         }

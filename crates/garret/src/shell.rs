@@ -17,7 +17,6 @@ use garret_core::{
     WorkspaceConfig,
 };
 use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions};
-use garret_sandbox::host::{HostOptions, HostSandbox};
 use garret_sandbox::namespace::NamespaceSandbox;
 use garret_workspace::{ShellParts, ShellRules};
 
@@ -53,10 +52,6 @@ impl Garret {
             return Ok(sandbox.clone());
         }
         match policy.sandbox.as_str() {
-            "host" => Ok(Arc::new(HostSandbox::new(HostOptions {
-                as_root: policy.host_as_root,
-                ..HostOptions::default()
-            }))),
             unknown => {
                 let known: Vec<_> = self.sandboxes.keys().chain([&"host"]).map(|kind| quote(kind)).collect();
                 Err(Error::invalid(format!("there is no sandbox {}", quote(unknown)))
@@ -84,7 +79,9 @@ impl Garret {
         opened: &Opened,
         history: HistoryMode,
     ) -> Result<Option<ShellParts>> {
-        let Some(policy) = policy_of(config) else { return Ok(None) };
+        let Some(policy) = policy_of(config) else {
+            return Ok(None);
+        };
         Ok(Some(ShellParts {
             sandbox: self.sandbox_of(&policy)?,
             bench: self.bench_of(config, opened, history)?,

@@ -1,8 +1,7 @@
 //! The directories that layers lie over.
 //!
 //! - [`DirectoryBench`]: files that live in a directory are worked on right there;
-//! - [`CheckoutBench`]: for all others, a checkout in a cache that follows the journal;
-//! - [`Excluded`]: what is kept out of history and lives in a bench only.
+//! - [`CheckoutBench`]: for all others, a checkout in a cache that follows the journal.
 //!
 //! Both reach every entry by handle ([`placing`]): what a command left in a bench is as hostile as what it left in a layer.
 
@@ -10,7 +9,6 @@
 
 mod checkout;
 mod directory;
-mod excluded;
 mod filling;
 mod manifest;
 mod placing;
@@ -20,4 +18,3 @@ mod wanted;
 
 pub use checkout::{CheckoutBench, CheckoutOptions};
 pub use directory::{DirectoryBench, DirectoryOptions};
-pub use excluded::Excluded;

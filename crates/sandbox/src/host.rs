@@ -1,1 +1,146 @@
 //! No isolation, for people who ask for it by name.
+//!
+//! A command runs as the user that Garret runs as, sees the whole machine and reaches the network. It still does not touch the bench: each
+//! layer is a copy of it, and what was done is found by comparing the two, at the cost of the whole workspace. Every process of a command
+//! ends with it ([`minder`]), also after a crash of Garret. Limits are those that the kernel keeps for single processes. Nothing of this is
+//! a boundary, and [`OpenSandbox::enforced`] says so.
+//!
+//! Paths hidden by policy are left out of the copy. Read-only ones can be written there; the workspace refuses that when it comes to commit.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a sandbox starts programs, looks at the clock and at its own directories"
+)]
+
+#[cfg(target_os = "linux")]
+mod layer;
+#[cfg(target_os = "linux")]
+mod minder;
+#[cfg(target_os = "linux")]
+mod open;
+#[cfg(target_os = "linux")]
+mod place;
+#[cfg(target_os = "linux")]
+mod process;
+#[cfg(target_os = "linux")]
+mod tree;
+#[cfg(target_os = "linux")]
+mod unchanged;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use garret_core::time::{Ids, RandomIds};
+use garret_core::{Enforced, Error, ErrorKind, Guard, OpenSandbox, Result, Sandbox, SandboxRequest};
+
+/// How commands run on the host.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// Whether commands may run where Garret is root, and so be root.
+    pub as_root: bool,
+    /// Where names of layers come from.
+    pub ids: Arc<dyn Ids>,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self {
+            as_root: false,
+            ids: Arc::new(RandomIds),
+        }
+    }
+}
+
+/// The sandbox that is none.
+#[derive(Debug, Clone, Default)]
+pub struct HostSandbox {
+    options: HostOptions,
+}
+
+impl HostSandbox {
+    /// A sandbox with these options.
+    pub fn new(options: HostOptions) -> Self {
+        Self { options }
+    }
+}
+
+#[async_trait]
+impl Sandbox for HostSandbox {
+    fn kind(&self) -> &'static str {
+        "host"
+    }
+
+    async fn probe(&self) -> Vec<Enforced> {
+        enforced()
+    }
+
+    async fn open(&self, request: SandboxRequest) -> Result<Arc<dyn OpenSandbox>> {
+        let enforced = enforced();
+        match enforced.iter().find(|one| request.require.contains(&one.guard)) {
+            Some(missing) => Err(unsupported(missing)),
+            None => self.open_on(request, enforced),
+        }
+    }
+}
+
+impl HostSandbox {
+    #[cfg(target_os = "linux")]
+    fn open_on(&self, request: SandboxRequest, enforced: Vec<Enforced>) -> Result<Arc<dyn OpenSandbox>> {
+        if rustix::process::geteuid().is_root() && !self.options.as_root {
+            return Err(refused_root());
+        }
+        let open = open::OpenHost::new(request, enforced, self.options.ids.clone())?;
+        Ok(Arc::new(open))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_on(&self, _request: SandboxRequest, _enforced: Vec<Enforced>) -> Result<Arc<dyn OpenSandbox>> {
+        let message = "commands run on Linux only: nothing else here makes sure that all of their processes end";
+        Err(Error::new(ErrorKind::Unsupported, message).hint("run Garret on Linux, or in a Linux virtual machine"))
+    }
+}
+
+/// Nothing is enforced; what is there instead is said.
+fn enforced() -> Vec<Enforced> {
+    let told = |guard: Guard| {
+        let by = match guard {
+            Guard::Files => "commands see and write whatever the user of Garret may",
+            Guard::Processes => "commands see and signal the processes of the user; their own end with them",
+            Guard::Network => "commands reach what the machine reaches",
+            Guard::SystemCalls => "commands call the kernel as any program does",
+            Guard::Layers => "a whole copy of the bench is compared with it",
+            Guard::Memory => "rlimit (data of each process)",
+            Guard::ProcessCount => "the number of processes is not limited",
+            Guard::CpuTime => "rlimit (each process)",
+            Guard::Written => "what is written in all is not limited",
+        };
+        Enforced {
+            guard,
+            is_enforced: false,
+            by: by.to_owned(),
+            remedy: Some("use the sandbox `namespace`".to_owned()),
+        }
+    };
+    Guard::ALL.map(told).into()
+}
+
+fn unsupported(missing: &Enforced) -> Error {
+    let guard = missing.guard.as_str();
+    let message = format!(
+        "the sandbox `host` cannot enforce `{guard}`, which is required: {}",
+        missing.by
+    );
+    Error::new(ErrorKind::Unsupported, message).hint(format!(
+        "use the sandbox `namespace`, or take `{guard}` out of `require`"
+    ))
+}
+
+#[cfg(target_os = "linux")]
+fn refused_root() -> Error {
+    Error::new(
+        ErrorKind::Denied,
+        "Garret is root here, and commands on the host would be root, too",
+    )
+    .rule("host_as_root = false")
+    .hint("use the sandbox `namespace`, run Garret as another user, or set `host_as_root = true`")
+}

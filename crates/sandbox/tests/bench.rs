@@ -1,5 +1,7 @@
 //! Benches: a checkout that follows a journal, and a directory that is its own bench.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(clippy::print_stdout, reason = "a test that shows nothing here says why")]
 #![allow(clippy::disallowed_methods, reason = "a bench is looked at as a command sees it")]
 
 mod layers;
@@ -12,11 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garret_core::{
-    Batch, Bench, Clock, Durability, Effect, Expected, History, HistoryMode, Making, MemoryStorage, Mutation,
-    NewBranch, OpenContext, Placed, Point, Put, Puts, RandomIds, Storage, SystemClock, Taken, WsPath,
+    Batch, Bench, Clock, Durability, Effect, Exclusions, Expected, History, HistoryMode, Making, MemoryStorage,
+    Mutation, NewBranch, OpenContext, Placed, Point, Put, Puts, RandomIds, Storage, SystemClock, Taken, WsPath,
 };
 use garret_depot::{Depot, DepotOptions, DepotWorkspace, NewWorkspace};
-use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions, Excluded};
+use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions};
 use layers::{Layers, is_root, is_somebody, run_in, tree};
 
 struct Room {
@@ -365,8 +367,10 @@ async fn what_a_layer_left_is_taken_over_with_its_times_and_without_reading_it_a
     );
     run_in(&layers.lower(), &format!("cp -a '{}/.' .", room.root().display()));
     let effects = layers.effects(None).effects;
-    let excluded = Excluded::new(&["target".to_owned()]).unwrap();
-    let (excluded, committed): (Vec<_>, Vec<_>) = effects.into_iter().partition(|effect| excluded.covers(&effect.path));
+    let excluded = Exclusions::new(&["target".to_owned()]).unwrap();
+    let (excluded, committed): (Vec<_>, Vec<_>) = effects
+        .into_iter()
+        .partition(|effect| excluded.covers(&effect.path, matches!(effect.placed, Placed::Directory { .. })));
     // Somebody else was quicker, elsewhere.
     room.write("others", "o").await;
     let number = room.commit(&committed, head).await;

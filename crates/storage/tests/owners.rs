@@ -1,6 +1,7 @@
 //! Whose files are when Garret is root and the directory is somebody else's.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(clippy::print_stdout, reason = "a test that shows nothing here says why")]
 #![allow(
     clippy::disallowed_methods,
     reason = "the tests are the other program that changes files behind the storage"

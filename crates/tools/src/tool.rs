@@ -29,6 +29,9 @@ pub(crate) trait Tool: Send + Sync {
     /// What a client may assume.
     const ANNOTATIONS: Annotations;
 
+    /// Narrows the schema of the arguments to what the workspace has.
+    fn narrow(_schema: &mut Value, _workspace: &Workspace) {}
+
     /// Does it.
     fn run(
         workspace: &Workspace,
@@ -63,7 +66,7 @@ pub(crate) trait AnyTool: Send + Sync {
     fn title(&self) -> &'static str;
     fn description(&self) -> &'static str;
     fn annotations(&self) -> Annotations;
-    fn input_schema(&self) -> Value;
+    fn input_schema(&self, workspace: &Workspace) -> Value;
     fn output_schema(&self) -> Value;
     async fn call(&self, workspace: &Workspace, arguments: Value, limits: &Limits) -> Result<Answer>;
 }
@@ -90,8 +93,10 @@ impl<T: Tool> AnyTool for T {
         T::ANNOTATIONS
     }
 
-    fn input_schema(&self) -> Value {
-        schema::of_arguments::<T::Arguments>()
+    fn input_schema(&self, workspace: &Workspace) -> Value {
+        let mut schema = schema::of_arguments::<T::Arguments>();
+        T::narrow(&mut schema, workspace);
+        schema
     }
 
     fn output_schema(&self) -> Value {

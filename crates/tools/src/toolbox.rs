@@ -77,7 +77,8 @@ impl Toolbox {
 
     /// What is offered, always in the same order.
     pub fn definitions(&self) -> Vec<Definition> {
-        self.offered.iter().map(Offered::definition).collect()
+        let definition = |offered: &Offered| offered.definition(&self.workspace);
+        self.offered.iter().map(definition).collect()
     }
 
     /// The definitions as another party takes them.
@@ -163,13 +164,13 @@ impl Offered {
         last == self.tool.name() || last == self.tool.short()
     }
 
-    fn definition(&self) -> Definition {
+    fn definition(&self, workspace: &Workspace) -> Definition {
         Definition {
             name: self.name.clone(),
             canonical: self.tool.name(),
             title: self.tool.title(),
             description: self.tool.description().to_owned(),
-            input_schema: self.tool.input_schema(),
+            input_schema: self.tool.input_schema(workspace),
             output_schema: self.tool.output_schema(),
             annotations: self.tool.annotations(),
         }

@@ -8,6 +8,7 @@
 
 mod admit;
 mod approval;
+mod code;
 mod commit;
 mod fs;
 mod history;
@@ -21,6 +22,7 @@ pub mod text;
 mod workspace;
 
 pub use approval::{Approval, ApprovalRequest, Approver};
+pub use code::*;
 pub use fs::*;
 pub use history::*;
 pub use neighbours::Neighbours;

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    Actor, Clock, Error, ErrorKind, EventSink, FsPolicy, FsRules, History, Ids, NoEvents, RandomIds, Reference, Result,
-    Storage, StorageInfo, SystemClock, WsPath,
+    Actor, Clock, CodePolicy, Error, ErrorKind, EventSink, FsPolicy, FsRules, History, Ids, NoEvents, RandomIds,
+    Reference, Result, Storage, StorageInfo, SystemClock, WsPath,
 };
 
+use crate::code::CodeRules;
 use crate::quota::Quota;
 use crate::shell::ShellParts;
 use crate::shell::benched::Benched;
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) events: Arc<dyn EventSink>,
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) approved: Arc<Mutex<HashSet<(WsPath, String)>>>,
+    /// What code may run, where it may.
+    pub(crate) code: Option<CodeRules>,
     /// Where commands run, where they may.
     pub(crate) workshop: Option<Owned>,
 }
@@ -81,6 +84,7 @@ impl Workspace {
             events: Arc::new(NoEvents),
             approver: None,
             shell: None,
+            code: None,
             actor: Actor {
                 door: "api",
                 ..Actor::default()
@@ -157,6 +161,7 @@ pub struct WorkspaceBuilder {
     events: Arc<dyn EventSink>,
     approver: Option<Arc<dyn Approver>>,
     shell: Option<ShellParts>,
+    code: Option<CodePolicy>,
     actor: Actor,
 }
 
@@ -245,6 +250,13 @@ impl WorkspaceBuilder {
         self
     }
 
+    /// What code may run, where commands can; without it none may.
+    #[must_use]
+    pub fn code(mut self, code: Option<CodePolicy>) -> Self {
+        self.code = code;
+        self
+    }
+
     /// Who the operations are attributed to.
     #[must_use]
     pub fn actor(mut self, actor: Actor) -> Self {
@@ -267,6 +279,7 @@ impl WorkspaceBuilder {
             events: self.events,
             approver: self.approver,
             approved: Arc::default(),
+            code: self.code.map(CodeRules::new).transpose()?,
             workshop: None,
         };
         let view = View {
@@ -328,6 +341,7 @@ impl Shared {
             events: self.events.clone(),
             approver: self.approver.clone(),
             approved: self.approved.clone(),
+            code: self.code.clone(),
             workshop: None,
         }
     }

@@ -30,6 +30,7 @@ impl Call {
         } else {
             toolbox.call_canonical(&self.tool, arguments).await
         };
+        toolbox.workspace().close().await?;
         Ok(Report::answer(answer))
     }
 }

@@ -14,6 +14,7 @@ Examples:
   garret create notes
   garret create site --storage local:path/to/site --capability fs
   garret create scratch --durability relaxed
+  garret create box --capability fs,shell,code --exclude target/,node_modules/
 Then: garret -w notes write a.txt hello";
 
 #[derive(Debug, Args)]
@@ -23,9 +24,13 @@ pub(crate) struct Create {
     /// Where its files live: `filestore` (in the home) or `local:DIR` (a directory that exists)
     #[arg(long, default_value = "filestore", value_name = "STORAGE")]
     storage: String,
-    /// What may be done in it: `fs` (files and their history), `snapshot` (snapshots, branches, merges) [default: all of them]
+    /// What may be done in it: `fs` (files and their history), `snapshot` (snapshots, branches, merges), `shell` (commands), `code`
+    /// [default: fs,snapshot]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     capability: Vec<String>,
+    /// What commands make and history leaves out, as in a .gitignore: `target/,node_modules/`
+    #[arg(long, value_delimiter = ',', value_name = "PATTERNS")]
+    exclude: Vec<String>,
     /// What a write that returned survives [default: full]
     #[arg(long, value_enum)]
     durability: Option<DurabilityChoice>,
@@ -74,6 +79,7 @@ impl Create {
         Ok(WorkspaceConfig {
             capabilities,
             history: self.history.map(Into::into),
+            exclude: self.exclude.clone(),
             ..WorkspaceConfig::on(self.storage_config()?)
         })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use garret::{
     Actor, Declared, DiffRequest, Event, FsPolicy, Garret, Home, LogRequest, MemoryEvents, MergeOptions, Point, Result,
-    SnapshotOptions, StorageConfig, Toolbox, UndoRequest, WorkspaceConfig,
+    RunRequest, SnapshotOptions, StorageConfig, Toolbox, UndoRequest, WorkspaceConfig,
 };
 use serde_json::{Value, json};
 
@@ -36,10 +36,10 @@ const PATCH: &str = "\
 ";
 
 impl Demo {
-    pub(crate) async fn run(&self, _session: &Session) -> Outcome {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let directory =
             tempfile::tempdir().map_err(|_| Failure::unavailable("no temporary directory can be made here"))?;
-        let mut tour = Tour::begin(directory.path()).await?;
+        let mut tour = Tour::begin(session.garret(), directory.path()).await?;
         tour.writing().await;
         tour.editing().await;
         tour.patching().await;
@@ -49,8 +49,10 @@ impl Demo {
         tour.policy().await;
         tour.looking_back().await?;
         tour.undoing().await?;
+        tour.ruining().await?;
         tour.branching().await?;
         tour.events();
+        tour.toolbox.workspace().close().await?;
         let (text, steps) = (tour.text, tour.steps);
         Ok(Report::done(text, json!({"steps": steps})))
     }
@@ -66,9 +68,10 @@ struct Tour {
 }
 
 impl Tour {
-    async fn begin(directory: &std::path::Path) -> Result<Self> {
+    async fn begin(garret: &Garret, directory: &std::path::Path) -> Result<Self> {
         let events = Arc::new(MemoryEvents::default());
-        let garret = Garret::new()
+        let garret = garret
+            .clone()
             .home(Home::new(directory))
             .events(events.clone())
             .actor(Actor {
@@ -82,6 +85,7 @@ impl Tour {
             ..FsPolicy::default()
         };
         config.capabilities.fs = Declared::Options(policy);
+        config.capabilities.shell = Declared::Switch(true);
         garret.create("demo", &config).await?;
         let toolbox = garret.open_named("demo").await?;
         let text = "\
@@ -229,6 +233,34 @@ each is shown with its answer.
         let undone = workspace.undo(UndoRequest::Last(1)).await?;
         self.show("-w demo undo", &history::made(&undone));
         self.call("read_file", json!({"path": "notes/todo.md"})).await;
+        Ok(())
+    }
+
+    async fn ruining(&mut self) -> Result<()> {
+        self.say(
+            "Ruin everything, and bring it back",
+            "A command runs in a sandbox, on a layer over the files; what it did is one change. So is this one.",
+        );
+        let command = RunRequest {
+            timeout: Some(std::time::Duration::from_secs(30)),
+            ..RunRequest::shell("rm -rf * && ls -A")
+        };
+        let workspace = self.toolbox.workspace().clone();
+        let ran = match workspace.run(command).await {
+            Ok(ran) => ran,
+            Err(error) => {
+                // A machine without sandboxes has a tour without this step.
+                let told = format!("{error}\n`garret doctor` tells what this machine lacks");
+                self.show("-w demo run -c 'rm -rf * && ls -A'", &told);
+                return Ok(());
+            }
+        };
+        let told = format!("{}{}", ran.output, ran.changed.counts());
+        self.show("-w demo run -c 'rm -rf * && ls -A'", &told);
+        self.call("ls", json!({"path": "."})).await;
+        let undone = workspace.undo(UndoRequest::Last(1)).await?;
+        self.show("-w demo undo", &format!("change {}: everything is back", undone.number));
+        self.call("ls", json!({"path": "notes"})).await;
         Ok(())
     }
 

@@ -1,15 +1,23 @@
 //! `garret doctor`
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the doctor looks for the programs that run code"
+)]
+
+use std::path::Path;
+
 use clap::Args;
 use garret::path::printable;
 use garret::probe::{Check, Status, probe};
+use garret::{Enforced, Guard, WorkspaceConfig};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::output::{Outcome, Report};
+use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
 
-/// What is tried is tried on the chosen workspace's own directory, and on the home where there is one.
+/// What is tried is tried on the chosen workspace's own directory, on the home where there is one, and in the sandbox.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {}
 
@@ -17,16 +25,18 @@ impl Doctor {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let chosen = session.chosen(session.global().workspace.as_deref()).await?;
         let home = HomeState::of(session).await;
+        let sandbox = SandboxState::of(session, &chosen.config).await?;
         let Some(directory) = chosen.local_directory() else {
             let kind = chosen.config.storage.kind();
             let text = format!("storage {kind}: needs nothing of this machine\n");
-            return Ok(report(text, Vec::new(), home));
+            return Ok(report(text, Vec::new(), home, sandbox));
         };
         let checks = probe(&directory)?;
         Ok(report(
             "storage local: tried on the workspace's own directory\n".into(),
             checks,
             home,
+            sandbox,
         ))
     }
 }
@@ -70,16 +80,98 @@ impl HomeState {
     }
 }
 
-fn report(mut text: String, checks: Vec<Check>, home: HomeState) -> Report {
+/// What the sandbox of the workspace can enforce here; found out by running a process in it.
+#[derive(Debug, Serialize)]
+struct SandboxState {
+    kind: String,
+    enforced: Vec<Enforced>,
+    /// What is required and does not hold.
+    missing: Vec<&'static str>,
+    interpreters: Vec<Interpreter>,
+}
+
+/// A program that runs code.
+#[derive(Debug, Serialize)]
+struct Interpreter {
+    language: &'static str,
+    program: &'static str,
+    is_there: bool,
+}
+
+impl SandboxState {
+    async fn of(session: &Session, config: &WorkspaceConfig) -> Result<Self, Failure> {
+        let policy = config.capabilities.shell.policy().unwrap_or_default();
+        let sandbox = session.garret().sandbox_of(&policy).map_err(Failure::usage)?;
+        let enforced = sandbox.probe().await;
+        let holds = |guard: &Guard| enforced.iter().any(|one| one.guard == *guard && one.is_enforced);
+        // Who asks for no isolation by its name requires none.
+        let required = policy.require.iter().filter(|_| sandbox.kind() != "host");
+        Ok(Self {
+            kind: sandbox.kind().to_owned(),
+            missing: required
+                .filter(|guard| !holds(guard))
+                .map(|guard| guard.as_str())
+                .collect(),
+            enforced,
+            interpreters: INTERPRETERS.map(Interpreter::of).into(),
+        })
+    }
+
+    fn lines(&self) -> String {
+        let mut text = format!("sandbox {}: tried by running a process in it\n", self.kind);
+        for one in &self.enforced {
+            let word = one.guard.as_str();
+            let status = match (one.is_enforced, self.missing.contains(&word)) {
+                (true, _) => "works",
+                (false, true) => "MISSING",
+                (false, false) => "limited",
+            };
+            text.push_str(&format!("  {status:8} {word:15} {}\n", one.by));
+            if let Some(remedy) = &one.remedy {
+                text.push_str(&format!("{:27}do: {remedy}\n", ""));
+            }
+        }
+        for one in &self.interpreters {
+            let (status, detail) = match one.is_there {
+                true => ("works", format!("{} is there", one.program)),
+                false => (
+                    "limited",
+                    format!("{} is not there; install it to run such code", one.program),
+                ),
+            };
+            text.push_str(&format!("  {status:8} {:15} {detail}\n", one.language));
+        }
+        text
+    }
+}
+
+const INTERPRETERS: [(&str, &str); 3] = [("python", "python3"), ("javascript", "node"), ("bash", "bash")];
+
+impl Interpreter {
+    fn of((language, program): (&'static str, &'static str)) -> Self {
+        // Where commands look for programs; the rest of the machine does not show in a sandbox.
+        let places = ["/usr/local/bin", "/usr/bin", "/bin"].map(Path::new);
+        Self {
+            language,
+            program,
+            is_there: places.iter().any(|place| place.join(program).exists()),
+        }
+    }
+}
+
+fn report(mut text: String, checks: Vec<Check>, home: HomeState, sandbox: SandboxState) -> Report {
     checks.iter().for_each(|check| text.push_str(&lines(check)));
     text.push_str(&home.line());
-    let is_wanting = home.status == "MISSING" || checks.iter().any(|check| check.status == Status::Missing);
+    text.push_str(&sandbox.lines());
+    let is_wanting = home.status == "MISSING"
+        || !sandbox.missing.is_empty()
+        || checks.iter().any(|check| check.status == Status::Missing);
     text.push_str(if is_wanting {
         "something that Garret needs is missing\n"
     } else {
         "Garret can keep its promises here\n"
     });
-    let data = json!({"checks": checks, "home": home});
+    let data = json!({"checks": checks, "home": home, "sandbox": sandbox});
     if is_wanting {
         Report::wanting(text, data)
     } else {

@@ -11,6 +11,7 @@ use crate::session::Session;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret mcp .
+  garret mcp . --shell
   garret -w site mcp --read-only
 In a client's configuration: {\"command\": \"garret\", \"args\": [\"mcp\", \"path/to/project\"]}";
 
@@ -24,6 +25,12 @@ pub(crate) struct Mcp {
     /// Refuse every change
     #[arg(long)]
     read_only: bool,
+    /// Offer the tools for commands, which run in a sandbox
+    #[arg(long)]
+    shell: bool,
+    /// Offer the tools for code, which runs in a sandbox
+    #[arg(long)]
+    code: bool,
 }
 
 impl Mcp {
@@ -34,6 +41,7 @@ impl Mcp {
         if self.read_only {
             chosen.make_read_only();
         }
+        chosen.declare(self.shell, self.code);
         if let Some(naming) = self.naming {
             chosen.config.tools.naming = naming.into();
         }
@@ -43,7 +51,11 @@ impl Mcp {
             ..Actor::default()
         });
         let toolbox = chosen.open_with(session, &garret).await?;
-        garret_server::mcp::serve_stdio(toolbox).await.map_err(closed)?;
+        let workspace = toolbox.workspace().clone();
+        let served = garret_server::mcp::serve_stdio(toolbox).await.map_err(closed);
+        // What still runs ends here, and what it did is kept.
+        workspace.close().await?;
+        served?;
         Ok(Report::silent())
     }
 }

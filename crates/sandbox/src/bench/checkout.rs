@@ -17,13 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use garret_core::{
-    Bench, BenchState, ChangesOptions, Effect, Error, ErrorKind, Follow, History, Image, PathChange, Placed, Point,
-    Result, StatOptions, Storage, Taken, WsPath,
+    Bench, BenchState, ChangesOptions, Effect, Error, ErrorKind, Exclusions, Follow, History, Image, PathChange,
+    Placed, Point, Result, StatOptions, Storage, Taken, WsPath,
 };
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::excluded::Excluded;
 use super::filling::{Work, fill, recorded, stopped};
 use super::manifest::{self, Changes, Records};
 use super::placing::{Placing, PlacingOptions};
@@ -42,14 +41,14 @@ pub struct CheckoutOptions {
     pub files: Arc<dyn Storage>,
     /// Their journal; without one, all files are compared each time.
     pub history: Option<Arc<dyn History>>,
-    /// Globs of what is kept out of history.
+    /// Patterns of what is kept out of history.
     pub exclude: Vec<String>,
 }
 
 /// A checkout of a workspace's files.
 pub struct CheckoutBench {
     options: CheckoutOptions,
-    excluded: Excluded,
+    excluded: Exclusions,
     turn: Mutex<Option<Turn>>,
     /// Whether the state was found to be of this very journal.
     is_known: AtomicBool,
@@ -68,10 +67,10 @@ struct Home {
 }
 
 impl CheckoutBench {
-    /// A checkout that nothing is done to yet; a wrong glob is `invalid`.
+    /// A checkout that nothing is done to yet; a wrong pattern is `invalid`.
     pub fn new(options: CheckoutOptions) -> Result<Self> {
         Ok(Self {
-            excluded: Excluded::new(&options.exclude)?,
+            excluded: Exclusions::new(&options.exclude)?,
             options,
             turn: Mutex::new(None),
             is_known: AtomicBool::new(false),
@@ -295,7 +294,10 @@ impl CheckoutBench {
         effects.sort_by(|one, other| one.path.cmp(&other.path));
         let placed = place(home, effects, PlacingOptions::default()).await?;
         records.extend(recorded(placed, &versions));
-        records.retain(|path, _| !self.excluded.covers_bytes(path));
+        records.retain(|path, record| {
+            let is_directory = record.is_some_and(|record| record.seen.is_directory());
+            !self.excluded.covers_bytes(path, is_directory)
+        });
         self.settle(home, state, &records, head).await?;
         match is_as_expected {
             true => Ok(()),

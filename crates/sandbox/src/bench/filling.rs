@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use garret_core::{
-    EntryPath, Error, ErrorKind, Follow, Precondition, ReadOptions, ReadResult, Result, Storage, Timestamp, WsPath,
+    EntryPath, Error, ErrorKind, Exclusions, Follow, Precondition, ReadOptions, ReadResult, Result, Storage, Timestamp,
+    WsPath,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::excluded::Excluded;
 use super::manifest::{Changes, Record};
 use super::placing::{Placing, PlacingOptions, write_all};
 use super::wanted::{FILE_MODE, Wanted, What, raw_directory, version_number};
@@ -50,7 +50,7 @@ struct ReadFile {
 }
 
 /// Does the work; what was left where.
-pub(super) async fn fill(tree: &OwnedFd, files: Arc<dyn Storage>, work: Work, kept: Excluded) -> Result<Changes> {
+pub(super) async fn fill(tree: &OwnedFd, files: Arc<dyn Storage>, work: Work, kept: Exclusions) -> Result<Changes> {
     let mut wanted_files = Vec::new();
     let mut others = Vec::new();
     for (path, wanted) in work.wanted {
@@ -167,7 +167,7 @@ fn put(
     removed: &[Vec<u8>],
     others: &[(Vec<u8>, Wanted)],
     mut files: Receiver<ReadFile>,
-    kept: &Excluded,
+    kept: &Exclusions,
 ) -> Result<Changes> {
     let mut placing = Placing::new(tree.as_fd(), PlacingOptions::default());
     // From below, so that a directory is empty when its turn comes.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use garret_core::{Content, Effect, Placed, Result, Timestamp};
+use garret_core::{Content, Effect, Exclusions, Placed, Result, Timestamp};
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, chownat, fchmod, fchown,
     flistxattr, flock, fremovexattr, fstat, futimens, linkat, mkdirat, openat, renameat, symlinkat, unlinkat,
@@ -15,7 +15,6 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, write};
 
-use super::excluded::Excluded;
 use crate::effects::beneath::{Tree, by_handle, join, look, names, open, prefixes, set_mode, split};
 use crate::effects::copy::copy_content;
 use crate::effects::error::At;
@@ -77,7 +76,7 @@ impl<'a> Placing<'a> {
     pub(super) fn effect(&mut self, effect: &Effect) -> Result<()> {
         let (path, modified) = (effect.path.as_bytes(), effect.modified);
         match &effect.placed {
-            Placed::Nothing => self.remove(path, &Excluded::default()),
+            Placed::Nothing => self.remove(path, &Exclusions::default()),
             Placed::Directory { mode } => self.directory(path, *mode, modified),
             Placed::Symlink { target } => self.link(path, target, modified),
             Placed::File { content, mode } => self.content(path, content, *mode, modified),
@@ -87,7 +86,7 @@ impl<'a> Placing<'a> {
     }
 
     /// Removes what is at `path`, with everything in it but what is `kept` and the directories above that.
-    pub(super) fn remove(&mut self, path: &[u8], kept: &Excluded) -> Result<()> {
+    pub(super) fn remove(&mut self, path: &[u8], kept: &Exclusions) -> Result<()> {
         let (above, name) = split(path);
         // Its lock would be one that this very process waits for.
         self.parent = None;
@@ -104,7 +103,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    fn remove_tree(&mut self, path: &[u8], kept: &Excluded) -> Result<()> {
+    fn remove_tree(&mut self, path: &[u8], kept: &Exclusions) -> Result<()> {
         self.parent = None;
         let mut directories = vec![path.to_vec()];
         let mut next = 0;
@@ -114,7 +113,7 @@ impl<'a> Placing<'a> {
             self.finals.remove(&directory);
             for name in names(&handle).at(&directory)? {
                 let child = join(&directory, &name);
-                if kept.covers_bytes(&child) {
+                if is_kept(&handle, &name, &child, kept).at(&child)? {
                     continue;
                 }
                 match unlinkat(&handle, &name, AtFlags::empty()) {
@@ -311,7 +310,7 @@ impl<'a> Placing<'a> {
     /// Makes room where a directory stands in the way of something else.
     fn clear(&mut self, path: &[u8], there: Option<&Stat>) -> Result<()> {
         match there.map(Seen::of) {
-            Some(seen) if seen.is_directory() => self.remove_tree(path, &Excluded::default()),
+            Some(seen) if seen.is_directory() => self.remove_tree(path, &Exclusions::default()),
             _ => Ok(()),
         }
     }
@@ -404,6 +403,15 @@ impl<'a> Placing<'a> {
 #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
 fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+/// Whether the entry is kept out of history.
+fn is_kept(directory: &OwnedFd, name: &[u8], path: &[u8], kept: &Exclusions) -> Result<bool, Errno> {
+    if kept.is_empty() {
+        return Ok(false);
+    }
+    let is_directory = look(directory, name)?.is_some_and(|stat| Seen::of(&stat).is_directory());
+    Ok(kept.covers_bytes(path, is_directory))
 }
 
 /// A time of modification; that of access is as good as any.

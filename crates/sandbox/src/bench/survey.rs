@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use garret_core::{PathChange, Result};
+use garret_core::{EntryKind, Exclusions, Image, PathChange, Result};
 use rustix::fs::{FileType, readlinkat};
 use rustix::io::Errno;
 
-use super::excluded::Excluded;
 use super::filling::Work;
 use super::manifest::Records;
 use super::placing::TEMPORARY;
@@ -19,7 +18,7 @@ use crate::effects::seen::Seen;
 const COMPARED_BITS: u32 = 0o1777;
 
 /// Looks at every entry of the checkout. What is kept out of history is left as it is, but for what a process that died left half made.
-pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excluded: &Excluded) -> Result<Work> {
+pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excluded: &Exclusions) -> Result<Work> {
     let mut work = Work {
         removed: Vec::new(),
         wanted,
@@ -37,7 +36,7 @@ pub(super) fn survey(tree: &OwnedFd, wanted: Everything, records: &Records, excl
                 continue;
             };
             let seen = Seen::of(&stat);
-            let is_excluded = excluded.covers_bytes(&path);
+            let is_excluded = excluded.covers_bytes(&path, seen.is_directory());
             let is_right = match work.wanted.get(&path) {
                 _ if name.starts_with(TEMPORARY) => false,
                 _ if is_excluded => true,
@@ -93,19 +92,29 @@ fn is_as_wanted(
 
 /// What the journal changed, as work; `None` where what is there is not what the journal says was there, so that everything has to be
 /// looked at.
-pub(super) fn changed(tree: &OwnedFd, changes: &[PathChange], excluded: &Excluded) -> Result<Option<Work>> {
+pub(super) fn changed(tree: &OwnedFd, changes: &[PathChange], excluded: &Exclusions) -> Result<Option<Work>> {
     let mut work = Work::default();
     let mut reach = Tree::new(tree.as_fd());
     for change in changes {
         let path = change.path.as_bytes();
         let there = reach.look_at(path).at(path)?.map(|stat| Seen::of(&stat));
-        if excluded.covers_bytes(path) {
+        let is_directory = match &there {
+            Some(seen) => seen.is_directory(),
+            None => [&change.after, &change.before]
+                .into_iter()
+                .flatten()
+                .next()
+                .is_some_and(is_directory),
+        };
+        if excluded.covers_bytes(path, is_directory) {
             if let (None, Some(wanted)) = (there, change.after.as_ref().and_then(Wanted::of)) {
                 work.wanted.insert(path.to_vec(), wanted);
             }
             continue;
         }
-        if !was_so(there.as_ref(), change, excluded) {
+        let is_as = |image: &Option<Image>| is_as(there.as_ref(), image.as_ref(), change, excluded);
+        // A layer may have left it before the journal's turn came.
+        if !is_as(&change.before) && !is_as(&change.after) {
             return Ok(None);
         }
         match change.after.as_ref().and_then(Wanted::of) {
@@ -116,9 +125,13 @@ pub(super) fn changed(tree: &OwnedFd, changes: &[PathChange], excluded: &Exclude
     Ok(Some(work))
 }
 
-/// Whether what is there is what was there before the change, as far as a look tells.
-fn was_so(there: Option<&Seen>, change: &PathChange, excluded: &Excluded) -> bool {
-    match (change.before.as_ref().and_then(Wanted::of), there) {
+fn is_directory(image: &Image) -> bool {
+    image.kind == EntryKind::Directory
+}
+
+/// Whether what is there is what the image says, as far as a look tells.
+fn is_as(there: Option<&Seen>, image: Option<&Image>, change: &PathChange, excluded: &Exclusions) -> bool {
+    match (image.and_then(Wanted::of), there) {
         (None, None) => true,
         // A directory that was kept for what is kept out of history in it.
         (None, Some(there)) => there.is_directory() && !excluded.is_empty(),
@@ -141,7 +154,7 @@ fn has_bits(seen: &Seen, mode: u32) -> bool {
 }
 
 /// What differs between what should be there and what was left there, for files without a journal.
-pub(super) fn compared(tree: &OwnedFd, wanted: Everything, records: &Records, excluded: &Excluded) -> Result<Work> {
+pub(super) fn compared(tree: &OwnedFd, wanted: Everything, records: &Records, excluded: &Exclusions) -> Result<Work> {
     let mut work = Work::default();
     let mut reach = Tree::new(tree.as_fd());
     let paths: BTreeSet<_> = wanted.keys().cloned().collect();
@@ -149,7 +162,7 @@ pub(super) fn compared(tree: &OwnedFd, wanted: Everything, records: &Records, ex
         let there = reach.look_at(&path).at(&path)?.map(|stat| Seen::of(&stat));
         let is_right = match there {
             None => false,
-            Some(_) if excluded.covers_bytes(&path) => true,
+            Some(seen) if excluded.covers_bytes(&path, seen.is_directory()) => true,
             Some(seen) => {
                 let above = reach.directory(split(&path).0).at(&path)?;
                 let record = records.get(&path).filter(|record| record.seen == seen);
@@ -162,8 +175,8 @@ pub(super) fn compared(tree: &OwnedFd, wanted: Everything, records: &Records, ex
         }
     }
     let gone = records
-        .keys()
-        .filter(|path| !paths.contains(*path) && !excluded.covers_bytes(path));
-    work.removed = gone.cloned().collect();
+        .iter()
+        .filter(|(path, record)| !paths.contains(*path) && !excluded.covers_bytes(path, record.seen.is_directory()));
+    work.removed = gone.map(|(path, _)| path.clone()).collect();
     Ok(work)
 }

@@ -275,12 +275,13 @@ async fn copy(sandbox: &Arc<OpenShared>, name: &str) -> Result<Mark> {
         rustix::fs::openat(&sandbox.layers, format!("{name}/upper"), flags, Mode::empty()).map_err(|_| unusable())?;
     let sandbox = Arc::clone(sandbox);
     apart(move || {
-        let copied = effects::copy_tree(sandbox.bench.as_fd(), upper.as_fd())?;
-        if !sandbox.plan.user.is_dedicated {
-            return Ok(copied.mark);
+        effects::copy_tree(sandbox.bench.as_fd(), upper.as_fd())?;
+        if sandbox.plan.user.is_dedicated {
+            give(&sandbox.plan.user, &upper)
+                .and_then(|()| give_all(&sandbox.plan.user, &upper))
+                .map_err(|_| unusable())?;
         }
-        give_all(&sandbox.plan.user, &upper).map_err(|_| unusable())?;
-        // Giving it away touched everything, and what was touched a moment ago is not trusted: the copy stands where it is compared next.
+        // What was touched a moment ago would be taken for changed: the copy stands where it is compared after that moment.
         std::thread::sleep(std::time::Duration::from_millis(60));
         Ok(effects::of_copy(upper.as_fd(), sandbox.bench.as_fd(), None)?.mark)
     })

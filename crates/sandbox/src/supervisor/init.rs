@@ -13,8 +13,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_bind, mount_bind_recursive, mount_change, move_mount,
-    open_tree,
+    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_bind, mount_bind_recursive, mount_change,
+    move_mount, open_tree, unmount,
 };
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use super::confine::{self, Order, Standard};
 use super::groups::Narrow;
 use super::layers::open_below;
 use super::protocol::{Decoder, Failure, Frame, read_frame, write_message};
-use super::root::{EMPTY, PRIVATE, mount_proc};
+use super::root::{BENCH, EMPTY, LAYERS, PRIVATE, mount_proc};
 use super::sys::{self, Forked, MountAttributes, Status};
 use super::system_calls::Filters;
 
@@ -94,6 +94,10 @@ fn run(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Resul
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     // Layers that are laid later arrive here; nothing that is mounted here goes back.
     mount_change(PRIVATE, MountPropagationFlags::DOWNSTREAM)?;
+    // What is mounted here shows in `/proc`, covered or not, and these with their paths on the host.
+    for path in [BENCH, LAYERS] {
+        unmount(path, UnmountFlags::DETACH)?;
+    }
     let has_proc = mount_proc(Path::new("/proc")).is_ok();
     let _ = sys::leave_group_view();
     let children = sys::children_ended()?;

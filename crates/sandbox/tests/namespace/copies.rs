@@ -18,7 +18,8 @@ async fn a_copy_does_as_a_layer_and_says_that_it_is_one() {
     assert!(!told.is_enforced && told.by.contains("copy"), "{told:?}");
     let layer = open.lay().await.unwrap();
     let text = "cat same; echo more >> changed; rm dir/removed; echo x > new; echo y > dir/new";
-    assert_eq!(run_on(&*layer, shell(text)).await.text(), "same");
+    let outcome = run_on(&*layer, shell(text)).await;
+    assert_eq!((outcome.text().as_str(), outcome.errors().as_str()), ("same", ""));
     layer.lift().await.unwrap();
     let effects = layer.effects(None).await.unwrap();
     assert_eq!(paths(&effects), ["changed", "dir/new", "dir/removed", "new"]);

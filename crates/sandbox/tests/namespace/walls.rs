@@ -49,6 +49,16 @@ async fn files_of_the_host_are_not_there() {
 }
 
 #[tokio::test]
+async fn no_path_of_the_host_shows() {
+    let room = Room::new().await;
+    let name = room.directory.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let seen = room
+        .text("cat /proc/self/mountinfo /proc/self/cgroup /proc/1/cmdline /proc/self/environ; hostname")
+        .await;
+    assert!(!seen.contains(&name) && seen.ends_with("garret\n"), "{seen}");
+}
+
+#[tokio::test]
 async fn nothing_but_the_workspace_and_tmp_can_be_written() {
     let room = Room::new().await;
     for path in [

@@ -3,7 +3,7 @@
 use garret_core::{Effect, Effects, Timestamp};
 
 use super::trees::{apply, run_plainly, tree_of};
-use super::{Stand, lifted, sh};
+use super::{STILL, Stand, lifted, sh};
 
 /// Runs `script` on a layer and in a plain directory, both filled by `fill`, and compares.
 async fn is_as_plain(stand: &Stand, fill: &str, script: &str) -> Effects {
@@ -193,6 +193,8 @@ pub async fn what_came_after_a_mark(stand: Stand) {
     sh(&layer, "echo one > one; echo two > two; mkdir d; echo f > d/f")
         .await
         .text();
+    // What was written a moment ago may be named twice; what was not, never.
+    tokio::time::sleep(STILL).await;
     layer.pause().await.expect("it can be paused");
     let first = layer.effects(None).await.expect("it is paused");
     assert_eq!(shown(&first.effects), ["d", "d/f", "one", "two"]);
@@ -205,6 +207,7 @@ pub async fn what_came_after_a_mark(stand: Stand) {
     )
     .await
     .text();
+    tokio::time::sleep(STILL).await;
     layer.pause().await.expect("it can be paused");
     let second = layer.effects(Some(&first.mark)).await.expect("it is paused");
     assert_eq!(shown(&second.effects), ["bench", "d", "d/f", "one", "three", "two"]);

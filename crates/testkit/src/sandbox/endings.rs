@@ -8,7 +8,7 @@ use super::{HEART, Stand, beating, finish, in_time, is_still, says, sh, shell, s
 
 /// A script that starts `HEART` away from its own tree: a session of its own, its parent gone.
 pub(super) fn ran_away() -> String {
-    format!("(setsid sh -c '{HEART}' >/dev/null 2>&1 </dev/null &) ")
+    format!("(setsid sh -c '{HEART}' >/dev/null 2>&1 </dev/null &);")
 }
 
 /// Promise of `Ended::Exited`.

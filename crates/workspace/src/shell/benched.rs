@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use garret_core::{
     Applied, Batch, Branch, Change, ChangesOptions, Directory, History, Keep, ListOptions, ListPage, Making, Merging,
-    Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions, ReadResult, Restore, Result, Reversed,
-    Selection, Snapshot, SnapshotOptions, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions, ReadResult, Restore, Result,
+    Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
 use super::workshop::Workshop;
@@ -115,6 +115,10 @@ impl History for Benched<dyn History> {
 
     async fn snapshots(&self) -> Result<Vec<Snapshot>> {
         self.inner.snapshots().await
+    }
+
+    async fn snapshot_sizes(&self) -> Result<Vec<SnapshotSize>> {
+        self.inner.snapshot_sizes().await
     }
 
     async fn delete_snapshot(&self, label: &str) -> Result<()> {

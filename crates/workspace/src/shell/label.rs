@@ -7,6 +7,8 @@ use garret_core::{Program, Secrets};
 const LONGEST: usize = 1_000;
 /// The most characters of a command in a summary.
 const SHORT: usize = 60;
+/// The most characters of the first line of code.
+const HEAD: usize = 200;
 
 /// The command for the journal.
 pub(super) fn of(program: &Program, secrets: &Secrets) -> String {
@@ -20,6 +22,12 @@ pub(super) fn of(program: &Program, secrets: &Secrets) -> String {
 /// The command in a few words.
 pub(super) fn short(label: &str) -> String {
     bounded(label.lines().next().unwrap_or_default(), SHORT)
+}
+
+/// The first line of a text that has one.
+pub(super) fn head(text: &str) -> String {
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    bounded(first.unwrap_or_default().trim_end(), HEAD)
 }
 
 /// Several commands as one.

@@ -326,6 +326,7 @@ impl Workshop {
     /// Ends everything that lives, and gives everything back.
     pub(super) async fn close(&self) -> Result<()> {
         self.processes.end_all().await;
+        self.contexts.end_all().await;
         let mut slot = self.live.live.lock().await;
         if let Some(mut live) = slot.take() {
             self.live.set(&mut slot, None);
@@ -483,9 +484,14 @@ impl Workspace {
 
     /// Whether both look at the same directory under the same policies.
     fn has_same_rules(&self, other: &Self) -> bool {
-        let (one, two) = (&self.view, &other.view);
-        let mut layers = one.layers.iter().zip(&two.layers);
-        one.base == two.base && one.layers.len() == two.layers.len() && layers.all(|(one, two)| Arc::ptr_eq(one, two))
+        self.has_rules_of(&other.view)
+    }
+
+    /// Whether this looks at the same directory under the same policies as a view.
+    pub(crate) fn has_rules_of(&self, view: &crate::workspace::View) -> bool {
+        let own = &self.view;
+        let mut layers = own.layers.iter().zip(&view.layers);
+        own.base == view.base && own.layers.len() == view.layers.len() && layers.all(|(one, two)| Arc::ptr_eq(one, two))
     }
 }
 

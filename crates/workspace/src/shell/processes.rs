@@ -7,17 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use garret_core::path::quote;
 use garret_core::{
-    Chunk, Command, EffectsMode, Error, ErrorKind, Exit, Limits, Masker, Process, Result, Secrets, Signal, Stdin,
-    Stream,
+    Chunk, Command, EffectsMode, Error, ErrorKind, Exit, Limits, Masker, Process, Result, Secrets, Signal, Stream,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
-use super::live::{Seat, Taking};
+use super::live::{Seat, Settled, Taking};
 use super::run::{Prepared, ended, millis};
-use super::workshop::Workshop;
-use super::{Changed, RunRequest, label};
+use super::workshop::{Laid, Workshop};
+use super::{RunRequest, label};
 use crate::Workspace;
 
 /// How many processes that ended are remembered.
@@ -172,9 +171,28 @@ pub(crate) struct LiveProcess {
 
 impl LiveProcess {
     /// Ends it with its whole tree, and takes over what was done.
-    pub(crate) async fn end(self) -> Result<()> {
+    pub(super) async fn end(self, taking: Taking) -> Result<Option<Settled>> {
         drop(self.process);
-        self.seat.leave(Taking::default()).await.map(|_| ())
+        self.seat.leave(taking).await
+    }
+
+    /// The layer that it is on.
+    pub(super) fn laid(&self) -> &Laid {
+        self.seat.laid()
+    }
+}
+
+impl Prepared {
+    /// Refuses what cannot be promised to a process that lives on.
+    pub(super) fn check_background(&self) -> Result<()> {
+        match self.effects {
+            EffectsMode::Commit => Ok(()),
+            EffectsMode::Discard | EffectsMode::Ask => Err(Error::new(
+                ErrorKind::Unsupported,
+                "what processes in the background do becomes part of the workspace while they run, so it can be neither discarded nor asked about",
+            )
+            .hint("run the command in the foreground, or set `effects = \"commit\"`")),
+        }
     }
 }
 
@@ -183,7 +201,7 @@ impl Workspace {
     pub async fn start(&self, request: RunRequest) -> Result<ProcessShown> {
         let work = async {
             let shop = self.workshop()?;
-            shop.processes.check_room(shop.rules.policy().max_processes)?;
+            shop.check_room()?;
             let (prepared, timeout) = self.prepare_background(shop, "start", request)?;
             self.approve_command(&prepared.command.program, "start", &prepared.label)
                 .await?;
@@ -251,22 +269,13 @@ impl Workspace {
         request: RunRequest,
     ) -> Result<(Prepared, Option<Duration>)> {
         let timeout = request.timeout;
-        let prepared = self.prepare(
-            shop,
-            operation,
-            RunRequest {
-                timeout: None,
-                ..request
-            },
-        )?;
-        match prepared.effects {
-            EffectsMode::Commit => Ok((prepared, timeout)),
-            EffectsMode::Discard | EffectsMode::Ask => Err(Error::new(
-                ErrorKind::Unsupported,
-                "what processes in the background do becomes part of the workspace while they run, so it can be neither discarded nor asked about",
-            )
-            .hint("run the command in the foreground, or set `effects = \"commit\"`")),
-        }
+        let request = RunRequest {
+            timeout: None,
+            ..request
+        };
+        let prepared = self.prepare(shop, operation, request)?;
+        prepared.check_background()?;
+        Ok((prepared, timeout))
     }
 
     /// Starts a process on the live layer of the workspace, which is laid where there is none. It sees every later change of the files, and
@@ -293,34 +302,6 @@ impl Workspace {
             }
         }
     }
-
-    /// The same for a program that is driven by what it reads: [`LiveProcess::process`] takes its input and gives its output.
-    #[allow(dead_code, reason = "contexts of code are driven so")]
-    pub(crate) async fn spawn_piped(&self, operation: &'static str, request: RunRequest) -> Result<LiveProcess> {
-        let shop = self.workshop()?;
-        let (mut prepared, timeout) = self.prepare_background(shop, operation, request)?;
-        prepared.command.stdin = Stdin::Piped;
-        let limits = Limits {
-            wall: timeout,
-            ..prepared.command.limits.clone()
-        };
-        self.spawn_on_live_layer(prepared, limits).await
-    }
-}
-
-impl Workspace {
-    /// Takes over what everything on the live layer did so far, as a change of `operation`; `summary` says what was done. `None` where nothing
-    /// lives.
-    #[allow(dead_code, reason = "contexts of code end each call so")]
-    pub(crate) async fn checkpoint(&self, operation: &'static str, summary: String) -> Result<Option<Changed>> {
-        let shop = self.workshop()?;
-        let taking = Taking {
-            origin: Some(self.origin(operation, summary)),
-            has_quota_turn: false,
-        };
-        let settled = shop.settle(taking).await?;
-        Ok(settled.map(|settled| settled.changed(self, shop)))
-    }
 }
 
 impl Processes {
@@ -332,17 +313,9 @@ impl Processes {
         self.table().entries.values().cloned().collect()
     }
 
-    fn check_room(&self, most: usize) -> Result<()> {
-        let running = self.all().iter().filter(|entry| entry.is_running()).count();
-        match running < most {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::QuotaExceeded,
-                format!("{most} processes may run in the background, and {running} do"),
-            )
-            .rule(format!("max_processes = {most}"))
-            .hint("end one of them first; `processes` lists them")),
-        }
+    /// How many of them run.
+    pub(super) fn running(&self) -> usize {
+        self.all().iter().filter(|entry| entry.is_running()).count()
     }
 
     fn find(&self, id: &str) -> Result<Arc<Entry>> {
@@ -433,7 +406,7 @@ async fn attend(
     entry.wrote(live.streams.finish(), most);
     let exit = live.process.wait().await;
     entry.ended(&exit);
-    if let Err(error) = live.end().await {
+    if let Err(error) = live.end(Taking::default()).await {
         shop.live.notice(format!("not kept: {}", error.message()));
     }
     entry.done();

@@ -72,19 +72,39 @@ impl Workspace {
             let prepared = self.prepare(shop, operation, request)?;
             self.approve_command(&prepared.command.program, operation, &prepared.label)
                 .await?;
-            let turn = shop.turn.clone().lock_owned().await;
-            match shop.seat(self, &prepared.label).await? {
-                Some(seat) => self.run_on_seat(seat, prepared, sink).await,
-                None => self.run_on_layer(turn, prepared, sink).await,
-            }
+            self.run_prepared(shop, prepared, sink).await
         };
         let bytes = |result: &RunResult| (result.stdout.0.len() + result.stderr.0.len()) as u64;
         self.observe(operation, None, bytes, work).await
     }
 
+    /// Runs what may run, when its turn has come.
+    pub(super) async fn run_prepared(
+        &self,
+        shop: &Arc<Workshop>,
+        prepared: Prepared,
+        sink: &mut dyn OutputSink,
+    ) -> Result<RunResult> {
+        let turn = shop.turn.clone().lock_owned().await;
+        match shop.seat(self, &prepared.label).await? {
+            Some(seat) => self.run_on_seat(seat, prepared, sink).await,
+            None => self.run_on_layer(turn, prepared, sink).await,
+        }
+    }
+
     /// Checks what was asked against the policy, and makes it a command.
     pub(super) fn prepare(&self, shop: &Workshop, operation: &'static str, request: RunRequest) -> Result<Prepared> {
         shop.rules.check(&CommandLine::of(&request.program))?;
+        self.prepare_unchecked(shop, operation, request)
+    }
+
+    /// The same for a command line that is not the caller's.
+    pub(super) fn prepare_unchecked(
+        &self,
+        shop: &Workshop,
+        operation: &'static str,
+        request: RunRequest,
+    ) -> Result<Prepared> {
         let policy = shop.rules.policy();
         let parts = [&shop.inherited, self.environment(), &request.env];
         let Environment { variables, secrets } = Environment::new(policy, &parts)?;
@@ -136,9 +156,7 @@ impl Workspace {
         drop(process);
         laid.layer.lift().await?;
         let effects = laid.layer.effects(None).await?;
-        let changed = self
-            .take(&under, &cover.state, &basis, &prepared, &ran.exit, effects)
-            .await?;
+        let changed = self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await?;
         cover.off().await?;
         Ok(result(ran, changed, &laid))
     }
@@ -292,7 +310,7 @@ fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
 }
 
 /// How a command ended, in words.
-pub(super) fn ended(exit: &Exit) -> String {
+pub(crate) fn ended(exit: &Exit) -> String {
     match (exit.limit, exit.ended) {
         (Some(Limit::Wall), _) => "timed out".to_owned(),
         (Some(limit), _) => format!("over its limit ({})", limit_word(limit)),
@@ -311,19 +329,19 @@ fn limit_word(limit: Limit) -> &'static str {
     }
 }
 
-fn seconds(duration: Duration) -> String {
+pub(super) fn seconds(duration: Duration) -> String {
     match duration.as_millis() {
         millis @ 0..1_000 => format!("{millis} ms"),
         _ => format!("{:.1} s", duration.as_secs_f64()),
     }
 }
 
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The time that a command has: what was asked for, as far as the policy goes.
-fn wall(policy: Option<Duration>, asked: Option<Duration>) -> Result<Option<Duration>> {
+pub(super) fn wall(policy: Option<Duration>, asked: Option<Duration>) -> Result<Option<Duration>> {
     match (policy, asked) {
         (Some(most), Some(asked)) if asked > most => Err(Error::invalid(format!(
             "a command may take {} s here, and {} s were asked for",

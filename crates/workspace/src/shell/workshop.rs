@@ -14,6 +14,7 @@ use super::fence::Fence;
 use super::live::{LiveSlot, Taking};
 use super::processes::Processes;
 use crate::Workspace;
+use crate::code::Contexts;
 
 /// The most sandboxes that are kept open for views with different rules.
 const OPEN: usize = 4;
@@ -47,6 +48,8 @@ pub(crate) struct Workshop {
     open: Mutex<Vec<Opened>>,
     pub(super) live: LiveSlot,
     pub(super) processes: Processes,
+    /// The contexts of code.
+    pub(crate) contexts: Contexts,
     /// The same workspace without regard to what lives on: what is kept goes there.
     under: Workspace,
 }
@@ -89,8 +92,30 @@ impl Workshop {
             open: Mutex::default(),
             live: LiveSlot::default(),
             processes: Processes::default(),
+            contexts: Contexts::default(),
             under,
         })
+    }
+
+    /// Refuses one more process in the background where there are as many as may be.
+    pub(super) fn check_room(&self) -> Result<()> {
+        let most = self.rules.policy().max_processes;
+        let (processes, contexts) = (self.processes.running(), self.contexts.running());
+        match processes + contexts < most {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::QuotaExceeded,
+                format!(
+                    "{most} processes and contexts may live in the background, and {} do",
+                    processes + contexts
+                ),
+            )
+            .rule(format!("max_processes = {most}"))
+            .hint(match contexts {
+                0 => "end one of them first; `processes` lists them",
+                _ => "end one of them first: `processes` lists the processes, `delete_code_context` ends a context",
+            })),
+        }
     }
 
     /// The same view as `workspace` on what lies under the live layer.
@@ -267,6 +292,7 @@ pub(crate) struct Owned(pub(crate) Arc<Workshop>);
 impl Drop for Owned {
     fn drop(&mut self) {
         self.0.processes.abandon();
+        self.0.contexts.abandon();
         let shop = self.0.clone();
         in_background(async move {
             // Whatever cannot be kept now is found when the workspace is opened again.
@@ -289,7 +315,7 @@ impl Workspace {
     }
 
     /// What its commands share; `unsupported` where it has none.
-    pub(super) fn workshop(&self) -> Result<&Arc<Workshop>> {
+    pub(crate) fn workshop(&self) -> Result<&Arc<Workshop>> {
         let owned = self.shared.workshop.as_ref().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "no commands can run in this workspace")
                 .hint("declare the capability `shell` for it")

@@ -1,0 +1,117 @@
+//! `garret code`
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use garret::{CodeRequest, CodeResult, EffectsMode, Error, Language, Result};
+
+use crate::commands::run::{Ran, Terminal, notes, variable};
+use crate::output::{Failure, Format, Outcome, Report};
+use crate::session::Session;
+use crate::{input, time};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret -w box code python -c 'open(\"a.txt\", \"w\").write(\"hi\"); 6 * 7'
+  garret -w box code javascript report.js
+  echo 'ls -l' | garret -w box code bash
+What the code prints goes where it prints it, the value of its last expression after that to
+standard output, and the error that it did not catch to standard error. What it did to the files
+is one change; `garret undo` takes it back. The exit code is the code's own, 1 after an error.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Code {
+    /// The language
+    #[arg(value_parser = languages())]
+    language: Language,
+    /// A file beside the workspace with the code; `-` or none is standard input
+    file: Option<String>,
+    /// The code itself
+    #[arg(short = 'c', value_name = "CODE", conflicts_with = "file")]
+    code: Option<String>,
+    /// End the code after this time, with everything that it started: `2s`, `500ms`, `5m` [default: the workspace's limit]
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    timeout: Option<Duration>,
+    /// A variable for its environment; may be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// The directory to run it in [default: the root of the workspace]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// Forget what the code did to the files
+    #[arg(long)]
+    discard: bool,
+}
+
+fn languages() -> impl TypedValueParser<Value = Language> {
+    PossibleValuesParser::new(Language::ALL.map(Language::as_str)).map(|name| {
+        let mut all = Language::ALL.into_iter();
+        all.find(|language| language.as_str() == name)
+            .expect("it is one of them")
+    })
+}
+
+impl Code {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let request = self.request().map_err(Failure::usage)?;
+        let workspace = session.workspace_for("code").await?;
+        let format = session.global().format();
+        let result = match format {
+            Format::Json => workspace.run_code(request).await,
+            Format::Text => workspace.run_code_with(request, &mut Terminal).await,
+        };
+        let closed = workspace.close().await;
+        let result = result?;
+        closed?;
+        let code = u8::try_from(result.exit_code.unwrap_or(0)).unwrap_or(u8::MAX);
+        let report = match format {
+            Format::Json => Report::done(result.output.clone(), result),
+            // Its output went where it belongs as it came.
+            Format::Text => Report::raw(value(&result).into_bytes()).with_note(remarks(&result)),
+        };
+        Ok(report.with_code(code))
+    }
+
+    fn request(&self) -> Result<CodeRequest> {
+        Ok(CodeRequest {
+            cwd: self.cwd.clone().unwrap_or_default(),
+            env: self.env.iter().map(|one| variable(one)).collect::<Result<_>>()?,
+            timeout: self.timeout,
+            effects: self.discard.then_some(EffectsMode::Discard),
+            ..CodeRequest::new(self.language, self.code()?)
+        })
+    }
+
+    fn code(&self) -> Result<String> {
+        let bytes = match &self.code {
+            Some(code) => return Ok(code.clone()),
+            None => input::file(self.file.as_deref())?,
+        };
+        String::from_utf8(bytes).map_err(|_| Error::invalid("the code is not UTF-8").hint("save it as UTF-8"))
+    }
+}
+
+fn value(result: &CodeResult) -> String {
+    let value = result.result.as_ref();
+    value.map_or_else(String::new, |value| format!("{}\n", value.repr))
+}
+
+fn remarks(result: &CodeResult) -> String {
+    let error = result
+        .error
+        .as_ref()
+        .map_or_else(String::new, |error| match error.traceback.trim_end() {
+            "" => format!("{}: {}\n", error.kind, error.message),
+            traceback => format!("{traceback}\n"),
+        });
+    let notes = notes(&Ran {
+        what: "code",
+        timed_out: result.timed_out,
+        limit: result.limit,
+        changed: &result.changed,
+        isolated: result.isolated,
+        leftovers: &result.leftovers,
+    });
+    format!("{error}{notes}")
+}

@@ -1,0 +1,71 @@
+//! `garret leftovers`
+
+use clap::Args;
+use garret::path::{printable, quote};
+use garret::{Changed, Leftover};
+use serde_json::json;
+
+use crate::output::{Outcome, Report};
+use crate::session::Session;
+
+pub(crate) const DETAILS: &str = "\
+Where Garret itself ended in the middle of a command, what the command had done to the files is in no
+change. It is kept until somebody decides about it.
+
+Examples:
+  garret -w box leftovers
+  garret -w box leftovers --keep ID
+  garret -w box leftovers --discard ID";
+
+#[derive(Debug, Args)]
+pub(crate) struct Leftovers {
+    /// Keep what was left as a change, or as a branch where the same files were changed since
+    #[arg(long, value_name = "ID", conflicts_with = "discard")]
+    keep: Option<String>,
+    /// Forget what was left
+    #[arg(long, value_name = "ID")]
+    discard: Option<String>,
+}
+
+impl Leftovers {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.workspace_for("shell").await?;
+        let report = match (&self.keep, &self.discard) {
+            (Some(id), _) => workspace.commit_leftover(id).await.map(|changed| kept(id, changed)),
+            (_, Some(id)) => {
+                let text = format!("discarded {}", printable(id));
+                let data = json!({"id": id});
+                workspace.discard_leftover(id).await.map(|()| Report::done(text, data))
+            }
+            (None, None) => workspace.leftovers().await.map(listed),
+        };
+        workspace.close().await?;
+        Ok(report?)
+    }
+}
+
+fn kept(id: &str, changed: Changed) -> Report {
+    let id = printable(id);
+    let text = match (&changed.branch, &changed.refused, &changed.change) {
+        (Some(branch), _, _) => format!("kept {id} on the branch {}", quote(branch)),
+        (_, Some(refused), _) => format!("{id} was not kept: {}", printable(&refused.message)),
+        (_, _, Some(change)) => format!("kept {id} as change {}: {}", change.number, changed.counts()),
+        _ => format!("{id} holds nothing new"),
+    };
+    match changed.refused.is_some() {
+        true => Report::wanting(text, changed),
+        false => Report::done(text, changed),
+    }
+}
+
+fn listed(leftovers: Vec<Leftover>) -> Report {
+    let line = |one: &Leftover| {
+        let command = one.command.as_deref().map_or("unknown".into(), printable).into_owned();
+        format!("{}  {}  {}", printable(&one.id), one.changed.counts(), command)
+    };
+    let text = match leftovers.is_empty() {
+        true => "nothing was left".to_owned(),
+        false => leftovers.iter().map(line).collect::<Vec<_>>().join("\n"),
+    };
+    Report::done(text, json!({"leftovers": leftovers}))
+}

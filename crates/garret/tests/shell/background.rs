@@ -1,0 +1,201 @@
+//! Processes that live on.
+
+use std::time::Duration;
+
+use garret::{Declared, ErrorKind, OutputRequest, RunRequest, ShellPolicy};
+use serde_json::json;
+
+use crate::support::{Room, each, room, room_with};
+
+async fn start(room: &Room, text: &str) -> String {
+    room.workspace()
+        .start(RunRequest::shell(text))
+        .await
+        .unwrap_or_else(|error| panic!("{:?}: {error}", room.on))
+        .id
+}
+
+/// Waits until a process has written `wanted`, or ended.
+async fn output_with(room: &Room, id: &str, wanted: &str) -> String {
+    let mut text = String::new();
+    let mut cursor = 0;
+    for _ in 0..100 {
+        let request = OutputRequest {
+            id: id.to_owned(),
+            cursor,
+            wait: Duration::from_millis(200),
+            max_bytes: 100_000,
+        };
+        let output = room.workspace().output(request).await.unwrap();
+        text.push_str(&output.output);
+        cursor = output.cursor;
+        if text.contains(wanted) {
+            return text;
+        }
+        assert!(
+            output.process.running || output.has_more,
+            "{:?}: {text}: {output:?}",
+            room.on
+        );
+    }
+    panic!("{:?}: {wanted:?} did not come: {text}", room.on);
+}
+
+#[test]
+fn a_process_sees_what_tools_write_and_tools_see_what_it_writes() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.write("dir/old", "old\n").await;
+        let id = start(&room, "echo up; while ! test -e dir/ping; do sleep 0.05; done; cat dir/ping dir/old; cp dir/ping pong; sleep 1000").await;
+        output_with(&room, &id, "up").await;
+        room.write("dir/ping", "hello\n").await;
+        let text = output_with(&room, &id, "old").await;
+        assert!(text.contains("hello"), "{on:?}: {text}");
+        for _ in 0..100 {
+            if room.workspace().exists("pong").await.unwrap().exists {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(room.read("pong").await, "hello\n", "{on:?}");
+        let log = room.workspace().log(Default::default()).await.unwrap();
+        let made = log
+            .changes
+            .iter()
+            .find(|change| change.paths == ["pong"])
+            .unwrap_or_else(|| panic!("{on:?}: {log:?}"));
+        assert_eq!(made.operation, "start");
+        assert!(made.actor.command.as_deref().unwrap().contains("dir/ping"), "{made:?}");
+        let ended = room.workspace().kill(&id).await.unwrap();
+        assert!(!ended.running, "{ended:?}");
+        assert_eq!(
+            room.sh("cat dir/ping pong").await.output,
+            "hello\nhello\n",
+            "{on:?}: the bench follows"
+        );
+    });
+}
+
+#[test]
+fn a_server_serves_what_was_written_after_it_started() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.write("index.html", "first").await;
+        let id = start(&room, "exec python3 -u -m http.server 8000").await;
+        output_with(&room, &id, "Serving HTTP").await;
+        room.write("page.html", "written later").await;
+        let fetch = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8000/page.html\").read().decode())'";
+        let served = room.run(fetch).await;
+        assert_eq!(served.output, "written later\n", "{on:?}");
+        room.workspace().kill(&id).await.unwrap();
+    });
+}
+
+#[test]
+fn commands_run_beside_processes_and_one_change_names_all_who_may_have_written() {
+    each(|on| async move {
+        let room = room(on).await;
+        let id = start(
+            &room,
+            "echo mine > by-process; echo up; while ! test -e by-command; do sleep 0.05; done; echo seen; sleep 1000",
+        )
+        .await;
+        output_with(&room, &id, "up").await;
+        let result = room.sh("cat by-process; echo theirs > by-command").await;
+        assert_eq!(result.output, "mine\n", "{on:?}");
+        output_with(&room, &id, "seen").await;
+        assert_eq!(room.read("by-command").await, "theirs\n");
+        let change = result.changed.change.unwrap_or_else(|| panic!("{on:?}"));
+        let shown = room
+            .workspace()
+            .show(&garret::Point::Number(change.number))
+            .await
+            .unwrap();
+        let command = shown.change.actor.command.unwrap();
+        assert!(
+            command.contains("by-process") && command.contains("theirs"),
+            "{on:?}: {command}"
+        );
+        room.undo().await;
+        assert_eq!(
+            room.run("ls").await.output.contains("by-command"),
+            false,
+            "{on:?}: undo shows on the layer"
+        );
+        room.workspace().kill(&id).await.unwrap();
+    });
+}
+
+#[test]
+fn undo_and_rm_show_to_processes_at_once() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.write("a/one", "1").await;
+        let id = start(&room, "echo up; while test -e a/one; do sleep 0.05; done; echo gone; while ! test -e a/one; do sleep 0.05; done; echo back; sleep 1000").await;
+        output_with(&room, &id, "up").await;
+        room.toolbox.call("rm", json!({"path": "a", "recursive": true})).await;
+        output_with(&room, &id, "gone").await;
+        room.undo().await;
+        output_with(&room, &id, "back").await;
+        room.workspace().close().await.unwrap();
+        assert_eq!(room.tree().await.len(), 2, "{on:?}");
+    });
+}
+
+#[test]
+fn a_process_that_ends_is_told_with_its_exit_code_and_its_work_is_kept() {
+    each(|on| async move {
+        let room = room(on).await;
+        let id = start(&room, "echo out; echo work > made; exit 7").await;
+        let request = |cursor| OutputRequest {
+            id: id.clone(),
+            cursor,
+            wait: Duration::from_secs(20),
+            max_bytes: 1_000,
+        };
+        let mut last = room.workspace().output(request(0)).await.unwrap();
+        let mut text = last.output.clone();
+        while last.process.running {
+            last = room.workspace().output(request(last.cursor)).await.unwrap();
+            text.push_str(&last.output);
+        }
+        assert_eq!((text.as_str(), last.process.exit_code), ("out\n", Some(7)), "{on:?}");
+        assert_eq!(room.read("made").await, "work\n", "{on:?}");
+        let listed = room.workspace().processes().await.unwrap();
+        assert_eq!(listed.processes.len(), 1);
+        assert!(!listed.processes[0].running);
+    });
+}
+
+#[test]
+fn processes_are_limited_in_number_and_end_with_the_workspace() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.capabilities.shell = Declared::Options(ShellPolicy {
+                max_processes: 2,
+                ..ShellPolicy::default()
+            });
+        })
+        .await;
+        let mark = format!("96{}", std::process::id());
+        for _ in 0..2 {
+            start(&room, &format!("setsid sleep {mark} & sleep {mark}")).await;
+        }
+        let error = room.workspace().start(RunRequest::shell("true")).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.refused_by()),
+            (ErrorKind::QuotaExceeded, Some("max_processes = 2"))
+        );
+        let answer = room.toolbox.call("processes", json!({})).await;
+        assert!(answer.text.contains("p1 is running"), "{}", answer.text);
+        room.workspace().close().await.unwrap();
+        let cmdline = |process: std::fs::DirEntry| std::fs::read(process.path().join("cmdline")).ok();
+        let wanted = format!("sleep\0{mark}\0").into_bytes();
+        let left = std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(cmdline)
+            .filter(|line| *line == wanted);
+        assert_eq!(left.count(), 0, "{on:?}");
+    });
+}

@@ -1,0 +1,173 @@
+//! What a command does to the files is one change, and every part of it can be taken back.
+
+use garret::{EffectsMode, Outcome, RunRequest};
+
+use crate::support::{each, room};
+
+#[test]
+fn a_command_is_one_change_that_undo_takes_back_and_redo_brings_again() {
+    each(|on| async move {
+        let room = room(on).await;
+        let result = room.sh("mkdir -p src && echo hi > src/a && chmod +x src/a").await;
+        assert_eq!(result.changed.counts(), "2 created", "{on:?}");
+        assert_eq!(result.changed.paths, ["+ src", "+ src/a"], "{on:?}");
+        let number = result.changed.change.expect("it is a change").number;
+        let log = room.workspace().log(Default::default()).await.unwrap();
+        let newest = &log.changes[0];
+        assert_eq!((newest.number, newest.operation.as_str()), (number, "run"), "{on:?}");
+        let command = newest.actor.command.as_deref();
+        assert_eq!(command, Some("mkdir -p src && echo hi > src/a && chmod +x src/a"));
+        assert!(newest.summary.contains("exit 0"), "{}", newest.summary);
+        let made = room.tree().await;
+        assert!(made["src/a"].contains("755"), "{:?}", made["src/a"]);
+        room.undo().await;
+        assert!(room.tree().await.is_empty(), "{on:?}");
+        room.redo().await;
+        assert_eq!(room.tree().await, made, "{on:?}");
+    });
+}
+
+#[test]
+fn undo_reverses_whatever_a_command_did() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.sh(
+            "mkdir -p d/e/f empty gone/deep && echo one > a && echo two > d/b && echo three > d/e/c && ln -s a link \
+             && chmod 640 a && echo x > gone/x && echo y > gone/deep/y && printf '#!/bin/sh\\n' > tool && chmod 755 tool",
+        )
+        .await;
+        let before = room.tree().await;
+        assert_eq!(before.len(), 14, "{before:?}");
+        room.sh(
+            "rm -rf gone empty && mv d moved && echo new > fresh && echo changed >> a && chmod 600 tool && ln -sfn tool link \
+             && mkdir -p gone/other && rm moved/b && mkdir moved/b && echo in > moved/b/in",
+        )
+        .await;
+        let after = room.tree().await;
+        assert!(
+            !after.contains_key("d/e/c") && after.contains_key("moved/b/in"),
+            "{after:?}"
+        );
+        room.undo().await;
+        assert_eq!(room.tree().await, before, "{on:?}");
+        room.redo().await;
+        assert_eq!(room.tree().await, after, "{on:?}");
+        // And what the next command sees is what undo left.
+        room.undo().await;
+        let seen = room
+            .sh("cat a d/e/c link/. 2>/dev/null || cat a d/e/c; test -d empty && test ! -e moved && readlink link")
+            .await;
+        assert!(
+            seen.output.contains("one") && seen.output.contains("three"),
+            "{}",
+            seen.output
+        );
+        assert!(seen.changed.is_nothing(), "{:?}", seen.changed);
+    });
+}
+
+#[test]
+fn everything_removed_is_brought_back() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.sh("for d in 1 2 3; do mkdir -p t/$d; for f in a b c; do echo $d$f > t/$d/$f; done; done; echo top > top")
+            .await;
+        let before = room.tree().await;
+        let ruined = room.sh("rm -rf *").await;
+        assert_eq!(ruined.changed.counts(), format!("{} deleted", before.len()));
+        assert!(room.tree().await.is_empty());
+        room.undo().await;
+        assert_eq!(room.tree().await, before, "{on:?}");
+    });
+}
+
+#[test]
+fn a_command_that_changed_nothing_leaves_an_event_and_no_change() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.write("a", "one").await;
+        let before = room.changes().await;
+        let result = room.sh("cat a > /tmp/copy && cat /tmp/copy && touch a").await;
+        assert!(
+            result.changed.is_nothing() && result.changed.change.is_none(),
+            "{:?}",
+            result.changed
+        );
+        assert_eq!(room.changes().await, before);
+        let events = room.events.events();
+        let ran = events
+            .iter()
+            .filter(|event| event.operation == "run" && event.outcome == Outcome::Done);
+        assert_eq!(ran.count(), 1, "{on:?}");
+    });
+}
+
+#[test]
+fn what_a_command_would_do_can_be_looked_at_and_forgotten() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.write("a", "one").await;
+        let request = RunRequest {
+            effects: Some(EffectsMode::Discard),
+            ..RunRequest::shell("rm a; echo two > b")
+        };
+        let result = room.workspace().run(request).await.unwrap();
+        assert!(result.changed.discarded && result.changed.change.is_none());
+        assert_eq!(result.changed.counts(), "1 created, 1 deleted", "{on:?}");
+        assert_eq!(room.tree().await.keys().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(room.sh("ls").await.output, "a\n", "the bench is as it was, too");
+    });
+}
+
+#[test]
+fn commands_and_tools_see_each_others_work() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.write("notes/a.txt", "by a tool\n").await;
+        assert_eq!(room.sh("cat notes/a.txt").await.output, "by a tool\n", "{on:?}");
+        room.sh("echo by a command > notes/b.txt").await;
+        assert_eq!(room.read("notes/b.txt").await, "by a command\n");
+        room.workspace()
+            .remove("notes/a.txt", Default::default())
+            .await
+            .unwrap();
+        assert_eq!(room.sh("ls notes").await.output, "b.txt\n", "{on:?}");
+        let found = room
+            .toolbox
+            .call("grep", serde_json::json!({"pattern": "command"}))
+            .await;
+        assert!(found.text.contains("notes/b.txt"), "{}", found.text);
+    });
+}
+
+#[test]
+fn unusual_names_survive_and_come_back() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.sh("mkdir 'a dir' && echo 1 > 'a dir/with space' && echo 2 > \"$(printf 'new\\nline')\" && mkdir empty")
+            .await;
+        let made = room.tree().await;
+        assert_eq!(made.len(), 4, "{made:?}");
+        room.sh("rm -rf ./*").await;
+        room.undo().await;
+        assert_eq!(room.tree().await, made, "{on:?}");
+        let raw = room.sh("printf x > \"$(printf 'caf\\351')\"").await;
+        assert_eq!(raw.changed.created, 1, "{on:?}: {:?}", raw.changed);
+        assert_eq!(room.sh("ls -b | grep -c caf").await.output, "1\n");
+        room.undo().await;
+        assert_eq!(room.tree().await, made, "{on:?}");
+    });
+}
+
+#[test]
+fn a_git_repository_lives_in_the_workspace_and_its_commits_can_be_undone() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.sh("git init -q . && git config user.email a@b && git config user.name n && echo 1 > f && git add f && git commit -qm one").await;
+        room.sh("echo 2 > f && git commit -qam two").await;
+        assert_eq!(room.sh("git log --oneline | wc -l").await.output.trim(), "2", "{on:?}");
+        room.undo().await;
+        let log = room.sh("git log --format=%s && git status --porcelain && cat f").await;
+        assert_eq!(log.output, "one\n1\n", "{on:?}");
+    });
+}

@@ -1,0 +1,104 @@
+//! What history leaves out.
+
+use garret::RunRequest;
+
+use crate::support::{On, Room, each, room_with};
+
+async fn room(on: On) -> Room {
+    room_with(on, |config| config.exclude = vec!["target/".into(), "*.log".into()]).await
+}
+
+#[test]
+fn excluded_paths_live_in_the_bench_alone() {
+    each(|on| async move {
+        let room = room(on).await;
+        let built = room
+            .sh("mkdir -p src target/debug && echo code > src/a && echo binary > target/debug/a && echo x > b.log")
+            .await;
+        assert_eq!(built.changed.paths, ["+ src", "+ src/a"], "{on:?}");
+        assert_eq!(
+            built.changed.excluded.written, 4,
+            "{on:?}: {:?}",
+            built.changed.excluded
+        );
+        assert_eq!(built.changed.excluded.places, ["b.log", "target"], "{on:?}");
+        assert_eq!(
+            room.sh("cat target/debug/a b.log").await.output,
+            "binary\nx\n",
+            "{on:?}: the next command has them"
+        );
+        let shown = room.workspace().snapshot("s", Default::default()).await.unwrap();
+        let past = room
+            .workspace()
+            .at(&garret::Point::Snapshot(shown.label))
+            .await
+            .unwrap();
+        assert!(!past.exists("target").await.unwrap().exists, "{on:?}");
+        let diff = room.workspace().log(Default::default()).await.unwrap();
+        assert!(
+            diff.changes
+                .iter()
+                .all(|change| !format!("{change:?}").contains("debug/a")),
+            "{on:?}: {diff:?}"
+        );
+    });
+}
+
+#[test]
+fn undo_leaves_them_and_a_command_that_deletes_one_says_so() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.sh("mkdir -p p/target && echo code > p/a && echo binary > p/target/x")
+            .await;
+        room.undo().await;
+        assert_eq!(room.sh("find . -type f").await.output, "./p/target/x\n", "{on:?}");
+        room.redo().await;
+        assert_eq!(room.sh("cat p/a p/target/x").await.output, "code\nbinary\n", "{on:?}");
+        let gone = room.sh("rm -rf p/target").await;
+        assert!(gone.changed.is_nothing(), "{on:?}: {:?}", gone.changed);
+        assert_eq!(
+            gone.changed.excluded.deleted_paths,
+            ["p/target", "p/target/x"],
+            "{on:?}"
+        );
+        assert_eq!(room.sh("ls p").await.output, "a\n", "{on:?}");
+    });
+}
+
+#[test]
+fn a_real_project_is_built_and_its_output_stays_out_of_history() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.write(
+            "Makefile",
+            "target/app: src/main.c\n\tmkdir -p target\n\tcc -o $@ $<\ntest: target/app\n\t./target/app\n",
+        )
+        .await;
+        room.write(
+            "src/main.c",
+            "#include <stdio.h>\nint main(void) { puts(\"built\"); return 0; }\n",
+        )
+        .await;
+        let before = room.tree().await;
+        let built = room.sh("make -s test").await;
+        assert_eq!(built.output, "built\n", "{on:?}");
+        assert!(built.changed.is_nothing(), "{on:?}: {:?}", built.changed);
+        assert_eq!(
+            room.sh("make test").await.output,
+            "./target/app\nbuilt\n",
+            "{on:?}: nothing is built twice"
+        );
+        room.sh("sed -i s/built/anew/ src/main.c && make -s test && echo note > NOTES")
+            .await;
+        room.undo().await;
+        if on != On::Local {
+            assert_eq!(room.tree().await, before, "{on:?}");
+        }
+        let again = room
+            .workspace()
+            .run(RunRequest::shell("make -s test; test ! -e NOTES"))
+            .await
+            .unwrap();
+        assert_eq!((again.exit_code, again.output.as_str()), (0, "built\n"), "{on:?}");
+    });
+}

@@ -1,0 +1,15 @@
+//! Commands from end to end: the real sandbox, on every storage.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the tests look at the machine from outside: files of the home, processes, the clock"
+)]
+
+mod background;
+mod changes;
+mod conflicts;
+mod exclusions;
+mod refusals;
+mod running;
+mod secrets;
+mod support;

@@ -1,0 +1,126 @@
+//! What a policy or a quota keeps from commands.
+
+use garret::{Declared, FsPolicy, ShellPolicy};
+use serde_json::json;
+
+use crate::support::{each, room_with};
+
+fn policy(change: impl FnOnce(&mut FsPolicy)) -> Declared<FsPolicy> {
+    let mut policy = FsPolicy::default();
+    change(&mut policy);
+    Declared::Options(policy)
+}
+
+#[test]
+fn what_a_policy_refuses_is_rolled_back_and_named() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.capabilities.fs = policy(|policy| policy.deny_write = vec!["locked/**".into()]);
+        })
+        .await;
+        let result = room.run("mkdir -p locked && echo a > ok && echo b > locked/new").await;
+        let refused = result
+            .changed
+            .refused
+            .clone()
+            .unwrap_or_else(|| panic!("{on:?}: {:?}", result.changed));
+        assert_eq!(refused.rule.as_deref(), Some("deny_write = locked/**"), "{on:?}");
+        assert!(room.tree().await.is_empty(), "{on:?}: nothing of it was kept");
+        assert_eq!(room.sh("ls").await.output, "", "{on:?}: in the bench neither");
+        room.sh("echo fine > ok").await;
+        assert_eq!(room.read("ok").await, "fine\n");
+    });
+}
+
+#[test]
+fn hidden_paths_are_absent_and_read_only_ones_stay_as_they_are() {
+    each(|on| async move {
+        let room = room_with(on, |_| {}).await;
+        room.sh("mkdir -p secrets lib && echo key > secrets/key && echo code > lib/code && echo env > .env && mkdir sub && echo env > sub/.env").await;
+        let config = {
+            let mut config = room.config.clone();
+            config.capabilities.fs = policy(|policy| {
+                policy.deny_read = vec!["secrets".into(), "**/.env".into()];
+                policy.deny_write = vec!["lib".into()];
+            });
+            config
+        };
+        if on == crate::support::On::Memory {
+            return;
+        }
+        let fenced = room.garret.open_config("box", &config).await.unwrap();
+        let run = async |text: &str| fenced.workspace().run(garret::RunRequest::shell(text)).await.unwrap();
+        assert_eq!(run("ls -A . sub").await.output, ".:\nlib\nsub\n\nsub:\n", "{on:?}");
+        let tried = run("cat secrets/key; echo x > lib/code; rm -rf lib; cat lib/code").await;
+        assert!(
+            tried.output.ends_with("code\n") && !tried.output.contains("key\n"),
+            "{on:?}: {}",
+            tried.output
+        );
+        assert!(tried.changed.is_nothing(), "{:?}", tried.changed);
+        let hidden = run("mkdir -p secrets 2>/dev/null; echo mine > secrets/key").await;
+        assert!(hidden.changed.change.is_none(), "{on:?}: {:?}", hidden.changed);
+        fenced.workspace().close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_quota_holds_for_commands_too() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.capabilities.fs = policy(|policy| policy.max_files = Some(3));
+        })
+        .await;
+        room.sh("touch 1 2 3").await;
+        let result = room.run("touch 4").await;
+        let refused = result.changed.refused.unwrap_or_else(|| panic!("{on:?}"));
+        assert_eq!(
+            (refused.kind.as_str(), refused.rule.as_deref()),
+            ("quota_exceeded", Some("max_files = 3"))
+        );
+        room.sh("rm 1 2 && touch 4").await;
+        assert_eq!(room.tree().await.len(), 2, "{on:?}");
+    });
+}
+
+#[test]
+fn a_read_only_workspace_runs_commands_that_change_nothing() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.capabilities.fs = policy(|policy| policy.read_only = true);
+        })
+        .await;
+        let result = room.run("echo hi; echo x > a").await;
+        assert!(result.output.starts_with("hi\n"), "{on:?}: {}", result.output);
+        assert!(room.tree().await.is_empty(), "{on:?}");
+    });
+}
+
+#[test]
+fn command_lines_are_judged_before_they_run() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.capabilities.shell = Declared::Options(ShellPolicy {
+                denied_commands: vec!["curl".into()],
+                require_approval: vec!["git push".into()],
+                ..ShellPolicy::default()
+            });
+        })
+        .await;
+        for (command, rule) in [
+            ("echo a && curl example.org", "denied_commands"),
+            ("rm -fr /", "prevent_dangerous"),
+            ("git push origin main", "require_approval"),
+        ] {
+            let answer = room.toolbox.call("run", json!({"command": command})).await;
+            let error = answer.error.unwrap_or_else(|| panic!("{on:?}: {command} ran"));
+            assert_eq!(
+                (error.kind(), error.operation()),
+                (garret::ErrorKind::Denied, Some("run")),
+                "{error}"
+            );
+            let told = error.refused_by().unwrap_or_default();
+            assert!(told.contains(rule) || error.message().contains(rule), "{told}: {error}");
+        }
+    });
+}

@@ -1,0 +1,227 @@
+//! How a command runs: its streams, its environment, its limits.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use garret::{Chunk, Declared, ErrorKind, OutputSink, RunRequest, ScopeOptions, ShellPolicy, Stream};
+use serde_json::json;
+
+use crate::support::{On, each, room, room_with};
+
+#[test]
+fn a_failing_command_is_a_success_with_its_exit_code() {
+    each(|on| async move {
+        let room = room(on).await;
+        let result = room.run("echo kept > a; exit 3").await;
+        assert_eq!((result.exit_code, result.signal), (3, None), "{on:?}");
+        assert_eq!(room.read("a").await, "kept\n", "what it did counts all the same");
+        let result = room.run("kill -9 $$").await;
+        assert_eq!((result.exit_code, result.signal), (137, Some(9)), "{on:?}");
+        let answer = room.toolbox.call("run", json!({"command": "exit 4"})).await;
+        assert!(answer.ok && answer.text.contains("exit code 4"), "{}", answer.text);
+    });
+}
+
+#[test]
+fn what_cannot_run_is_an_error() {
+    each(|on| async move {
+        let room = room(on).await;
+        let missing = room
+            .workspace()
+            .run(RunRequest::arguments(["no-such-program-here"]))
+            .await
+            .unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
+        for request in [RunRequest::shell("  "), RunRequest::arguments::<String>([])] {
+            let error = room.workspace().run(request).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        }
+        let elsewhere = RunRequest {
+            cwd: "../..".into(),
+            ..RunRequest::shell("pwd")
+        };
+        let error = room.workspace().run(elsewhere).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PathEscape, "{error}");
+        assert_eq!(room.sh("echo fine").await.output, "fine\n", "{on:?}: the next one runs");
+    });
+}
+
+#[test]
+fn streams_stay_apart_and_byte_exact() {
+    each(|on| async move {
+        let room = room(on).await;
+        let result = room
+            .sh("printf 'a\\377b'; printf 'err\\n' >&2; head -c 300000 /dev/zero")
+            .await;
+        assert_eq!(result.stdout.0.len(), 300_003, "{on:?}");
+        assert_eq!(&result.stdout.0[..3], b"a\xffb");
+        assert_eq!(&result.stderr.0[..], b"err\n");
+        assert!(!result.truncated);
+    });
+}
+
+#[test]
+fn a_command_has_its_input_its_environment_and_its_directory() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.env.insert("FROM".into(), "workspace".into());
+            config.env.insert("BOTH".into(), "workspace".into());
+        })
+        .await;
+        room.sh("mkdir -p deep/er").await;
+        let request = RunRequest {
+            stdin: Some("input".into()),
+            env: BTreeMap::from([("BOTH".to_owned(), "call".to_owned())]),
+            cwd: "deep/er".into(),
+            ..RunRequest::shell("cat; echo; echo $FROM $BOTH; pwd; env | cut -d= -f1 | sort | tr '\\n' ' '")
+        };
+        let output = room.workspace().run(request).await.unwrap().output;
+        let lines: Vec<_> = output.lines().collect();
+        assert_eq!(&lines[..3], ["input", "workspace call", "/workspace/deep/er"], "{on:?}");
+        assert!(!lines[3].contains("CARGO") && lines[3].contains("PATH"), "{}", lines[3]);
+    });
+}
+
+#[test]
+fn at_the_time_limit_everything_ends() {
+    each(|on| async move {
+        let room = room(on).await;
+        // A time that no other process sleeps for.
+        let mark = format!("98{}", std::process::id());
+        let request = RunRequest {
+            timeout: Some(Duration::from_secs(2)),
+            ..RunRequest::shell(format!(
+                "sleep {mark} & disown; setsid sleep {mark} & (trap '' TERM INT; sleep {mark}) & sleep {mark}"
+            ))
+        };
+        room.sh("true").await;
+        let began = Instant::now();
+        let result = room.workspace().run(request).await.unwrap();
+        let took = began.elapsed();
+        assert!(result.timed_out && result.limit.is_some(), "{on:?}");
+        assert!(
+            took >= Duration::from_secs(2) && took < Duration::from_secs(8),
+            "{took:?}"
+        );
+        assert_eq!(sleepers(&mark), 0, "{on:?}");
+    });
+}
+
+#[test]
+fn dropping_the_call_ends_the_command_and_keeps_nothing() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.sh("true").await;
+        let mark = format!("97{}", std::process::id());
+        let workspace = room.workspace().clone();
+        let text = format!("echo half > half; sleep {mark}");
+        let call = tokio::spawn(async move { workspace.run(RunRequest::shell(text)).await });
+        wait_until(|| sleepers(&mark) > 0).await;
+        call.abort();
+        wait_until(|| sleepers(&mark) == 0).await;
+        assert_eq!(room.sh("ls").await.output, "", "{on:?}");
+        assert!(room.tree().await.is_empty(), "{on:?}");
+    });
+}
+
+/// How many processes of this machine sleep for `mark` seconds.
+fn sleepers(mark: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    let wanted = format!("sleep\0{mark}\0").into_bytes();
+    lines.filter(|line| *line == wanted).count()
+}
+
+async fn wait_until(holds: impl Fn() -> bool) {
+    for _ in 0..200 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it did not come to be in ten seconds");
+}
+
+#[test]
+fn endless_output_is_bounded_with_its_head_and_tail() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.capabilities.shell = Declared::Options(ShellPolicy {
+                limits: garret::ShellLimits {
+                    output_kib: Some(4),
+                    ..Default::default()
+                },
+                ..ShellPolicy::default()
+            });
+        })
+        .await;
+        let result = room.sh("echo first; seq 100000; echo last").await;
+        assert!(result.truncated && result.left_out_bytes > 500_000, "{on:?}");
+        assert!(result.output.starts_with("first\n1\n") && result.output.ends_with("last\n"));
+        assert!(result.output.len() < 5_000);
+    });
+}
+
+/// Notes when each chunk came.
+struct Watch(Vec<(Stream, Vec<u8>, Instant)>);
+
+#[async_trait]
+impl OutputSink for Watch {
+    async fn take(&mut self, chunk: &Chunk) {
+        self.0.push((chunk.stream, chunk.bytes.to_vec(), Instant::now()));
+    }
+}
+
+#[test]
+fn output_comes_while_the_command_runs() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.sh("true").await;
+        let mut watch = Watch(Vec::new());
+        let request = RunRequest::shell("echo early; sleep 1; echo late >&2");
+        room.workspace().run_with(request, &mut watch).await.unwrap();
+        let (first, last) = (&watch.0[0], watch.0.last().unwrap());
+        assert_eq!((first.0, &first.1[..]), (Stream::Stdout, &b"early\n"[..]), "{on:?}");
+        assert_eq!((last.0, &last.1[..]), (Stream::Stderr, &b"late\n"[..]));
+        assert!(last.2 - first.2 > Duration::from_millis(700), "{on:?}");
+    });
+}
+
+#[test]
+fn a_narrowed_view_runs_in_its_own_directory_and_sees_no_other() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.sh("mkdir -p mine theirs && echo secret > theirs/s && echo own > mine/o && echo top > top")
+            .await;
+        let scope = room.workspace().scope("mine", ScopeOptions::default()).unwrap();
+        let result = scope
+            .run(RunRequest::shell("pwd; ls; ls /workspace; echo new > made"))
+            .await
+            .unwrap();
+        assert_eq!(result.output, "/workspace/mine\no\nmine\n", "{on:?}");
+        assert_eq!(result.changed.paths, ["+ made"], "{on:?}");
+        let escape = scope
+            .run(RunRequest::shell(
+                "cat /workspace/theirs/s; echo x > /workspace/outside",
+            ))
+            .await
+            .unwrap();
+        assert!(!escape.output.contains("secret"), "{}", escape.output);
+        assert!(!room.tree().await.contains_key("outside"), "{on:?}");
+    });
+}
+
+#[test]
+fn every_result_says_what_was_enforced() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let room = room(On::Memory).await;
+        let result = room.sh("true").await;
+        assert!(result.isolated);
+        let told = serde_json::to_value(&result).unwrap();
+        assert!(told["enforced"].as_array().unwrap().len() > 5, "{told}");
+        let answer = room.toolbox.call("run", json!({"command": "echo hi > a"})).await;
+        assert!(answer.text.ends_with("1 created: + a; change 1]"), "{}", answer.text);
+    });
+}

@@ -1,0 +1,59 @@
+//! Secrets do not leave the command.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use garret::{Declared, RunRequest, ShellPolicy};
+
+use crate::support::{On, each, room_with};
+
+#[test]
+fn a_secret_is_masked_in_output_and_nowhere_under_the_home() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.capabilities.shell = Declared::Options(ShellPolicy {
+                secrets: vec!["TOKEN".into()],
+                ..ShellPolicy::default()
+            });
+        })
+        .await;
+        let canary = format!("canary-{}-{}", std::process::id(), "f00dcafe");
+        let request = RunRequest {
+            env: BTreeMap::from([("TOKEN".to_owned(), canary.clone())]),
+            ..RunRequest::shell(format!(
+                "echo $TOKEN; echo {canary} >&2; printf %s $TOKEN | wc -c; echo done > out"
+            ))
+        };
+        let result = room.workspace().run(request).await.unwrap();
+        assert_eq!(
+            result.stdout.0,
+            format!("[TOKEN]\n{}\n", canary.len()).as_bytes(),
+            "{on:?}"
+        );
+        assert_eq!(&result.stderr.0[..], b"[TOKEN]\n");
+        assert!(!serde_json::to_string(&result).unwrap().contains(&canary));
+        let log = room.workspace().log(Default::default()).await.unwrap();
+        let command = log.changes[0].actor.command.clone().unwrap();
+        assert!(command.contains("echo [TOKEN] >&2"), "{command}");
+        let told = format!("{log:?} {:?}", room.events.events());
+        assert!(!told.contains(&canary), "{told}");
+        room.workspace().close().await.unwrap();
+        let mut looked = 0;
+        holds_nowhere(room.home.path(), canary.as_bytes(), &mut looked);
+        assert!(on == On::Memory || looked > 0, "something was looked at");
+    });
+}
+
+fn holds_nowhere(directory: &Path, canary: &[u8], looked: &mut usize) {
+    for entry in std::fs::read_dir(directory).unwrap().flatten() {
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            holds_nowhere(&entry.path(), canary, looked);
+        } else if kind.is_file() {
+            *looked += 1;
+            let bytes = std::fs::read(entry.path()).unwrap();
+            let found = bytes.windows(canary.len()).any(|part| part == canary);
+            assert!(!found, "{}", entry.path().display());
+        }
+    }
+}

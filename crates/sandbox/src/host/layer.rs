@@ -1,0 +1,258 @@
+//! A copy of the bench on which commands work.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use async_trait::async_trait;
+use garret_core::{Command, Effect, Effects, Error, ErrorKind, Layer, Mark, Placed, Process, Result};
+use rustix::fs::{FlockOperation, OFlags};
+
+use super::open::{Room, apart, make_directory, open_directory, unusable};
+use super::process::{HostProcess, Starting};
+use super::tree::Tree;
+use super::{place, process, unchanged};
+use crate::effects::beneath;
+use crate::namespace::remove::remove_tree;
+
+/// The name of the copy in the directory of its layer.
+const COPY: &str = "workspace";
+
+/// A layer: a directory with a lock, and the copy in it.
+#[derive(Debug)]
+pub(super) struct HostLayer {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    room: Arc<Room>,
+    id: String,
+    /// The directory of the layer, locked for as long as somebody holds it.
+    directory: OwnedFd,
+    /// What the copy was like before anything was done; not known of one that was left behind.
+    begun: Option<Mark>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    stage: Stage,
+    trees: Vec<Weak<Tree>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Running,
+    Paused,
+    Lifted,
+    Removed,
+}
+
+impl HostLayer {
+    /// Copies the bench.
+    pub(super) fn lay(room: &Arc<Room>, id: String) -> Result<Self> {
+        make_directory(&room.layers, &id)?;
+        let directory = open_directory(&room.layers, id.as_str())?;
+        rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).map_err(|_| unusable())?;
+        make_directory(&directory, COPY)?;
+        let copy = open_directory(&directory, COPY)?;
+        let copied = crate::effects::copy_tree(room.bench.as_fd(), copy.as_fd())?;
+        let begun = match room.request.hidden.is_empty() {
+            true => copied.mark,
+            false => hide(room, &copy)?,
+        };
+        Ok(Self::new(room, id, directory, Some(begun), Stage::Running))
+    }
+
+    /// One that was left behind, and is locked by now.
+    pub(super) fn left(room: &Arc<Room>, id: String, directory: OwnedFd) -> Self {
+        Self::new(room, id, directory, None, Stage::Lifted)
+    }
+
+    fn new(room: &Arc<Room>, id: String, directory: OwnedFd, begun: Option<Mark>, stage: Stage) -> Self {
+        let state = State {
+            stage,
+            trees: Vec::new(),
+        };
+        let inner = Inner {
+            room: room.clone(),
+            id,
+            directory,
+            begun,
+            state: Mutex::new(state),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Whether its copy is there.
+    pub(super) fn is_there(&self) -> bool {
+        self.inner.copy().is_ok()
+    }
+
+    async fn apart<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> Result<T> + Send + 'static) -> Result<T> {
+        let inner = self.inner.clone();
+        apart(move || work(&inner)).await
+    }
+}
+
+/// Takes what is hidden out of the copy, and gives what the copy is like then.
+fn hide(room: &Room, copy: &OwnedFd) -> Result<Mark> {
+    for path in &room.request.hidden {
+        place::remove(copy.as_fd(), path.as_str().as_bytes())?;
+    }
+    Ok(crate::effects::of_copy(copy.as_fd(), room.bench.as_fd(), None)?.mark)
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn copy(&self) -> Result<OwnedFd> {
+        open_directory(&self.directory, COPY)
+    }
+
+    fn trees(&self) -> Vec<Arc<Tree>> {
+        self.state().trees.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn check_laid(&self) -> Result<()> {
+        match self.state().stage {
+            Stage::Running | Stage::Paused => Ok(()),
+            Stage::Lifted | Stage::Removed => {
+                Err(Error::new(ErrorKind::Unavailable, "the layer was lifted").hint("lay another one"))
+            }
+        }
+    }
+
+    /// Where a command begins, by its path on the host.
+    fn directory_of(&self, command: &Command) -> Result<PathBuf> {
+        let path = command.cwd.as_str();
+        beneath::open(&self.copy()?, path.as_bytes(), OFlags::PATH | OFlags::DIRECTORY)
+            .map_err(|_| Error::not_found(&command.cwd).hint("make the directory first, or choose another"))?;
+        Ok(self.room.path.join(&self.id).join(COPY).join(path))
+    }
+
+    fn read(&self, since: Option<&Mark>) -> Result<Effects> {
+        let bench = self.room.bench.as_fd();
+        let mut effects = crate::effects::of_copy(self.copy()?.as_fd(), bench, since.or(self.begun.as_ref()))?;
+        effects.effects.retain(|effect| !self.is_hidden(effect));
+        if since.is_none() {
+            effects.effects.retain(|effect| !unchanged::is_as_on(bench, effect));
+        }
+        Ok(effects)
+    }
+
+    /// Whether it says that a path is gone which no command ever saw.
+    fn is_hidden(&self, effect: &Effect) -> bool {
+        let path = effect.path.as_bytes();
+        let is_above = |hidden: &[u8]| {
+            path.strip_prefix(hidden)
+                .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        let mut hidden = self.room.request.hidden.iter();
+        effect.placed == Placed::Nothing && hidden.any(|hidden| is_above(hidden.as_str().as_bytes()))
+    }
+
+    /// Ends every process, and waits until it has.
+    fn lift(&self) {
+        {
+            let mut state = self.state();
+            if state.stage != Stage::Removed {
+                state.stage = Stage::Lifted;
+            }
+        }
+        let trees = self.trees();
+        trees.iter().for_each(|tree| tree.end());
+        trees.iter().for_each(|tree| tree.wait_until_gone());
+    }
+
+    fn remove(&self) -> Result<()> {
+        self.lift();
+        self.state().stage = Stage::Removed;
+        remove_tree(self.room.layers.as_fd(), self.id.as_bytes()).map_err(|_| unusable())
+    }
+
+    fn set_stage(&self, from: Stage, to: Stage) -> Result<()> {
+        self.check_laid()?;
+        let mut state = self.state();
+        if state.stage == from {
+            state.stage = to;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Layer for HostLayer {
+    fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    async fn start(&self, command: Command) -> Result<Box<dyn Process>> {
+        let started = self
+            .apart(move |inner| {
+                inner.check_laid()?;
+                let starting = Starting {
+                    directory: inner.directory_of(&command)?,
+                    most: inner.room.request.limits.clone(),
+                    command,
+                };
+                process::spawn(starting, &inner.directory)
+            })
+            .await?;
+        let (process, tree) = HostProcess::follow(started);
+        {
+            let mut state = self.inner.state();
+            state.trees.retain(|tree| tree.strong_count() > 0);
+            state.trees.push(Arc::downgrade(&tree));
+        }
+        // It may have been lifted meanwhile, and then nobody else ends this one.
+        self.inner.check_laid().inspect_err(|_| tree.end())?;
+        Ok(Box::new(process))
+    }
+
+    async fn place(&self, effects: Vec<Effect>) -> Result<()> {
+        self.apart(move |inner| {
+            inner.check_laid()?;
+            place::place(inner.copy()?.as_fd(), &effects)
+        })
+        .await
+    }
+
+    async fn pause(&self) -> Result<()> {
+        self.apart(|inner| {
+            inner.set_stage(Stage::Running, Stage::Paused)?;
+            inner.trees().iter().for_each(|tree| tree.pause());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn resume(&self) -> Result<()> {
+        self.apart(|inner| {
+            inner.set_stage(Stage::Paused, Stage::Running)?;
+            inner.trees().iter().for_each(|tree| tree.resume());
+            Ok(())
+        })
+        .await
+    }
+
+    async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
+        if self.inner.state().stage == Stage::Running {
+            return Err(Error::invalid("what was done can be read only while nothing moves")
+                .hint("pause or lift the layer first"));
+        }
+        let since = since.cloned();
+        self.apart(move |inner| inner.read(since.as_ref())).await
+    }
+
+    async fn lift(&self) -> Result<()> {
+        self.apart(|inner| Ok(inner.lift())).await
+    }
+
+    async fn remove(&self) -> Result<()> {
+        self.apart(Inner::remove).await
+    }
+}

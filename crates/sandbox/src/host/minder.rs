@@ -1,0 +1,302 @@
+//! A process between Garret and a command, which makes sure that nothing of the command is left.
+//!
+//! It is a fork of Garret that runs nothing but the few calls below. Whatever the command starts and abandons becomes its child (it is a
+//! "subreaper"), so that daemons and double forks cannot get away. It holds the end of a pipe, the lifeline; when that breaks, because Garret
+//! wants it or because Garret is dead, it kills its children until there are none, and ends. Until then it also holds the lock of the layer.
+//! A command that means to get away, such as one that has itself started by another service, can: this is no boundary.
+
+#![allow(
+    unsafe_code,
+    reason = "a fork, and calls that are allowed between a fork and the next program"
+)]
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use rustix::pipe::PipeFlags;
+
+/// Limits that the kernel keeps for each process.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ProcessLimits {
+    pub(super) cpu_seconds: Option<u64>,
+    pub(super) data: Option<u64>,
+    pub(super) file_size: Option<u64>,
+    pub(super) open_files: Option<u64>,
+}
+
+/// A command under its minder.
+#[derive(Debug)]
+pub(super) struct Minded {
+    /// The minder.
+    pub(super) child: Child,
+    /// Closing it ends everything.
+    pub(super) lifeline: OwnedFd,
+    /// Gives the pid of the command, and a [`Report`] when it ended.
+    pub(super) status: OwnedFd,
+}
+
+/// How the command ended, as the minder writes it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Report {
+    pub(super) status: i32,
+    pub(super) user_us: u64,
+    pub(super) system_us: u64,
+    pub(super) max_memory: u64,
+}
+
+impl Report {
+    pub(super) const BYTES: usize = 28;
+
+    fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.status.to_ne_bytes());
+        bytes[4..12].copy_from_slice(&self.user_us.to_ne_bytes());
+        bytes[12..20].copy_from_slice(&self.system_us.to_ne_bytes());
+        bytes[20..].copy_from_slice(&self.max_memory.to_ne_bytes());
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let number = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        Self {
+            status: i32::from_ne_bytes(bytes[..4].try_into().expect("four bytes")),
+            user_us: number(4),
+            system_us: number(12),
+            max_memory: number(20),
+        }
+    }
+}
+
+/// What the minder keeps open.
+#[derive(Debug, Clone, Copy)]
+struct Handles {
+    lifeline: RawFd,
+    status: RawFd,
+    lock: RawFd,
+}
+
+/// Starts `command` under a minder, which holds `lock` until nothing of the command is left.
+pub(super) fn spawn(mut command: Command, limits: ProcessLimits, lock: &OwnedFd) -> io::Result<Minded> {
+    let (broken, lifeline) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let (status, report) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let handles = Handles {
+        lifeline: broken.as_raw_fd(),
+        status: report.as_raw_fd(),
+        lock: lock.as_raw_fd(),
+    };
+    // SAFETY: the closure makes system calls only and allocates nothing; the handles are open until after the fork. The side that is
+    // the minder never returns from it.
+    unsafe { command.pre_exec(move || begin(handles, &limits)) };
+    let child = command.spawn()?;
+    Ok(Minded {
+        child,
+        lifeline,
+        status,
+    })
+}
+
+/// Runs in the child of the first fork: it becomes the minder, and its own child the command.
+fn begin(handles: Handles, limits: &ProcessLimits) -> io::Result<()> {
+    // SAFETY: these calls take numbers only.
+    unsafe {
+        libc::setsid();
+        done(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;
+        match libc::fork() {
+            -1 => Err(io::Error::last_os_error()),
+            0 => {
+                libc::setsid();
+                limit(limits)
+            }
+            pid => mind(pid, handles),
+        }
+    }
+}
+
+fn limit(limits: &ProcessLimits) -> io::Result<()> {
+    let cpu = limits.cpu_seconds;
+    set(libc::RLIMIT_CORE, Some(0), Some(0))?;
+    // One more second until it is killed, so that what ended it can be told.
+    set(libc::RLIMIT_CPU, cpu, cpu.map(|seconds| seconds.saturating_add(1)))?;
+    set(libc::RLIMIT_DATA, limits.data, limits.data)?;
+    set(libc::RLIMIT_FSIZE, limits.file_size, limits.file_size)?;
+    set(libc::RLIMIT_NOFILE, limits.open_files, limits.open_files)
+}
+
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
+/// Lowers a limit; one that is lower already stays.
+fn set(resource: Resource, soft: Option<u64>, hard: Option<u64>) -> io::Result<()> {
+    let (Some(soft), Some(hard)) = (soft, hard) else {
+        return Ok(());
+    };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is a live rlimit that the kernel writes and then reads.
+    unsafe {
+        done(libc::getrlimit(resource, &raw mut limit))?;
+        limit.rlim_max = limit.rlim_max.min(hard);
+        limit.rlim_cur = limit.rlim_max.min(soft);
+        done(libc::setrlimit(resource, &raw const limit))
+    }
+}
+
+/// The life of a minder. Everything here is allowed after a fork of a program with threads: no allocation, no lock.
+fn mind(command: i32, handles: Handles) -> ! {
+    write_all(handles.status, &command.to_ne_bytes());
+    keep_only(handles);
+    let signals = watch_children();
+    let (mut command, mut is_ending) = (Some(command), false);
+    loop {
+        if !collect(&mut command, handles.status) {
+            exit();
+        }
+        if is_ending {
+            kill_children();
+        }
+        is_ending |= wait(handles.lifeline, signals, is_ending);
+    }
+}
+
+/// Collects every child that ended; `false` where there is none any more.
+fn collect(command: &mut Option<i32>, report: RawFd) -> bool {
+    loop {
+        let mut status = 0;
+        // SAFETY: a zeroed rusage is a valid one; the kernel writes into live variables.
+        let (pid, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            (libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage), usage)
+        };
+        match pid {
+            0 => return true,
+            -1 => return false,
+            pid if *command == Some(pid) => {
+                *command = None;
+                write_all(report, &told(status, &usage).to_bytes());
+                // SAFETY: the handle is the minder's own and used by nobody after this.
+                unsafe { libc::close(report) };
+            }
+            _ => {}
+        }
+    }
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
+fn told(status: i32, usage: &libc::rusage) -> Report {
+    let microseconds = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+    Report {
+        status,
+        user_us: microseconds(usage.ru_utime),
+        system_us: microseconds(usage.ru_stime),
+        max_memory: usage.ru_maxrss as u64 * 1024,
+    }
+}
+
+/// Waits for a child to end or the lifeline to break, and tells whether it did. One that is ending looks again soon, since what a killed
+/// child abandons comes without a sign.
+fn wait(lifeline: RawFd, signals: RawFd, is_ending: bool) -> bool {
+    let watched = |fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // The broken lifeline would be ready for ever.
+    let mut fds = [watched(signals), watched(if is_ending { -1 } else { lifeline })];
+    let mut read = [0_u8; 512];
+    // SAFETY: the kernel writes into live variables of the sizes that it is told.
+    unsafe {
+        libc::poll(fds.as_mut_ptr(), 2, if is_ending { 2 } else { -1 });
+        libc::read(signals, read.as_mut_ptr().cast(), read.len());
+    }
+    fds[1].revents != 0
+}
+
+/// Kills every child; what a killed one started is a child the next time.
+fn kill_children() {
+    let mut text = [0_u8; 4096];
+    // SAFETY: the path ends with a NUL, the kernel writes into a live buffer of the size that it is told, and the rest takes numbers.
+    let length = unsafe {
+        let file = libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let length = libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+        length
+    };
+    let Ok(length) = usize::try_from(length) else { return };
+    // A number that the buffer cut is the head of another pid.
+    let whole = text[..length].iter().rposition(|byte| *byte == b' ').unwrap_or(0);
+    for number in text[..whole].split(|byte| *byte == b' ') {
+        let digits = number.iter().filter(|byte| byte.is_ascii_digit());
+        let pid = digits.fold(0_i32, |pid, digit| {
+            pid.wrapping_mul(10).wrapping_add(i32::from(digit - b'0'))
+        });
+        if pid > 1 {
+            // SAFETY: the call takes numbers only; the pid is that of a child which was not collected, so it is nobody else's.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    }
+}
+
+/// A handle that is ready when a child ended.
+fn watch_children() -> RawFd {
+    // SAFETY: the set is live and made by the calls themselves.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+        let mut child: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut child);
+        libc::sigaddset(&raw mut child, libc::SIGCHLD);
+        libc::signalfd(-1, &raw const child, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC)
+    }
+}
+
+/// Closes everything else: the streams of the command, or nobody would see their end, and all that Garret has open.
+fn keep_only(handles: Handles) {
+    let mut kept = [handles.lifeline, handles.status, handles.lock];
+    kept.sort_unstable();
+    let mut from = 0;
+    for handle in kept {
+        close_range(from, handle - 1);
+        from = handle + 1;
+    }
+    close_range(from, RawFd::MAX);
+}
+
+fn close_range(from: RawFd, to: RawFd) {
+    if from > to {
+        return;
+    }
+    // SAFETY: the minder uses none of these handles, and its memory is its own.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, from, to, 0) != 0 {
+            let most = libc::sysconf(libc::_SC_OPEN_MAX).clamp(256, 65_536);
+            let most = RawFd::try_from(most).unwrap_or(RawFd::MAX);
+            (from..=to.min(most)).for_each(|handle| {
+                libc::close(handle);
+            });
+        }
+    }
+}
+
+fn write_all(handle: RawFd, bytes: &[u8]) {
+    // SAFETY: the bytes are live; so few fit into an empty pipe at once.
+    unsafe { libc::write(handle, bytes.as_ptr().cast(), bytes.len()) };
+}
+
+fn exit() -> ! {
+    // SAFETY: the call does not return and touches no memory.
+    unsafe { libc::_exit(0) }
+}
+
+fn done(answer: libc::c_int) -> io::Result<()> {
+    match answer {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}

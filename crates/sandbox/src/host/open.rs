@@ -1,0 +1,135 @@
+//! A host that is ready on a bench.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use async_trait::async_trait;
+use garret_core::time::Ids;
+use garret_core::{Enforced, Error, ErrorKind, Layer, OpenSandbox, Result, SandboxRequest};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use super::layer::HostLayer;
+
+/// Where the layers lie, below the scratch directory.
+const LAYERS: &str = "host";
+
+/// Where layers lie and what over.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub(super) layers: OwnedFd,
+    pub(super) bench: OwnedFd,
+    pub(super) path: PathBuf,
+    pub(super) request: SandboxRequest,
+}
+
+/// A host that is ready on a bench.
+#[derive(Debug)]
+pub(super) struct OpenHost {
+    room: Arc<Room>,
+    ids: Arc<dyn Ids>,
+    enforced: Vec<Enforced>,
+    living: Mutex<Vec<Weak<HostLayer>>>,
+    is_closed: AtomicBool,
+}
+
+impl OpenHost {
+    pub(super) fn new(request: SandboxRequest, enforced: Vec<Enforced>, ids: Arc<dyn Ids>) -> Result<Self> {
+        let bench = open_directory(rustix::fs::CWD, &request.bench)?;
+        let scratch = open_directory(rustix::fs::CWD, &request.scratch)?;
+        make_directory(&scratch, LAYERS)?;
+        let room = Room {
+            layers: open_directory(&scratch, LAYERS)?,
+            bench,
+            path: request.scratch.join(LAYERS),
+            request,
+        };
+        Ok(Self {
+            room: Arc::new(room),
+            ids,
+            enforced,
+            living: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+}
+
+#[async_trait]
+impl OpenSandbox for OpenHost {
+    fn enforced(&self) -> &[Enforced] {
+        &self.enforced
+    }
+
+    async fn lay(&self) -> Result<Arc<dyn Layer>> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Unavailable, "the sandbox is closed").hint("open it again"));
+        }
+        let (room, id) = (self.room.clone(), self.ids.next());
+        let layer = apart(move || HostLayer::lay(&room, id)).await?;
+        let layer = Arc::new(layer);
+        let mut living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+        living.retain(|layer| layer.strong_count() > 0);
+        living.push(Arc::downgrade(&layer));
+        Ok(layer)
+    }
+
+    async fn leftovers(&self) -> Result<Vec<Arc<dyn Layer>>> {
+        let room = self.room.clone();
+        let found = apart(move || left_in(&room)).await?;
+        Ok(found
+            .into_iter()
+            .map(|layer| Arc::new(layer) as Arc<dyn Layer>)
+            .collect())
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.is_closed.store(true, Ordering::Release);
+        let living: Vec<_> = {
+            let living = self.living.lock().unwrap_or_else(PoisonError::into_inner);
+            living.iter().filter_map(Weak::upgrade).collect()
+        };
+        for layer in living {
+            layer.lift().await?;
+        }
+        Ok(())
+    }
+}
+
+/// The layers that nobody holds.
+fn left_in(room: &Arc<Room>) -> Result<Vec<HostLayer>> {
+    let mut names = crate::effects::beneath::names(&room.layers).map_err(|_| unusable())?;
+    names.sort();
+    let names = names.into_iter().filter_map(|name| String::from_utf8(name).ok());
+    let free = names.filter_map(|name| {
+        let directory = open_directory(&room.layers, name.as_str()).ok()?;
+        rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).ok()?;
+        // One that was removed between the look and the lock is nobody's any more.
+        let layer = HostLayer::left(room, name, directory);
+        layer.is_there().then_some(layer)
+    });
+    Ok(free.collect())
+}
+
+/// Runs what blocks where it holds nobody up.
+pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.map_err(|_| Error::new(ErrorKind::Internal, "the work on a layer was cut short"))?
+}
+
+pub(super) fn open_directory(at: impl AsFd, path: impl rustix::path::Arg) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(at, path, flags, Mode::empty()).map_err(|_| unusable())
+}
+
+pub(super) fn make_directory(at: impl AsFd, name: &str) -> Result<()> {
+    match rustix::fs::mkdirat(at, name, Mode::RWXU) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(_) => Err(unusable()),
+    }
+}
+
+pub(super) fn unusable() -> Error {
+    Error::new(ErrorKind::Unavailable, "the directories of the sandbox cannot be used")
+        .hint("check that Garret may write its home, and that the disk is not full")
+}

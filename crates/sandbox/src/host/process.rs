@@ -1,0 +1,393 @@
+//! A command that runs, and everything that comes from it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ChildStdin, Command as Spawning, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garret_core::path::quote;
+use garret_core::{
+    Chunk, Command, Ended, Error, ErrorKind, Exit, Limit, Limits, Process, Program, Result, Signal, Stdin, Stream,
+    Usage,
+};
+use rustix::event::{PollFd, PollFlags, poll};
+use tokio::sync::mpsc;
+
+use super::minder::{self, Minded, ProcessLimits, Report};
+use super::open::apart;
+use super::tree::Tree;
+
+const CHUNK_BYTES: usize = 64 * 1024;
+/// How many chunks wait for a reader before the command is held up.
+const CHUNKS: usize = 4;
+/// The most that a pipe holds: what was written before the end is not more.
+const MOST_IN_A_PIPE: usize = 1024 * 1024;
+
+/// A command to start, and where.
+pub(super) struct Starting {
+    pub(super) command: Command,
+    pub(super) directory: PathBuf,
+    pub(super) most: Limits,
+}
+
+/// A command that was started.
+pub(super) struct Started {
+    minded: Minded,
+    pid: i32,
+    stdin: Option<ChildStdin>,
+    at: Instant,
+    starting: Starting,
+}
+
+/// Starts it; blocks for as long as that takes.
+pub(super) fn spawn(starting: Starting, lock: &OwnedFd) -> Result<Started> {
+    let command = &starting.command;
+    let arguments = match &command.program {
+        Program::Arguments(arguments) => arguments.clone(),
+        Program::Shell(text) => vec![shell().to_owned(), "-c".to_owned(), text.clone()],
+    };
+    let [program, rest @ ..] = arguments.as_slice() else {
+        return Err(Error::invalid("there is no program to run").hint("name a program, or give a text for the shell"));
+    };
+    let stdin = || match command.stdin {
+        Stdin::Closed => Stdio::null(),
+        Stdin::Bytes(_) | Stdin::Piped => Stdio::piped(),
+    };
+    let mut spawning = Spawning::new(program);
+    spawning
+        .args(rest)
+        .env_clear()
+        .envs(&command.env)
+        .current_dir(&starting.directory);
+    spawning.stdin(stdin()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let limits = process_limits(&command.limits, &starting.most);
+    let mut minded = minder::spawn(spawning, limits, lock).map_err(|error| not_started(program, &error))?;
+    let mut pid = [0; 4];
+    let mut status = File::from(minded.status);
+    status
+        .read_exact(&mut pid)
+        .map_err(|error| not_started(program, &error))?;
+    minded.status = status.into();
+    Ok(Started {
+        stdin: minded.child.stdin.take(),
+        pid: i32::from_ne_bytes(pid),
+        minded,
+        at: Instant::now(),
+        starting,
+    })
+}
+
+fn shell() -> &'static str {
+    let shells = ["/bin/bash", "/usr/bin/bash"];
+    let found = shells.into_iter().find(|shell| std::fs::metadata(shell).is_ok());
+    found.unwrap_or("/bin/sh")
+}
+
+fn process_limits(own: &Limits, most: &Limits) -> ProcessLimits {
+    ProcessLimits {
+        // The kernel counts whole seconds.
+        cpu_seconds: lower(own.cpu, most.cpu).map(|cpu| cpu.as_secs().max(1)),
+        data: lower(own.memory, most.memory),
+        file_size: lower(own.file_size, most.file_size),
+        open_files: lower(own.open_files, most.open_files),
+    }
+}
+
+fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn not_started(program: &str, error: &io::Error) -> Error {
+    let (kind, why) = match error.kind() {
+        io::ErrorKind::NotFound => (ErrorKind::NotFound, "there is no such program"),
+        io::ErrorKind::PermissionDenied => (ErrorKind::Denied, "it may not be run"),
+        io::ErrorKind::InvalidInput => (ErrorKind::Invalid, "an argument holds a NUL"),
+        io::ErrorKind::ArgumentListTooLong => (ErrorKind::TooLarge, "its arguments are too long"),
+        io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => {
+            (ErrorKind::Unavailable, "the machine has no room for it")
+        }
+        _ => (ErrorKind::Internal, "the system refused"),
+    };
+    let error = Error::new(kind, format!("{} could not be started: {why}", quote(program)));
+    match kind {
+        ErrorKind::NotFound => error.hint("check its name, and the PATH of its environment"),
+        ErrorKind::Denied => error.hint("set its executable bit, or run it by its interpreter"),
+        _ => error,
+    }
+}
+
+/// A process on the host.
+#[derive(Debug)]
+pub(super) struct HostProcess {
+    tree: Arc<Tree>,
+    chunks: mpsc::Receiver<Chunk>,
+    exit: Arc<Mutex<Option<Exit>>>,
+    stdin: Option<Arc<Mutex<Option<ChildStdin>>>>,
+}
+
+impl HostProcess {
+    /// Follows what was started; gives the tree, too, for the layer.
+    pub(super) fn follow(mut started: Started) -> (Self, Arc<Tree>) {
+        let (stdout, stderr) = (started.minded.child.stdout.take(), started.minded.child.stderr.take());
+        let Minded {
+            child,
+            lifeline,
+            status,
+        } = started.minded;
+        let tree = Arc::new(Tree::new(child, started.pid, lifeline));
+        let (sender, chunks) = mpsc::channel(CHUNKS);
+        let exit = Arc::new(Mutex::new(None));
+        let pump = Pump {
+            streams: BTreeMap::from_iter(
+                [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)]
+                    .into_iter()
+                    .enumerate()
+                    .filter_map(|(number, stream)| stream.map(|stream| (number, File::from(stream)))),
+            ),
+            status: File::from(status),
+            report: Vec::new(),
+            sender,
+        };
+        let (of_tree, of_exit) = (tree.clone(), exit.clone());
+        std::thread::spawn(move || pump.run(&of_tree, &of_exit, started.at));
+        let Starting { command, most, .. } = started.starting;
+        if let Some(wall) = lower(command.limits.wall, most.wall) {
+            tokio::spawn(end_after(wall, Arc::downgrade(&tree)));
+        }
+        let stdin = feed(command.stdin, started.stdin);
+        let process = Self {
+            tree: tree.clone(),
+            chunks,
+            exit,
+            stdin,
+        };
+        (process, tree)
+    }
+
+    fn exit(&self) -> Option<Exit> {
+        self.exit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn end_after(wall: Duration, tree: std::sync::Weak<Tree>) {
+    tokio::time::sleep(wall).await;
+    if let Some(tree) = tree.upgrade() {
+        tree.end_by(Limit::Wall);
+    }
+}
+
+/// Writes what is given from the start, in a thread of its own; gives the pipe where it is written to later.
+fn feed(stdin: Stdin, pipe: Option<ChildStdin>) -> Option<Arc<Mutex<Option<ChildStdin>>>> {
+    match (stdin, pipe) {
+        (Stdin::Bytes(bytes), Some(mut pipe)) => {
+            // One that ends without reading breaks the pipe, and that is all.
+            std::thread::spawn(move || drop(pipe.write_all(&bytes)));
+            None
+        }
+        (Stdin::Piped, pipe) => Some(Arc::new(Mutex::new(pipe))),
+        _ => None,
+    }
+}
+
+#[async_trait]
+impl Process for HostProcess {
+    async fn output(&mut self) -> Option<Chunk> {
+        self.chunks.recv().await
+    }
+
+    async fn wait(&mut self) -> Result<Exit> {
+        while self.chunks.recv().await.is_some() {}
+        self.exit()
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "a command ended without telling how"))
+    }
+
+    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        let Some(stdin) = self.stdin.clone() else {
+            return Err(Error::invalid("this command reads nothing that comes later").hint("start it with piped input"));
+        };
+        apart(move || {
+            let mut stdin = stdin.lock().unwrap_or_else(PoisonError::into_inner);
+            let closed = || {
+                Error::new(ErrorKind::Unavailable, "the command reads no more").hint("look at its output and its exit")
+            };
+            let pipe = stdin.as_mut().ok_or_else(closed)?;
+            pipe.write_all(&bytes).and_then(|()| pipe.flush()).map_err(|_| closed())
+        })
+        .await
+    }
+
+    async fn close_stdin(&mut self) -> Result<()> {
+        if let Some(stdin) = self.stdin.clone() {
+            apart(move || Ok(drop(stdin.lock().unwrap_or_else(PoisonError::into_inner).take()))).await?;
+        }
+        Ok(())
+    }
+
+    async fn signal(&mut self, signal: Signal) -> Result<()> {
+        match signal {
+            Signal::Interrupt => self.tree.signal(rustix::process::Signal::INT),
+            Signal::Terminate => self.tree.signal(rustix::process::Signal::TERM),
+            Signal::Kill => {
+                self.tree.end();
+                let tree = self.tree.clone();
+                apart(move || Ok(tree.wait_until_gone())).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Dropping it ends the whole tree.
+impl Drop for HostProcess {
+    fn drop(&mut self) {
+        self.tree.end();
+    }
+}
+
+/// Reads what a command writes, in a thread of its own, no faster than it is asked for.
+struct Pump {
+    streams: BTreeMap<usize, File>,
+    status: File,
+    report: Vec<u8>,
+    sender: mpsc::Sender<Chunk>,
+}
+
+impl Pump {
+    fn run(mut self, tree: &Tree, exit: &Mutex<Option<Exit>>, begun: Instant) {
+        while !self.step() {}
+        let limit = tree.ended();
+        let duration = begun.elapsed();
+        self.drain();
+        let report = <[u8; Report::BYTES]>::try_from(self.report.as_slice()).ok();
+        let told = exit_of(report.map(|bytes| Report::from_bytes(&bytes)), limit, duration);
+        *exit.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        // The streams end for the reader here, and for whoever still holds their other ends.
+        drop(self);
+        tree.wait_until_gone();
+    }
+
+    /// Waits for something to read and reads it; `true` once the command has ended.
+    fn step(&mut self) -> bool {
+        let ready = self.ready(None);
+        for number in ready.iter().filter(|number| **number < 2) {
+            self.read(*number);
+        }
+        ready.contains(&2) && self.read_status()
+    }
+
+    /// Reads what was written before the end. A process that was left behind may go on writing, so that there is a bound.
+    fn drain(&mut self) {
+        let mut left = BTreeMap::from([(0, MOST_IN_A_PIPE), (1, MOST_IN_A_PIPE)]);
+        loop {
+            let ready = self.ready(Some(0));
+            let ready: Vec<_> = ready
+                .into_iter()
+                .filter(|number| left.get(number).is_some_and(|left| *left > 0))
+                .collect();
+            if ready.is_empty() {
+                return;
+            }
+            for number in ready {
+                let read = self.read(number).max(1);
+                left.entry(number).and_modify(|left| *left = left.saturating_sub(read));
+            }
+        }
+    }
+
+    /// The streams (0, 1) and the status (2) that have something, or their end, to read.
+    fn ready(&self, most: Option<i64>) -> Vec<usize> {
+        let mut numbers: Vec<usize> = self.streams.keys().copied().collect();
+        let mut fds: Vec<_> = self
+            .streams
+            .values()
+            .map(|stream| PollFd::new(stream, PollFlags::IN))
+            .collect();
+        if most.is_none() {
+            numbers.push(2);
+            fds.push(PollFd::from_borrowed_fd(self.status.as_fd(), PollFlags::IN));
+        }
+        let timeout = most.map(|seconds| rustix::event::Timespec {
+            tv_sec: seconds,
+            tv_nsec: 0,
+        });
+        // Interrupted or not, what is ready shows in the answers.
+        let _ = poll(&mut fds, timeout.as_ref());
+        let ready = numbers.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty());
+        ready.map(|(number, _)| number).collect()
+    }
+
+    fn read(&mut self, number: usize) -> usize {
+        let mut bytes = vec![0; CHUNK_BYTES];
+        let Some(stream) = self.streams.get_mut(&number) else {
+            return 0;
+        };
+        match stream.read(&mut bytes) {
+            Ok(0) => {
+                self.streams.remove(&number);
+                0
+            }
+            Ok(count) => {
+                bytes.truncate(count);
+                let stream = if number == 0 { Stream::Stdout } else { Stream::Stderr };
+                // Where nobody reads any more the tree is about to end; until then it is read for nobody.
+                let _ = self.sender.blocking_send(Chunk {
+                    stream,
+                    bytes: bytes.into(),
+                });
+                count
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(_) => {
+                self.streams.remove(&number);
+                0
+            }
+        }
+    }
+
+    /// Reads what the minder says; `true` once it said all, or is gone without a word.
+    fn read_status(&mut self) -> bool {
+        let mut bytes = [0; Report::BYTES];
+        match self.status.read(&mut bytes) {
+            Ok(0) => true,
+            Ok(count) => {
+                self.report.extend_from_slice(&bytes[..count]);
+                self.report.len() >= Report::BYTES
+            }
+            Err(error) => error.kind() != io::ErrorKind::Interrupted,
+        }
+    }
+}
+
+fn exit_of(report: Option<Report>, limit: Option<Limit>, duration: Duration) -> Exit {
+    let status = ExitStatus::from_raw(report.map_or(libc::SIGKILL, |report| report.status));
+    let ended = match (status.signal(), status.code()) {
+        (Some(number), _) => Ended::Signalled(number),
+        (None, code) => Ended::Exited(code.unwrap_or_default()),
+    };
+    let by_signal = match ended {
+        Ended::Signalled(number) if number == rustix::process::Signal::XCPU.as_raw() => Some(Limit::Cpu),
+        Ended::Signalled(number) if number == rustix::process::Signal::XFSZ.as_raw() => Some(Limit::FileSize),
+        _ => None,
+    };
+    let usage = report.map_or_else(Usage::default, |report| Usage {
+        user_ms: report.user_us / 1_000,
+        system_ms: report.system_us / 1_000,
+        max_memory: report.max_memory,
+    });
+    Exit {
+        ended,
+        limit: limit.or(by_signal),
+        duration,
+        usage,
+    }
+}

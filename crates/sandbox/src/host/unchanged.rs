@@ -1,0 +1,59 @@
+//! Whether what was found on a copy is what the bench has anyway.
+//!
+//! A file that was copied a moment ago cannot be told from one that was written in the same tick of the clock, so that comparing times names
+//! it; its content decides.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::BorrowedFd;
+
+use garret_core::{Content, Effect, Placed};
+use rustix::fs::{FileType, OFlags, fstat, readlinkat};
+
+use crate::effects::beneath::{GENTLY, look_at, open, split};
+
+const PIECE: usize = 128 * 1024;
+const BITS: u32 = 0o777;
+
+/// Whether the effect would change nothing on the bench. Where that cannot be told, it would.
+pub(super) fn is_as_on(bench: BorrowedFd<'_>, effect: &Effect) -> bool {
+    let path = effect.path.as_bytes();
+    match &effect.placed {
+        Placed::Nothing | Placed::Image(_) => false,
+        Placed::Directory { mode } => has_bits(bench, path, FileType::Directory, *mode),
+        Placed::Symlink { target } => points_to(bench, path, target),
+        Placed::File { content, mode } => has_bits(bench, path, FileType::RegularFile, *mode) && holds(bench, path, content),
+    }
+}
+
+fn has_bits(bench: BorrowedFd<'_>, path: &[u8], kind: FileType, mode: u32) -> bool {
+    let stat = look_at(bench, path).ok().flatten();
+    stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == kind && stat.st_mode & BITS == mode & BITS)
+}
+
+fn points_to(bench: BorrowedFd<'_>, path: &[u8], target: &str) -> bool {
+    let (above, name) = split(path);
+    let directory = open(bench, above, OFlags::PATH | OFlags::DIRECTORY);
+    let found = directory.and_then(|directory| readlinkat(directory, name, Vec::new()));
+    found.is_ok_and(|found| found.as_bytes() == target.as_bytes())
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the field has other types on other machines")]
+fn holds(bench: BorrowedFd<'_>, path: &[u8], content: &Content) -> bool {
+    let Ok(file) = open(bench, path, OFlags::RDONLY | GENTLY) else { return false };
+    let has_size = fstat(&file).is_ok_and(|stat| stat.st_size as u64 == content.len());
+    has_size && is_same(File::from(file), content).unwrap_or(false)
+}
+
+fn is_same(mut file: File, content: &Content) -> garret_core::Result<bool> {
+    let mut reader = content.open()?;
+    let (mut one, mut other) = (Vec::new(), vec![0; PIECE]);
+    while reader.append_to(&mut one, PIECE)? > 0 {
+        let part = &mut other[..one.len()];
+        if file.read_exact(part).is_err() || part != one.as_slice() {
+            return Ok(false);
+        }
+        one.clear();
+    }
+    Ok(true)
+}

@@ -1,0 +1,11 @@
+//! The languages of a workspace in the schemas of its tools.
+
+use garret_workspace::Workspace;
+use serde_json::Value;
+
+/// Leaves only the languages that the workspace has as values of `language`.
+pub(crate) fn narrow(schema: &mut Value, workspace: &Workspace) {
+    let Some(policy) = workspace.code_policy() else { return };
+    let names = policy.languages.iter().map(|language| Value::from(language.as_str()));
+    schema["properties"]["language"]["enum"] = names.collect();
+}

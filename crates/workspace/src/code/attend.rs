@@ -1,0 +1,291 @@
+//! Staying with a context: one call after the other, until it ends.
+//!
+//! Whoever attends to a context owns its process. Calls come to it one by one; between them it takes what the process writes, notices when
+//! it dies, and ends it when nobody used it for too long. Each call ends with what all processes did to the files being taken over.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use garret_core::{Chunk, Exit, Origin, Output, OutputCollector, Process, Result, Signal};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::contexts::{Entry, Life};
+use super::mark::Marked;
+use super::outcome::Outcome;
+use crate::shell::driven::{DrivenProcess, driven_label, ended};
+use crate::{Changed, Workspace};
+
+/// How long a process that was killed may take to be gone.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// A piece of code for a driver.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// The line that the driver reads.
+    pub(super) line: Bytes,
+    /// The word of its mark.
+    pub(super) word: String,
+    pub(super) timeout: Option<Duration>,
+    /// The most bytes of output that are kept, where that is less than the policy says.
+    pub(super) most: Option<u64>,
+}
+
+/// A piece of code that somebody waits for.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) piece: Piece,
+    /// How the journal names it, secrets included still.
+    pub(super) label: String,
+    pub(super) view: Workspace,
+    pub(super) reply: oneshot::Sender<Result<Answered>>,
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) heard: Heard,
+    pub(super) took: Duration,
+    pub(super) changed: Changed,
+}
+
+/// What was heard of a piece.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) outcome: Outcome,
+    pub(super) output: Output,
+    /// How the context ended, where it did.
+    pub(super) death: Option<Death>,
+}
+
+/// How a context ended.
+#[derive(Debug, Clone)]
+pub(super) struct Death {
+    /// In words.
+    pub(super) how: String,
+    /// As far as the process told.
+    pub(super) exit: Option<Exit>,
+    pub(super) timed_out: bool,
+}
+
+/// Why nobody listens to a piece any more.
+enum Over {
+    Marked,
+    Died,
+    TimedOut(Duration),
+    Stopped(String),
+}
+
+/// Who stays with a context.
+#[derive(Debug)]
+pub(super) struct Attendant {
+    driven: DrivenProcess,
+    /// What came since the last call.
+    pending: Pending,
+    /// Where changes come from that no call made.
+    origin: Origin,
+}
+
+impl Attendant {
+    pub(super) fn new(driven: DrivenProcess, origin: Origin) -> Self {
+        Self {
+            driven,
+            pending: Pending::default(),
+            origin,
+        }
+    }
+
+    pub(super) fn driven(&self) -> &DrivenProcess {
+        &self.driven
+    }
+
+    /// Runs a piece; `stop` gives the reason where it is to end before that.
+    pub(super) async fn run(&mut self, piece: Piece, stop: impl Future<Output = String>) -> Heard {
+        let mut marked = Marked::new(&piece.word);
+        let most = piece.most.unwrap_or(u64::MAX).min(self.driven.most());
+        let mut collector = OutputCollector::new(most, self.driven.secrets());
+        std::mem::take(&mut self.pending).hand_over(&mut collector);
+        let listening = listen(self.driven.process(), piece.line, &mut marked, &mut collector);
+        let over = tokio::select! {
+            over = within(piece.timeout, listening) => over,
+            why = stop => Over::Stopped(why),
+        };
+        let death = match over {
+            Over::Marked => None,
+            over => {
+                let death = self.bury(over, |chunk| keep(marked.push(chunk), &mut collector)).await;
+                marked.finish().for_each(|chunk| keep(Some(chunk), &mut collector));
+                Some(death)
+            }
+        };
+        let told = marked.told();
+        Heard {
+            outcome: told.map_or_else(Outcome::default, |told| Outcome::read(told, self.driven.secrets())),
+            output: collector.finish().1,
+            death,
+        }
+    }
+
+    /// Ends the process, hears it out, and says how it ended.
+    async fn bury(&mut self, over: Over, mut hear: impl FnMut(&Chunk)) -> Death {
+        let process = self.driven.process();
+        if !matches!(over, Over::Died) {
+            // One that cannot be signalled has ended.
+            let _ = process.signal(Signal::Kill).await;
+        }
+        let hearing = async {
+            while let Some(chunk) = process.output().await {
+                hear(&chunk);
+            }
+            process.wait().await.ok()
+        };
+        let exit = tokio::time::timeout(LAST_WORDS, hearing).await.ok().flatten();
+        Death {
+            timed_out: matches!(over, Over::TimedOut(_)),
+            how: how(over, exit.as_ref()),
+            exit,
+        }
+    }
+
+    /// Stays until the context ends.
+    pub(super) async fn attend(mut self, entry: Arc<Entry>, mut calls: mpsc::UnboundedReceiver<Call>, idle: Duration) {
+        let mut life = entry.life.subscribe();
+        let mut unused = Box::pin(tokio::time::sleep(idle));
+        loop {
+            let over = tokio::select! {
+                biased;
+                why = asked_to_end(&mut life) => Over::Stopped(why),
+                call = calls.recv() => match call {
+                    Some(call) => match self.answer(&entry, call, &mut life).await {
+                        Some(attendant) => {
+                            self = attendant;
+                            unused = Box::pin(tokio::time::sleep(idle));
+                            continue;
+                        }
+                        None => return,
+                    },
+                    None => Over::Stopped("it was abandoned".to_owned()),
+                },
+                chunk = self.driven.process().output() => match chunk {
+                    Some(chunk) => {
+                        self.pending.push(chunk, self.driven.most());
+                        continue;
+                    }
+                    None => Over::Died,
+                },
+                () = &mut unused => Over::Stopped(format!("nobody used it for {} s", idle.as_secs_f64())),
+            };
+            let death = self.bury(over, |_| {}).await;
+            entry.life.send_replace(Life::Ended(death.how.clone()));
+            // What cannot be kept now is told by those who look after the processes.
+            let _ = self.driven.end(self.origin, None).await;
+            entry.life.send_replace(Life::Done(death.how));
+            return;
+        }
+    }
+
+    /// Answers a call; gives nothing back where the context ended over it.
+    async fn answer(mut self, entry: &Entry, mut call: Call, life: &mut watch::Receiver<Life>) -> Option<Self> {
+        entry.calls.fetch_add(1, Ordering::Relaxed);
+        let clock = call.view.shared.clock.clone();
+        let begun = clock.elapsed();
+        let stop = async {
+            tokio::select! {
+                why = asked_to_end(life) => why,
+                () = call.reply.closed() => "a call was given up while its code ran".to_owned(),
+            }
+        };
+        let heard = self.run(call.piece, stop).await;
+        let took = clock.elapsed().saturating_sub(begun);
+        let label = driven_label(&call.label, self.driven.secrets());
+        let words = heard
+            .death
+            .as_ref()
+            .map_or_else(|| heard.outcome.words(), |death| death.how.clone());
+        let origin = call.view.driven_origin("run_in_code_context", &label, &words, took);
+        let (left, changed) = match &heard.death {
+            None => (Some(self), call.view.checkpoint(origin).await),
+            Some(death) => {
+                entry.life.send_replace(Life::Ended(death.how.clone()));
+                let changed = self.driven.end(origin, Some(&call.view)).await;
+                entry.life.send_replace(Life::Done(death.how.clone()));
+                (None, changed)
+            }
+        };
+        let answered = changed.map(|changed| Answered { heard, took, changed });
+        // Whoever no longer waits for it needs no answer.
+        let _ = call.reply.send(answered);
+        left
+    }
+}
+
+/// What a process wrote while nobody asked: the last of it, for the next call.
+#[derive(Debug, Default)]
+struct Pending {
+    chunks: VecDeque<Chunk>,
+    bytes: u64,
+}
+
+impl Pending {
+    fn push(&mut self, chunk: Chunk, most: u64) {
+        self.bytes += chunk.bytes.len() as u64;
+        self.chunks.push_back(chunk);
+        while self.bytes > most
+            && let Some(oldest) = self.chunks.pop_front()
+        {
+            self.bytes -= oldest.bytes.len() as u64;
+        }
+    }
+
+    fn hand_over(self, collector: &mut OutputCollector) {
+        self.chunks.into_iter().for_each(|chunk| keep(Some(chunk), collector));
+    }
+}
+
+fn keep(chunk: Option<Chunk>, collector: &mut OutputCollector) {
+    if let Some(chunk) = chunk {
+        collector.push(&chunk);
+    }
+}
+
+/// Hands a piece to the driver and takes what comes until its marks do.
+async fn listen(process: &mut dyn Process, line: Bytes, marked: &mut Marked, collector: &mut OutputCollector) -> Over {
+    if process.write(line).await.is_err() {
+        return Over::Died;
+    }
+    while !marked.is_ended() {
+        match process.output().await {
+            Some(chunk) => keep(marked.push(&chunk), collector),
+            None => return Over::Died,
+        }
+    }
+    Over::Marked
+}
+
+async fn within(timeout: Option<Duration>, listening: impl Future<Output = Over>) -> Over {
+    match timeout {
+        None => listening.await,
+        Some(timeout) => tokio::time::timeout(timeout, listening)
+            .await
+            .unwrap_or(Over::TimedOut(timeout)),
+    }
+}
+
+/// Waits until somebody wants the context to end.
+async fn asked_to_end(life: &mut watch::Receiver<Life>) -> String {
+    let ending = life.wait_for(|life| !matches!(life, Life::Running)).await;
+    match ending.as_deref() {
+        Ok(Life::Ending(why)) => why.clone(),
+        _ => "it was abandoned".to_owned(),
+    }
+}
+
+fn how(over: Over, exit: Option<&Exit>) -> String {
+    match over {
+        Over::TimedOut(timeout) => format!("its code took longer than {} s", timeout.as_secs_f64()),
+        Over::Stopped(why) => why,
+        Over::Died | Over::Marked => exit.map_or_else(|| "its process is gone".to_owned(), ended),
+    }
+}

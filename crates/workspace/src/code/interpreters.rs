@@ -1,0 +1,118 @@
+//! Which interpreters there are, inside the sandbox.
+
+use garret_core::{Error, ErrorKind, Language, Program, Result};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::driver;
+use crate::shell::driven::{Driven, NoSink};
+use crate::{RunRequest, Workspace};
+
+/// Asks each program that is named for its version. What it does not find, it leaves out.
+const ASK: &str = r#"line='
+'
+for program do
+  if command -v "$program" >/dev/null; then
+    version=$("$program" --version 2>&1)
+    printf '%s %s\n' "$program" "${version%%"$line"*}"
+  fi
+done"#;
+
+/// The interpreter of a language, as far as it is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Interpreter {
+    /// The language.
+    pub language: Language,
+    /// The program.
+    pub program: String,
+    /// What it says its version is; absent where it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What would help where it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+impl Workspace {
+    /// Looks which interpreters its code would find, of the languages that its policy names.
+    pub async fn interpreters(&self) -> Result<Vec<Interpreter>> {
+        let work = async {
+            let languages = self.code_rules()?.policy.languages.clone();
+            self.find_interpreters(&languages).await
+        };
+        self.observe("interpreters", None, |_| 0, work).await
+    }
+
+    async fn find_interpreters(&self, languages: &[Language]) -> Result<Vec<Interpreter>> {
+        let programs = languages.iter().map(|language| driver::interpreter(*language));
+        let arguments = ["sh", "-c", ASK, "sh"].into_iter().chain(programs);
+        let driven = Driven {
+            operation: "interpreters",
+            request: RunRequest::of(Program::Arguments(arguments.map(str::to_owned).collect())),
+            judged: None,
+            label: "interpreters".to_owned(),
+        };
+        let (ran, _) = self.run_driven(driven, |_| NoSink).await?;
+        let said = String::from_utf8_lossy(&ran.stdout.0).into_owned();
+        Ok(languages.iter().map(|language| found(*language, &said)).collect())
+    }
+
+    /// Refuses a language whose interpreter is not there.
+    pub(super) async fn check_interpreter(&self, language: Language) -> Result<()> {
+        let found = self.find_interpreters(&[language]).await?;
+        match found.iter().all(|one| one.version.is_some()) {
+            true => Ok(()),
+            false => Err(missing(language)),
+        }
+    }
+
+    /// The error that something was not found, or a better one where that is the interpreter.
+    pub(super) async fn unless_missing(&self, language: Language, error: Error) -> Error {
+        self.check_interpreter(language).await.err().unwrap_or(error)
+    }
+}
+
+fn found(language: Language, said: &str) -> Interpreter {
+    let program = driver::interpreter(language);
+    let version = said.lines().find_map(|line| {
+        let (name, version) = line.split_once(' ')?;
+        (name == program).then(|| version.to_owned())
+    });
+    Interpreter {
+        language,
+        program: program.to_owned(),
+        remedy: version.is_none().then(|| remedy(language)),
+        version,
+    }
+}
+
+fn missing(language: Language) -> Error {
+    let (name, program) = (language.as_str(), driver::interpreter(language));
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("there is no `{program}` in the sandbox, so no {name} can run"),
+    )
+    .hint(remedy(language))
+}
+
+fn remedy(language: Language) -> String {
+    format!(
+        "install the package `{}` on the machine, below `/usr`; the sandbox shows what is there",
+        driver::package(language)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_found_comes_with_its_remedy() {
+        let said = "python3 Python 3.11.7\nbash GNU bash, version 5.2\n";
+        let found = Language::ALL.map(|language| found(language, said));
+        let versions = found.each_ref().map(|one| one.version.as_deref());
+        assert_eq!(versions, [Some("Python 3.11.7"), None, Some("GNU bash, version 5.2")]);
+        assert!(found[1].remedy.as_ref().unwrap().contains("`nodejs`"));
+        assert_eq!(found[0].remedy, None);
+    }
+}

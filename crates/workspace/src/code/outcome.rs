@@ -1,0 +1,199 @@
+//! How a piece of code went, as its driver tells it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use garret_core::Secrets;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The value of the last expression.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CodeValue {
+    /// The value as the language itself writes it.
+    pub repr: String,
+    /// The value as JSON, where it has such a form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_json")]
+    pub json: Option<Value>,
+}
+
+/// Written out, because clients want a type.
+fn any_json(_generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": ["null", "boolean", "number", "string", "array", "object"] })
+}
+
+/// An error that the code did not catch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CodeError {
+    /// The name of its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its message.
+    pub message: String,
+    /// Where it came from, as the language itself writes it.
+    pub traceback: String,
+}
+
+/// How a piece went; all absent where it did not come to an end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) result: Option<CodeValue>,
+    pub(super) error: Option<CodeError>,
+    pub(super) exit_code: Option<i32>,
+}
+
+#[derive(Deserialize)]
+struct Told {
+    result: Option<ToldValue>,
+    error: Option<CodeError>,
+}
+
+#[derive(Deserialize)]
+struct ToldValue {
+    repr: String,
+    /// In text: a value that cannot be read here must not take the rest with it.
+    json: Option<String>,
+}
+
+impl Outcome {
+    /// Reads what is behind a mark: ` told ` and JSON in base64, or ` exit ` and a number.
+    pub(super) fn read(told: &[u8], secrets: &Secrets) -> Self {
+        let text = String::from_utf8_lossy(told);
+        let read = match text.trim().split_once(' ') {
+            Some(("exit", code)) => code.parse().ok().map(|code| Self {
+                exit_code: Some(code),
+                ..Self::default()
+            }),
+            Some(("told", text)) => Self::of_json(text),
+            _ => None,
+        };
+        read.unwrap_or_else(Self::unreadable).masked(secrets)
+    }
+
+    fn of_json(text: &str) -> Option<Self> {
+        let bytes = STANDARD.decode(text).ok()?;
+        let told: Told = serde_json::from_slice(&bytes).ok()?;
+        let value = |told: ToldValue| CodeValue {
+            repr: told.repr,
+            json: told.json.and_then(|text| serde_json::from_str(&text).ok()),
+        };
+        Some(Self {
+            result: told.result.map(value),
+            error: told.error,
+            exit_code: None,
+        })
+    }
+
+    /// Only code that wrote where it has no business makes this.
+    fn unreadable() -> Self {
+        Self {
+            error: Some(CodeError {
+                kind: "Unreadable".to_owned(),
+                message: "what the code came to cannot be read".to_owned(),
+                traceback: String::new(),
+            }),
+            ..Self::default()
+        }
+    }
+
+    fn masked(self, secrets: &Secrets) -> Self {
+        if secrets.is_empty() {
+            return self;
+        }
+        Self {
+            result: self.result.map(|value| CodeValue {
+                repr: secrets.mask(&value.repr),
+                json: value.json.map(|json| masked(json, secrets)),
+            }),
+            error: self.error.map(|error| CodeError {
+                kind: secrets.mask(&error.kind),
+                message: secrets.mask(&error.message),
+                traceback: secrets.mask(&error.traceback),
+            }),
+            exit_code: self.exit_code,
+        }
+    }
+
+    /// In a word or two, for a journal.
+    pub(super) fn words(&self) -> String {
+        match (&self.error, self.exit_code) {
+            (Some(error), _) => error.kind.clone(),
+            (None, Some(code)) => format!("exit {code}"),
+            (None, None) => "done".to_owned(),
+        }
+    }
+}
+
+fn masked(json: Value, secrets: &Secrets) -> Value {
+    match json {
+        Value::String(text) => Value::String(secrets.mask(&text)),
+        Value::Array(items) => items.into_iter().map(|item| masked(item, secrets)).collect(),
+        Value::Object(object) => {
+            let pairs = object.into_iter();
+            pairs
+                .map(|(key, value)| (secrets.mask(&key), masked(value, secrets)))
+                .collect()
+        }
+        Value::Number(number) => {
+            let shown = secrets.mask(&number.to_string());
+            match shown == number.to_string() {
+                true => Value::Number(number),
+                false => Value::String(shown),
+            }
+        }
+        Value::Null | Value::Bool(_) => json,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(value: &Value) -> Vec<u8> {
+        format!(" told {}", STANDARD.encode(value.to_string())).into_bytes()
+    }
+
+    #[test]
+    fn a_value_comes_in_both_forms() {
+        let told = told(&json!({"result": {"repr": "{'a': 1}", "json": "{\"a\": 1}"}}));
+        let outcome = Outcome::read(&told, &Secrets::default());
+        let value = outcome.result.unwrap();
+        assert_eq!((value.repr.as_str(), value.json), ("{'a': 1}", Some(json!({"a": 1}))));
+    }
+
+    #[test]
+    fn json_that_cannot_be_read_leaves_the_rest() {
+        let deep = "[".repeat(1_000) + &"]".repeat(1_000);
+        let told = told(&json!({"result": {"repr": "deep", "json": deep}}));
+        let value = Outcome::read(&told, &Secrets::default()).result.unwrap();
+        assert_eq!((value.repr.as_str(), value.json), ("deep", None));
+    }
+
+    #[test]
+    fn no_secret_comes_through() {
+        let secrets = Secrets::new([("TOKEN", "hunter\"2"), ("PIN", "123456")]);
+        let told = told(&json!({
+            "result": {"repr": "'hunter\"2'", "json": r#"{"hunter\"2": ["x hunter\"2", 123456, 12]}"#},
+            "error": {"type": "E", "message": "hunter\"2", "traceback": "at hunter\"2"},
+        }));
+        let outcome = Outcome::read(&told, &secrets);
+        let value = outcome.result.unwrap();
+        assert_eq!(value.repr, "'[TOKEN]'");
+        assert_eq!(value.json, Some(json!({"[TOKEN]": ["x [TOKEN]", "[PIN]", 12]})));
+        let error = outcome.error.unwrap();
+        assert_eq!(
+            (error.message.as_str(), error.traceback.as_str()),
+            ("[TOKEN]", "at [TOKEN]")
+        );
+    }
+
+    #[test]
+    fn what_is_no_outcome_is_said_to_be_none() {
+        for told in [&b""[..], b" told !!", b" told bm9uZQ==", b" exit x", b"\xff"] {
+            let outcome = Outcome::read(told, &Secrets::default());
+            assert_eq!(outcome.error.map(|error| error.kind).as_deref(), Some("Unreadable"));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What code gives back, and what is shown of a context.
+
+use garret_core::{Enforced, Language, Limit, Output, Usage};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::outcome::Outcome;
+use super::{CodeError, CodeValue};
+use crate::shell::driven::Surroundings;
+use crate::{Changed, RunResult, StreamShown};
+
+/// What a piece of code came to. Code that ran is a success, whatever became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CodeResult {
+    /// Its language.
+    pub language: Language,
+    /// The context in which it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// The value of its last expression, where it has one. Bash has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<CodeValue>,
+    /// The error that it did not catch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<CodeError>,
+    /// The exit code: of the code for Bash, else of the interpreter, where it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Standard output and standard error as text, in the order in which they came; where the middle was left out, a line says so.
+    pub output: String,
+    /// Standard output, byte for byte.
+    pub stdout: StreamShown,
+    /// Standard error, byte for byte.
+    pub stderr: StreamShown,
+    /// How long it ran, in milliseconds.
+    pub duration_ms: u64,
+    /// Whether the time limit ended it.
+    pub timed_out: bool,
+    /// The limit that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
+    /// How the context ended, where this call was its last: what it kept is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_ended: Option<String>,
+    /// Whether output was left out.
+    pub truncated: bool,
+    /// How many bytes of output were left out.
+    pub left_out_bytes: u64,
+    /// What it used, where it ran by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Whether it ran apart from the machine: neither files nor processes outside were in its reach.
+    pub isolated: bool,
+    /// What the sandbox enforced, and by what means.
+    pub enforced: Vec<Enforced>,
+    /// What it did to the files.
+    pub changed: Changed,
+    /// Layers that a crash left behind, with work that is in no change; see [`crate::Workspace::leftovers`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leftovers: Vec<String>,
+}
+
+impl CodeResult {
+    /// A piece that ran by itself.
+    pub(super) fn alone(language: Language, ran: RunResult, outcome: Outcome, output: &Output) -> Self {
+        let surroundings = Surroundings {
+            isolated: ran.isolated,
+            enforced: ran.enforced,
+            leftovers: ran.leftovers,
+        };
+        Self {
+            exit_code: Some(ran.exit_code),
+            duration_ms: ran.duration_ms,
+            timed_out: ran.timed_out,
+            limit: ran.limit,
+            usage: Some(ran.usage),
+            ..Self::new(language, outcome, output, surroundings, ran.changed)
+        }
+    }
+
+    /// What every result has.
+    pub(super) fn new(
+        language: Language,
+        outcome: Outcome,
+        output: &Output,
+        surroundings: Surroundings,
+        changed: Changed,
+    ) -> Self {
+        Self {
+            language,
+            context: None,
+            result: outcome.result,
+            error: outcome.error,
+            exit_code: outcome.exit_code,
+            output: output.both.text(),
+            stdout: StreamShown(output.stdout.bytes().into_owned().into()),
+            stderr: StreamShown(output.stderr.bytes().into_owned().into()),
+            duration_ms: 0,
+            timed_out: false,
+            limit: None,
+            context_ended: None,
+            truncated: output.is_truncated(),
+            left_out_bytes: output.stdout.left_out + output.stderr.left_out,
+            usage: None,
+            isolated: surroundings.isolated,
+            enforced: surroundings.enforced,
+            changed,
+            leftovers: surroundings.leftovers,
+        }
+    }
+}
+
+/// A context, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ContextShown {
+    /// Its id in this workspace.
+    pub id: String,
+    /// Its language.
+    pub language: Language,
+    /// When it was made, in RFC 3339.
+    pub created: String,
+    /// How many pieces of code were run in it.
+    pub calls: u64,
+    /// Whether it lives.
+    pub running: bool,
+    /// How it ended, once it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+}

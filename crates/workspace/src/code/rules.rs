@@ -1,0 +1,77 @@
+//! What code may run.
+
+use std::time::Duration;
+
+use garret_core::{CodePolicy, Error, ErrorKind, Language, Result};
+
+use crate::Workspace;
+
+/// A [`CodePolicy`], checked.
+#[derive(Debug, Clone)]
+pub(crate) struct CodeRules {
+    pub(crate) policy: CodePolicy,
+    /// After how long a context that nobody used ends.
+    pub(crate) idle: Duration,
+}
+
+impl CodeRules {
+    pub(crate) fn new(policy: CodePolicy) -> Result<Self> {
+        if policy.languages.is_empty() {
+            return Err(Error::invalid("`languages` names no language")
+                .hint("name some of `python`, `javascript`, `bash`, or take the capability `code` away"));
+        }
+        let idle = policy.idle_timeout()?;
+        Ok(Self { policy, idle })
+    }
+
+    fn check(&self, language: Language) -> Result<()> {
+        match self.policy.languages.contains(&language) {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Denied,
+                format!("this workspace runs no {}", language.as_str()),
+            )
+            .rule(format!("languages = {}", self.languages()))
+            .hint(format!("write it in one of these: {}", self.languages()))),
+        }
+    }
+
+    fn languages(&self) -> String {
+        let names: Vec<_> = self.policy.languages.iter().map(|one| one.as_str()).collect();
+        names.join(", ")
+    }
+}
+
+impl Workspace {
+    /// What code may run in it; none where it runs no code.
+    pub fn code_policy(&self) -> Option<&CodePolicy> {
+        self.shared.code.as_ref().map(|rules| &rules.policy)
+    }
+
+    /// The rules for code; `unsupported` where there is none.
+    pub(super) fn code_rules(&self) -> Result<&CodeRules> {
+        self.shared.code.as_ref().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "no code runs in this workspace")
+                .hint("declare the capability `code` for it")
+        })
+    }
+
+    /// Refuses a language that the policy does not name.
+    pub(super) fn check_language(&self, language: Language) -> Result<()> {
+        self.code_rules()?.check(language)
+    }
+
+    /// The rules for contexts; `unsupported` where there are none.
+    pub(super) fn context_rules(&self) -> Result<&CodeRules> {
+        let rules = self.code_rules()?;
+        match rules.policy.is_stateful {
+            true => Ok(rules),
+            false => Err(Error::new(
+                ErrorKind::Unsupported,
+                "code in this workspace keeps nothing from one call to the next",
+            )
+            .rule("is_stateful = false")
+            .hint("run each piece by itself with `run_code`, or set `is_stateful = true` for `code`")),
+        }
+    }
+}
