@@ -11,8 +11,8 @@ use garret_core::{Actor, ChangeActor, ChangeKind, Error, ErrorKind, Making, Path
 
 use crate::content::{Address, ContentStore, Prepared};
 use crate::depot::Shared;
-use crate::history::paths_of;
-use crate::metadata::{ChangeRow, Held, Level, Node, Session, stored_time};
+use crate::history::images_of;
+use crate::metadata::{ChangeRow, Held, Level, Listed, Node, Session, stored_time, telling};
 use crate::tree::Tree;
 use garret_core::Durability;
 
@@ -29,6 +29,7 @@ pub(crate) struct Changing<'c> {
     now: i64,
     moves: i64,
     has_touched: bool,
+    listed: Listed,
 }
 
 /// What a change says of itself.
@@ -62,6 +63,7 @@ impl<'c> Changing<'c> {
             now: stored_time(shared.clock.now()),
             moves: 0,
             has_touched: false,
+            listed: Listed::default(),
         })
     }
 
@@ -88,7 +90,14 @@ impl<'c> Changing<'c> {
         };
         self.has_touched = true;
         let session = self.tree.session();
-        session.put_entry(self.workspace, path, self.seq, held.as_ref())
+        session.put_entry(self.workspace, path, self.seq, held.as_ref(), &mut self.listed)
+    }
+
+    /// Puts `node` at `path`, where nothing was found.
+    pub(crate) fn set_new(&mut self, path: &[u8], node: Node) -> Result<()> {
+        self.has_touched = true;
+        let session = self.tree.session();
+        session.put_new_entry(self.workspace, path, self.seq, &Held::Node(node), &mut self.listed)
     }
 
     /// Notes that `from` is now at `to`, so that the history of a file can be followed.
@@ -110,11 +119,13 @@ impl<'c> Changing<'c> {
 
     /// What it does to each path.
     pub(crate) fn paths(&self) -> Result<Vec<PathChange>> {
+        let (session, workspace) = (self.tree.session(), self.workspace);
         let level = Level {
-            workspace: self.workspace,
+            workspace,
             at: self.seq,
         };
-        paths_of(self.tree.session(), level)
+        let touched = session.touched_yet(workspace, self.seq, &self.listed)?;
+        images_of(session, level, touched)
     }
 
     /// Brings small content into place.
@@ -126,6 +137,12 @@ impl<'c> Changing<'c> {
     /// Refers to content that the depot has, so that no sweep takes it from under the change; tells whether the depot has it.
     pub(crate) fn refer(&self, address: Address) -> Result<bool> {
         self.content.refer(self.tree.session(), address)
+    }
+
+    /// An id of its own.
+    fn id(&self, shared: &Shared) -> String {
+        let id = shared.ids.next();
+        telling(&id, self.workspace, self.seq).unwrap_or(id)
     }
 
     /// Closes the change, unless its review refuses it; gives its number, or `None` where it touched nothing.
@@ -144,7 +161,7 @@ impl<'c> Changing<'c> {
             door,
         } = origin.actor;
         let by = Author {
-            id: shared.ids.next(),
+            id: self.id(shared),
             operation: origin.operation.to_owned(),
             summary: origin.summary,
             actor: ChangeActor {
@@ -178,8 +195,7 @@ impl<'c> Changing<'c> {
             command: by.actor.command,
             undone_by: None,
         };
-        self.tree.session().add_change(&row)?;
-        self.tree.session().set_head(self.workspace, self.seq)?;
+        self.tree.session().add_change(&row, &self.listed)?;
         Ok(Some(self.seq))
     }
 

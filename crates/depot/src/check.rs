@@ -207,6 +207,10 @@ fn check_journal(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem
             format!("its snapshot `{label}` names a point that does not exist"),
         ));
     }
+    for (path, seq) in session.unnamed_entries(row.id)? {
+        let problem = Problem::of(row, "the change it began with does not name it");
+        problems.push(problem.at(&path).by(seq));
+    }
     for seq in session.wrongly_undone(row.id)? {
         let problem = Problem::of(row, "it is said to be undone by a change that does not exist");
         problems.push(problem.by(seq));

@@ -13,6 +13,7 @@ mod store;
 mod sync;
 
 use std::fmt;
+use std::ops::Deref;
 
 pub(crate) use store::{ContentStore, PlainPiece, Prepared};
 pub(crate) use sync::folders;
@@ -39,7 +40,12 @@ impl Address {
 
     /// The address in hexadecimal digits.
     pub(crate) fn to_hex(self) -> String {
-        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+        self.hex_digits().to_owned()
+    }
+
+    /// The same where they are only looked at.
+    pub(crate) fn hex_digits(self) -> impl Deref<Target = str> {
+        blake3::Hash::from_bytes(self.0).to_hex()
     }
 }
 

@@ -18,7 +18,7 @@ mod versions;
 
 pub(crate) use branch::shown;
 pub(crate) use diff::captured_later;
-pub(crate) use journal::paths_of;
+pub(crate) use journal::images_of;
 pub(crate) use point::check_kept;
 pub(crate) use put::changed;
 pub(crate) use restore::{described, finish};

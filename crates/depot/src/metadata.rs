@@ -4,10 +4,12 @@
 //! of SQL outside this module. The embedded form is SQLite; another database would be another set of these methods. A session for
 //! reading comes from [`Database::read`] and sees one state from its first look to its last; the session for writing is the writer's.
 
+mod change_id;
 mod changes;
 mod connection;
 mod contents;
 mod entries;
+mod listed;
 mod merges;
 mod patience;
 mod repair;
@@ -23,10 +25,12 @@ use rusqlite::{Connection, Params, Row};
 
 use crate::error;
 
+pub(crate) use change_id::telling;
 pub(crate) use changes::{ChangeRow, Standing};
 pub(crate) use connection::{Database, WriteConnection, Writing};
 pub(crate) use contents::{ContentRow, PieceRow, StoredPiece};
 pub(crate) use entries::{EntryRow, Held, Node};
+pub(crate) use listed::Listed;
 pub(crate) use merges::MoveRow;
 pub(crate) use patience::patiently;
 pub(crate) use retention::{EndedRow, Oldest};

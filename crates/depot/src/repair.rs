@@ -237,6 +237,11 @@ fn repair_workspace(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Prob
             format!("its snapshot `{label}` named nothing and was removed"),
         ));
     }
+    for (path, seq) in session.unnamed_entries(row.id)? {
+        session.unlist(row.id, &path, seq)?;
+        let problem = Problem::of(row, "it is found again by the change it began with");
+        repaired.push(problem.at(&path).by(seq));
+    }
     for seq in session.wrongly_undone(row.id)? {
         let standing = session.standing_reversal(row.id, seq)?;
         session.set_undone_by(row.id, seq, standing)?;

@@ -137,7 +137,7 @@ impl DepotWorkspace {
     pub(crate) async fn drop_rows(&self) -> Result<u64> {
         let number = self.number;
         let mut dropped = 0;
-        let mut after = Some((0, Vec::new(), -1));
+        let mut after = Some((0, Vec::new()));
         while let Some(start) = after {
             let now = self.shared().clock.now().as_millisecond();
             let slice = move |session: Session<'_>| drop_slice(session, number, &start, now);
@@ -181,10 +181,12 @@ fn begin_at(session: Session<'_>, workspace: i64, seq: i64) -> Result<i64> {
     }
     let at = session.change(workspace, seq)?.map_or(row.created, |change| change.at);
     session.set_oldest(workspace, Oldest { seq, at })?;
+    // The rows that tell where the journal ends may be among those that go.
+    session.set_head(workspace, row.head)?;
     Ok(seq)
 }
 
-type Key = (i64, Vec<u8>, i64);
+type Key = (i64, Vec<u8>);
 
 /// Removes rows of one slice; gives how many, and where to go on.
 fn drop_slice(session: Session<'_>, workspace: i64, after: &Key, now: i64) -> Result<(u64, Option<Key>)> {
@@ -193,7 +195,7 @@ fn drop_slice(session: Session<'_>, workspace: i64, after: &Key, now: i64) -> Re
     let rows = session.ended_rows(workspace, oldest.seq, after, SLICE)?;
     let mut count = 0;
     for row in rows.iter().filter(|row| !is_shown(&held, row.since, row.until)) {
-        session.remove_row(workspace, &row.path, row.since)?;
+        session.remove_row(workspace, row)?;
         if let Some(address) = row.hash {
             session.redate(address, now)?;
         }

@@ -59,8 +59,8 @@ impl DepotView {
         if self.point.at != HEAD || path.is_root() {
             return Ok(None);
         }
-        let Level { workspace, at } = self.point;
-        let look = |session: Session<'_>| session.entry_with_content(workspace, bytes(path), at);
+        let workspace = self.point.workspace;
+        let look = |session: Session<'_>| session.entry_with_content(workspace, bytes(path));
         let Some((Held::Node(file), Some(row))) = self.shared.database.read_once(look)? else {
             return Ok(None);
         };
@@ -108,7 +108,8 @@ impl Storage for DepotView {
             None => self.look(|tree| found_file(tree, path, options.follow))?,
         };
         let Found { file, address, row } = found;
-        options.precondition.check(path, version_of(&file).as_ref())?;
+        let version = version_of(&file).expect("a file has content");
+        options.precondition.check(path, Some(&version))?;
         let range = options.range.unwrap_or(0..file.size);
         let range = range.start.min(file.size)..range.end.min(file.size).max(range.start.min(file.size));
         check_limit(path, range.end - range.start, options.max_bytes)?;
@@ -116,7 +117,7 @@ impl Storage for DepotView {
         Ok(ReadResult {
             bytes: content.await.map_err(|error| error.at(path))?,
             size: file.size,
-            version: version_of(&file).expect("a file has content"),
+            version,
             mode: Some(file.mode),
         })
     }

@@ -26,6 +26,8 @@ pub(crate) enum Last {
 pub(crate) struct Place {
     pub(crate) path: WsPath,
     pub(crate) node: Option<Node>,
+    /// Whether nothing is there and the directory above is known to be one.
+    pub(crate) is_free: bool,
 }
 
 /// The files at a point.
@@ -84,7 +86,13 @@ impl<'c> Tree<'c> {
                     return Ok(place(above, Some(node)));
                 }
                 Some(node) if node.kind == EntryKind::Symlink => return self.walk(path, last, follow),
-                Some(_) => break,
+                Some(node) => {
+                    let is_free = node.kind == EntryKind::Directory && path.parent() == Some(above);
+                    return Ok(Place {
+                        is_free,
+                        ..place(path.clone(), None)
+                    });
+                }
                 None => nearest = above.parent(),
             }
         }
@@ -177,7 +185,7 @@ impl<'c> Tree<'c> {
 /// The version of a file: a part of its content's address, so it stays the same through moves, branches and restores, and a write on
 /// the condition of a version asks for that very content.
 pub(crate) fn version_of(node: &Node) -> Option<Version> {
-    node.content.map(|address| Version::new(&address.to_hex()[..32]))
+    node.content.map(|address| Version::new(&address.hex_digits()[..32]))
 }
 
 /// The path as the key of an entry.
@@ -186,7 +194,11 @@ pub(crate) fn bytes(path: &WsPath) -> &[u8] {
 }
 
 fn place(path: WsPath, node: Option<Node>) -> Place {
-    Place { path, node }
+    Place {
+        path,
+        node,
+        is_free: false,
+    }
 }
 
 fn steps(target: &str) -> impl DoubleEndedIterator<Item = &str> {

@@ -97,7 +97,7 @@ impl Changing<'_> {
         parents: bool,
     ) -> Result<Applied> {
         let before = self.file_before(&place, precondition)?;
-        if before.is_none() {
+        if before.is_none() && !place.is_free {
             self.make_parents(&place.path, parents)?;
         }
         let mode = mode.or(before.as_ref().map(|file| file.mode)).unwrap_or(0o644);
@@ -154,7 +154,10 @@ impl Changing<'_> {
             modified: self.now,
         };
         let done = applied(&node, is_new);
-        self.set(bytes(path), Some(node))?;
+        match is_new {
+            true => self.set_new(bytes(path), node)?,
+            false => self.set(bytes(path), Some(node))?,
+        }
         Ok(done)
     }
 

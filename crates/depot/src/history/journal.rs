@@ -67,13 +67,18 @@ fn why_no_change(session: Session<'_>, level: Level) -> Result<Error> {
 }
 
 /// What each path was before and after the change at `level`.
-pub(crate) fn paths_of(session: Session<'_>, level: Level) -> Result<Vec<PathChange>> {
+fn paths_of(session: Session<'_>, level: Level) -> Result<Vec<PathChange>> {
+    let paths = session.touched(level.workspace, level.at - 1, level.at)?;
+    images_of(session, level, paths)
+}
+
+/// What the given paths were before and after the change at `level`.
+pub(crate) fn images_of(session: Session<'_>, level: Level, paths: Vec<Vec<u8>>) -> Result<Vec<PathChange>> {
     let earlier = Level {
         at: level.at - 1,
         ..level
     };
     let (before, after) = (Tree::at(session, earlier)?, Tree::at(session, level)?);
-    let paths = session.touched(level.workspace, earlier.at, level.at)?;
     let image = |path: Vec<u8>| {
         let (before, after) = (before.node(&path)?, after.node(&path)?);
         Ok(path_change(path, before.as_ref(), after.as_ref()))

@@ -378,7 +378,10 @@ fn walk_queue(queue: &(Mutex<Queue>, Condvar), exclusions: &Exclusions) -> Resul
                 state.failed = Some(error);
             }
         }
-        queue.1.notify_all();
+        // Whoever adds work wakes the others; here it is only told that there will be no more.
+        if state.at_work == 0 && state.ahead.is_empty() {
+            queue.1.notify_all();
+        }
     }
     Ok(walked)
 }

@@ -3,7 +3,9 @@
 use garret_core::Result;
 use rusqlite::{Row, params};
 
-use super::Session;
+use super::change_id::place_of;
+use super::entries::{ALIVE, PAST};
+use super::{Listed, Session};
 use crate::tree::span_below;
 
 /// A change without its paths, which the entries tell.
@@ -44,12 +46,13 @@ const COLUMNS: &str =
 const IS_STANDING: &str = "kind IN ('change', 'restore', 'merge') AND undone_by IS NULL";
 
 impl Session<'_> {
-    /// Adds a change.
-    pub(crate) fn add_change(self, row: &ChangeRow) -> Result<()> {
+    /// Adds a change, with the paths that it names itself.
+    pub(crate) fn add_change(self, row: &ChangeRow, listed: &Listed) -> Result<()> {
         self.execute(
             "INSERT INTO change
-             (workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             (workspace, seq, id, at, kind, operation, summary, agent, session, tool_call, door, command, began,
+              indexed)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             params![
                 row.workspace,
                 row.seq,
@@ -62,7 +65,9 @@ impl Session<'_> {
                 row.session,
                 row.tool_call,
                 row.door,
-                row.command
+                row.command,
+                listed.as_row(),
+                place_of(&row.id) != Some((row.workspace, row.seq))
             ],
         )
         .map(|_| ())
@@ -76,7 +81,13 @@ impl Session<'_> {
 
     /// The change with the id `id`, in whatever workspace.
     pub(crate) fn change_by_id(self, id: &str) -> Result<Option<ChangeRow>> {
-        self.first(&format!("SELECT {COLUMNS} FROM change WHERE id = ?1"), [id], change)
+        if let Some((workspace, seq)) = place_of(id)
+            && let Some(row) = self.change(workspace, seq)?.filter(|row| row.id == id)
+        {
+            return Ok(Some(row));
+        }
+        let sql = format!("SELECT {COLUMNS} FROM change WHERE id = ?1 AND indexed = 1");
+        self.first(&sql, [id], change)
     }
 
     /// The newest `limit` changes before `before`, newest first.
@@ -91,17 +102,18 @@ impl Session<'_> {
             return self.changes_before(workspace, upto + 1, limit);
         }
         let (start, end) = span_below(path);
-        let of = |seq: &str| {
+        let of = |seq: &str, rows: &str| {
             format!(
-                "SELECT {seq} FROM entry WHERE workspace = ?1 AND path = ?3
-                 UNION SELECT {seq} FROM entry WHERE workspace = ?1 AND path >= ?4 AND path < ?5"
+                "SELECT {seq} FROM {rows} AND path = ?3
+                 UNION SELECT {seq} FROM {rows} AND path >= ?4 AND path < ?5"
             )
         };
         let sql = format!(
-            "SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq <= ?2 AND seq IN ({} UNION {})
+            "SELECT {COLUMNS} FROM change WHERE workspace = ?1 AND seq <= ?2 AND seq IN ({} UNION {} UNION {})
              ORDER BY seq DESC LIMIT ?6",
-            of("since"),
-            of("until")
+            of("since", ALIVE),
+            of("since", PAST),
+            of("until", PAST)
         );
         self.all(&sql, params![workspace, upto, path, start, end, limit as i64], change)
     }

@@ -3,6 +3,7 @@
 //! In memory there is one connection behind a lock, since SQLite gives a private memory database no second one; a reader then waits
 //! for a group commit, which without a disk is short.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,9 +38,23 @@ pub(crate) enum Database {
 }
 
 /// The connection that the writer owns.
-pub(crate) enum WriteConnection {
+pub(crate) struct WriteConnection {
+    used: Used,
+    /// Whether commits are synced now, where that is known: SQLite prepares the statement that says so anew each time, which costs a
+    /// small change a good part of its time.
+    is_durable: Cell<Option<bool>>,
+}
+
+enum Used {
     Own(Connection),
     Shared(Arc<Mutex<Connection>>),
+}
+
+impl WriteConnection {
+    fn new(used: Used) -> Self {
+        let is_durable = Cell::new(None);
+        Self { used, is_durable }
+    }
 }
 
 impl Database {
@@ -57,7 +72,8 @@ impl Database {
         })?;
         let path = path.to_owned();
         let idle = Mutex::new(Vec::new());
-        Ok((Self::File { path, idle }, WriteConnection::Own(connection)))
+        let used = Used::Own(connection);
+        Ok((Self::File { path, idle }, WriteConnection::new(used)))
     }
 
     /// An empty database that lives as long as this value.
@@ -65,7 +81,8 @@ impl Database {
         let connection = prepared(Connection::open_in_memory().map_err(error::database)?)?;
         schema::migrate(&connection, Expected::Either)?;
         let shared = Arc::new(Mutex::new(connection));
-        Ok((Self::Memory(shared.clone()), WriteConnection::Shared(shared)))
+        let used = Used::Shared(shared.clone());
+        Ok((Self::Memory(shared), WriteConnection::new(used)))
     }
 
     /// Whether the metadata outlives the process.
@@ -107,26 +124,39 @@ impl Database {
 impl WriteConnection {
     /// Runs `work` with the connection; in memory, readers wait meanwhile.
     pub(crate) fn with<T>(&self, work: impl FnOnce(Writing<'_>) -> T) -> T {
-        match self {
-            Self::Own(connection) => work(Writing(connection)),
-            Self::Shared(shared) => work(Writing(&shared.lock().expect("no holder panics"))),
+        let writing = |connection| Writing {
+            connection,
+            is_durable: &self.is_durable,
+        };
+        match &self.used {
+            Used::Own(connection) => work(writing(connection)),
+            Used::Shared(shared) => work(writing(&shared.lock().expect("no holder panics"))),
         }
     }
 }
 
 /// The steps of a transaction that writes.
 #[derive(Clone, Copy)]
-pub(crate) struct Writing<'c>(&'c Connection);
+pub(crate) struct Writing<'c> {
+    connection: &'c Connection,
+    is_durable: &'c Cell<Option<bool>>,
+}
 
 impl<'c> Writing<'c> {
     /// Chooses, between transactions, whether the next commit is synced.
     pub(crate) fn set_durable(self, is_durable: bool) -> Result<()> {
+        if self.is_durable.get() == Some(is_durable) {
+            return Ok(());
+        }
         let level = if is_durable {
             "PRAGMA synchronous = FULL"
         } else {
             "PRAGMA synchronous = NORMAL"
         };
-        self.run(level)
+        self.is_durable.set(None);
+        self.run(level)?;
+        self.is_durable.set(Some(is_durable));
+        Ok(())
     }
 
     /// Begins, as the only one who writes; busy where another does.
@@ -150,7 +180,7 @@ impl<'c> Writing<'c> {
     /// Ends the transaction: keeps it where `outcome` is good; else, or where it cannot be kept, nothing of it stays.
     pub(crate) fn end(self, outcome: Result<()>) -> Result<()> {
         let ended = outcome.and_then(|()| self.run("COMMIT"));
-        if ended.is_err() && !self.0.is_autocommit() {
+        if ended.is_err() && !self.connection.is_autocommit() {
             self.run("ROLLBACK")?;
         }
         ended
@@ -163,12 +193,12 @@ impl<'c> Writing<'c> {
 
     /// What the open transaction may look up and put down.
     pub(crate) fn session(self) -> Session<'c> {
-        Session(self.0)
+        Session(self.connection)
     }
 
     fn run(self, sql: &str) -> Result<()> {
         let ran = self
-            .0
+            .connection
             .prepare_cached(sql)
             .and_then(|mut statement| statement.execute([]));
         ran.map(|_| ()).map_err(error::database)

@@ -4,11 +4,13 @@ use garret_core::Result;
 use rusqlite::params;
 
 use super::Session;
-use super::workspaces::OF_WORKSPACES;
+use super::workspaces::{HEAD_OF, OF_WORKSPACES};
 use crate::content::Address;
 
 /// A point that a snapshot names although it is nowhere: in a workspace that is not there, or past its newest change.
-const IS_NOWHERE: &str = "NOT EXISTS (SELECT 1 FROM workspace WHERE id = point_workspace AND head >= point_seq)";
+fn is_nowhere() -> String {
+    format!("NOT EXISTS (SELECT 1 FROM workspace WHERE id = point_workspace AND {HEAD_OF} >= point_seq)")
+}
 
 impl Session<'_> {
     /// How many rows belong to workspaces that are not there.
@@ -37,7 +39,10 @@ impl Session<'_> {
 
     /// The snapshots of a workspace that name a point that is nowhere.
     pub(crate) fn nowhere_snapshots(self, workspace: i64) -> Result<Vec<String>> {
-        let sql = format!("SELECT label FROM snapshot WHERE workspace = ?1 AND {IS_NOWHERE} ORDER BY label");
+        let sql = format!(
+            "SELECT label FROM snapshot WHERE workspace = ?1 AND {} ORDER BY label",
+            is_nowhere()
+        );
         self.all(&sql, [workspace], |row| row.get(0))
     }
 

@@ -3,7 +3,7 @@
 use garret_core::Result;
 use rusqlite::params;
 
-use super::{Level, Session};
+use super::{Level, Listed, Session};
 use crate::content::Address;
 
 /// Where the kept part of a journal begins.
@@ -26,8 +26,8 @@ pub(crate) struct EndedRow {
 
 impl EndedRow {
     /// Where a scan of [`Session::ended_rows`] goes on.
-    pub(crate) fn key(&self) -> (i64, Vec<u8>, i64) {
-        (self.until, self.path.clone(), self.since)
+    pub(crate) fn key(&self) -> (i64, Vec<u8>) {
+        (self.until, self.path.clone())
     }
 }
 
@@ -88,15 +88,15 @@ impl Session<'_> {
         self,
         workspace: i64,
         upto: i64,
-        after: &(i64, Vec<u8>, i64),
+        after: &(i64, Vec<u8>),
         limit: usize,
     ) -> Result<Vec<EndedRow>> {
         self.all(
-            "SELECT path, since, until, hash FROM entry INDEXED BY entry_until
+            "SELECT path, since, until, hash FROM entry
              WHERE workspace = ?1 AND until < 9223372036854775807 AND until >= ?3 AND until <= ?2
-             AND (until, path, since) > (?3, ?4, ?5)
-             ORDER BY until, path, since LIMIT ?6",
-            params![workspace, upto, after.0, after.1, after.2, limit as i64],
+             AND (until, path) > (?3, ?4)
+             ORDER BY until, path LIMIT ?5",
+            params![workspace, upto, after.0, after.1, limit as i64],
             |row| {
                 Ok(EndedRow {
                     path: row.get(0)?,
@@ -111,7 +111,7 @@ impl Session<'_> {
     /// The contents of the files that the change `seq` replaced or removed.
     pub(crate) fn ended_by(self, workspace: i64, seq: i64) -> Result<Vec<Address>> {
         self.all(
-            "SELECT hash FROM entry INDEXED BY entry_until
+            "SELECT hash FROM entry
              WHERE workspace = ?1 AND until = ?2 AND until < 9223372036854775807 AND hash IS NOT NULL",
             [workspace, seq],
             |row| row.get(0),
@@ -153,10 +153,10 @@ impl Session<'_> {
         Ok(found.unwrap_or_default())
     }
 
-    /// Removes a row of the temporal tree.
-    pub(crate) fn remove_row(self, workspace: i64, path: &[u8], since: i64) -> Result<()> {
-        let sql = "DELETE FROM entry WHERE workspace = ?1 AND path = ?2 AND since = ?3";
-        self.execute(sql, params![workspace, path, since]).map(|_| ())
+    /// Removes a row of the temporal tree that has ended.
+    pub(crate) fn remove_row(self, workspace: i64, row: &EndedRow) -> Result<()> {
+        let sql = "DELETE FROM entry WHERE workspace = ?1 AND until = ?2 AND path = ?3";
+        self.execute(sql, params![workspace, row.until, row.path]).map(|_| ())
     }
 
     /// Dates content, so that a sweep spares it for its grace.
@@ -167,14 +167,21 @@ impl Session<'_> {
 
     /// Removes at most `limit` changes up to `upto`, with what they moved and reversed; gives how many.
     pub(crate) fn remove_changes(self, workspace: i64, upto: i64, limit: usize) -> Result<usize> {
-        let sql = "SELECT seq FROM change WHERE workspace = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
-        let seqs: Vec<i64> = self.all(sql, params![workspace, upto, limit as i64], |row| row.get(0))?;
-        let Some(last) = seqs.last() else { return Ok(0) };
+        let sql =
+            "SELECT seq, coalesce(began, x'') FROM change WHERE workspace = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+        let changes: Vec<(i64, Listed)> = self.all(sql, params![workspace, upto, limit as i64], |row| {
+            Ok((row.get(0)?, Listed::of_row(row.get(1)?)))
+        })?;
+        let Some((last, _)) = changes.last() else { return Ok(0) };
+        // What still lives of them is to be found without their rows.
+        for (seq, listed) in &changes {
+            listed.paths().try_for_each(|path| self.unlist(workspace, path, *seq))?;
+        }
         for table in ["change", "move", "reversal"] {
             let sql = format!("DELETE FROM {table} WHERE workspace = ?1 AND seq <= ?2");
             self.execute(&sql, [workspace, *last])?;
         }
-        Ok(seqs.len())
+        Ok(changes.len())
     }
 
     /// The first change made at the time `at` or after.
@@ -211,7 +218,7 @@ impl Session<'_> {
     pub(crate) fn remove_slice(self, workspace: i64, limit: usize) -> Result<bool> {
         let mut has_more = false;
         for (table, key) in [
-            ("entry", "path, since"),
+            ("entry", "until, path"),
             ("change", "seq"),
             ("move", "seq, step"),
             ("reversal", "seq, target"),

@@ -3,7 +3,6 @@
 use garret_core::Result;
 use rusqlite::params;
 
-use super::entries::held;
 use super::{HEAD, Held, Session};
 
 /// The journal of files that live elsewhere.
@@ -96,22 +95,33 @@ impl Session<'_> {
         end: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<SeenEntry>> {
-        let below = if end.is_some() { "entry.path < ?3" } else { "?3 IS NULL" };
-        self.all(
-            &format!(
-                "SELECT entry.path, kind, mode, size, hash, target, created, modified, token
-                 FROM entry INDEXED BY entry_live LEFT JOIN seen USING (workspace, path)
-                 WHERE workspace = ?1 AND entry.path >= ?2 AND {below} AND until = {}
-                 ORDER BY entry.path LIMIT ?4",
-                HEAD + 1
-            ),
-            params![workspace, from, end, limit as i64],
-            |row| Ok((row.get(0)?, held(row, 1)?, row.get(8)?)),
-        )
+        let entries = self.entries(workspace, HEAD, from, end, limit)?;
+        let Some((last, _)) = entries.last() else {
+            return Ok(Vec::new());
+        };
+        // Each is read in order and the two are brought together here: to look every path up would take several times as long.
+        let sql = "SELECT path, token FROM seen WHERE workspace = ?1 AND path >= ?2 AND path <= ?3 ORDER BY path";
+        let seen = self.all(sql, params![workspace, from, last], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+        let mut seen = seen.into_iter().peekable();
+        let token_of = |path: &Vec<u8>| {
+            while seen.next_if(|(seen, _): &(Vec<u8>, String)| seen < path).is_some() {}
+            seen.next_if(|(seen, _)| seen == path).map(|(_, token)| token)
+        };
+        Ok(with_tokens(entries, token_of))
     }
 
     /// Whether an entry was ever at `path` on this level.
     pub(crate) fn was_met(self, workspace: i64, path: &[u8]) -> Result<bool> {
         Ok(self.first_since(workspace, path)?.is_some())
     }
+}
+
+fn with_tokens(entries: Vec<(Vec<u8>, Held)>, mut token_of: impl FnMut(&Vec<u8>) -> Option<String>) -> Vec<SeenEntry> {
+    let with_token = |(path, held): (Vec<u8>, Held)| {
+        let token = token_of(&path);
+        (path, held, token)
+    };
+    entries.into_iter().map(with_token).collect()
 }

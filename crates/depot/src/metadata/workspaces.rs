@@ -44,7 +44,13 @@ pub(crate) struct WorkspaceRow {
     pub(crate) deleted: Option<i64>,
 }
 
-const COLUMNS: &str = "id, uid, name, kind, config, parent, fork, flat, head, created, deleted";
+/// The newest change: the newest row of one, unless the workspace itself knows of a newer whose row is gone.
+pub(super) const HEAD_OF: &str =
+    "max(head, coalesce((SELECT max(seq) FROM change WHERE change.workspace = workspace.id), 0))";
+
+fn columns() -> String {
+    format!("id, uid, name, kind, config, parent, fork, flat, {HEAD_OF}, created, deleted")
+}
 
 /// A workspace that is being imported or removed is nobody's to see; it has no name either.
 const IS_SEEN: &str = "id NOT IN (SELECT workspace FROM unseen)";
@@ -75,7 +81,7 @@ impl Session<'_> {
     /// The workspace with the number `id`.
     pub(crate) fn workspace(self, id: i64) -> Result<Option<WorkspaceRow>> {
         self.first(
-            &format!("SELECT {COLUMNS} FROM workspace WHERE id = ?1"),
+            &format!("SELECT {} FROM workspace WHERE id = ?1", columns()),
             [id],
             workspace,
         )
@@ -84,7 +90,8 @@ impl Session<'_> {
     /// The newest change of the workspace `id` and the levels of its newest state; `None` where it is deleted. What every change asks
     /// for, without the rest of the row.
     pub(crate) fn head(self, id: i64) -> Result<Option<(i64, Vec<Level>)>> {
-        let sql = "SELECT head, iif(flat, NULL, parent), fork FROM workspace WHERE id = ?1 AND deleted IS NULL";
+        let sql = "SELECT max(head, coalesce((SELECT max(seq) FROM change WHERE change.workspace = ?1), 0)),
+                   iif(flat, NULL, parent), fork FROM workspace WHERE id = ?1 AND deleted IS NULL";
         let found = self.first(sql, [id], |row| {
             let (parent, fork): (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
             Ok((row.get(0)?, parent.zip(fork)))
@@ -102,7 +109,7 @@ impl Session<'_> {
     /// The workspace with the unique id `uid`.
     pub(crate) fn workspace_by_uid(self, uid: &str) -> Result<Option<WorkspaceRow>> {
         self.first(
-            &format!("SELECT {COLUMNS} FROM workspace WHERE uid = ?1 AND {IS_SEEN}"),
+            &format!("SELECT {} FROM workspace WHERE uid = ?1 AND {IS_SEEN}", columns()),
             [uid],
             workspace,
         )
@@ -111,7 +118,7 @@ impl Session<'_> {
     /// The workspace called `name`.
     pub(crate) fn workspace_by_name(self, name: &str) -> Result<Option<WorkspaceRow>> {
         self.first(
-            &format!("SELECT {COLUMNS} FROM workspace WHERE name = ?1"),
+            &format!("SELECT {} FROM workspace WHERE name = ?1", columns()),
             [name],
             workspace,
         )
@@ -119,7 +126,10 @@ impl Session<'_> {
 
     /// Every workspace that can be seen, by name, nameless ones last.
     pub(crate) fn workspaces(self) -> Result<Vec<WorkspaceRow>> {
-        let sql = format!("SELECT {COLUMNS} FROM workspace WHERE {IS_SEEN} ORDER BY name IS NULL, name, id");
+        let sql = format!(
+            "SELECT {} FROM workspace WHERE {IS_SEEN} ORDER BY name IS NULL, name, id",
+            columns()
+        );
         self.all(&sql, [], workspace)
     }
 
@@ -147,7 +157,7 @@ impl Session<'_> {
         self.execute(sql, params![id, deleted]).map(|_| ())
     }
 
-    /// Moves the head of a workspace.
+    /// Moves the head of a workspace, other than by adding a change: what is set is the newest change even where its row is gone.
     pub(crate) fn set_head(self, id: i64, head: i64) -> Result<()> {
         let sql = "UPDATE workspace SET head = ?2 WHERE id = ?1";
         self.execute(sql, params![id, head]).map(|_| ())

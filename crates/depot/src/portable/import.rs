@@ -14,7 +14,7 @@ use super::{Progress, Watch};
 use crate::content::{Address, PlainPiece, Prepared};
 use crate::depot::{Depot, NewWorkspace, check_free, check_name};
 use crate::history::check_label;
-use crate::metadata::{Held, Level, Oldest, Session, SnapshotRow, WorkspaceRow, stored_time};
+use crate::metadata::{Held, Level, Listed, Oldest, Session, SnapshotRow, WorkspaceRow, stored_time};
 use crate::workspace::DepotWorkspace;
 
 /// Bytes of content that wait for one transaction.
@@ -329,7 +329,7 @@ fn put_record(session: Session<'_>, workspace: i64, record: Record, ids: &dyn ga
             if session.change_by_id(&row.id)?.is_some() {
                 row.id = ids.next();
             }
-            session.add_change(&row)?;
+            session.add_change(&row, &Listed::default())?;
             session.set_undone_by(workspace, row.seq, row.undone_by)
         }
         Record::Entry(entry) => {

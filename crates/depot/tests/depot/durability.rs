@@ -479,6 +479,10 @@ fn a_check_names_what_does_not_fit() {
             ),
             ("UPDATE entry SET until = 1", "does not fit the journal"),
             (
+                "UPDATE change SET began = x'6400'",
+                "the change it began with does not name it",
+            ),
+            (
                 "UPDATE workspace SET head = 7",
                 "its journal has 1 changes up to 1, not 7",
             ),

@@ -557,3 +557,42 @@ fn every_kept_point_stays_what_it_was_through_retention_and_collection() {
         panic!("{failure}");
     }
 }
+
+#[test]
+fn a_snapshot_from_before_what_retention_dropped_still_tells_what_is_new_since() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write("old", "1").await;
+        desk.room.snapshot("then", Point::Now).await.unwrap();
+        for name in ["new", "d/newer", "old", "last"] {
+            desk.write(name, "2").await;
+        }
+        let retained = desk.room.retain(&keep("1"), now()).await.unwrap();
+        assert_eq!((retained.oldest, retained.changes), (4, 4));
+        let then = Point::Snapshot("then".to_owned());
+        let differences = desk.room.diff(&then, &Point::Now, &WsPath::root()).await.unwrap();
+        let paths: Vec<_> = differences.iter().map(|one| one.path.shown()).collect();
+        assert_eq!(paths, ["d", "d/newer", "last", "new", "old"]);
+        assert_eq!(desk.room.depot().check().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn a_change_of_many_paths_is_told_whole() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        let names: Vec<_> = (0..100).map(|number| format!("name-{number:03}")).collect();
+        let mutations = names.iter().map(|name| write(name, "x")).collect();
+        let batch = garret_core::Batch {
+            mutations,
+            ..garret_core::Batch::default()
+        };
+        desk.room.apply(batch).await.unwrap();
+        let (change, paths) = desk.room.change(&number(1)).await.unwrap();
+        assert_eq!((change.path_count, paths.len()), (100, 100));
+        let told: Vec<_> = paths.iter().map(|one| one.path.shown()).collect();
+        assert_eq!(told, names);
+        desk.room.undo(Selection::Last(1), Origin::default()).await.unwrap();
+        assert!(desk.probe.names_deep("").await.is_empty());
+    });
+}

@@ -5,7 +5,8 @@ INSERT INTO identity (id) VALUES (lower(hex(randomblob(16))));
 -- Content by the BLAKE3 of its bytes. `data` is NULL where the blob store holds it; `touched` is the time (ms) of the newest change that
 -- referred to it, so that a sweep never takes what a change under way relies on. A list is the parts of a larger content.
 CREATE TABLE content (
-    hash BLOB PRIMARY KEY,
+    number INTEGER PRIMARY KEY,
+    hash BLOB NOT NULL UNIQUE,
     list INTEGER NOT NULL,
     size INTEGER NOT NULL,
     stored INTEGER NOT NULL,
@@ -20,6 +21,7 @@ CREATE TABLE unsynced (hash BLOB PRIMARY KEY) WITHOUT ROWID;
 
 -- `parent` and `fork` are the lineage: the point of another workspace at which this one begins. A flat workspace has its own copy of
 -- every entry of its lineage and no longer looks there. A number is never used again, since handles of a workspace that is gone have it.
+-- `head` is the newest change as far as the rows of changes do not tell it themselves.
 CREATE TABLE workspace (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     uid TEXT NOT NULL UNIQUE,
@@ -35,7 +37,9 @@ CREATE TABLE workspace (
 );
 CREATE INDEX workspace_parent ON workspace (parent) WHERE parent IS NOT NULL;
 
--- `undone_by` is the change that holds this one reversed, NULL while it stands.
+-- `undone_by` is the change that holds this one reversed, NULL while it stands. `began` names the first paths at which an entry begins
+-- with it, each with a zero byte after it; the others are found by the entries themselves. `indexed` is 0 where the id itself tells the
+-- workspace and the number.
 CREATE TABLE change (
     workspace INTEGER NOT NULL,
     seq INTEGER NOT NULL,
@@ -50,9 +54,11 @@ CREATE TABLE change (
     door TEXT NOT NULL,
     command TEXT,
     undone_by INTEGER,
+    began BLOB,
+    indexed INTEGER NOT NULL,
     PRIMARY KEY (workspace, seq)
 ) WITHOUT ROWID;
-CREATE UNIQUE INDEX change_id ON change (id);
+CREATE UNIQUE INDEX change_id ON change (id) WHERE indexed = 1;
 CREATE INDEX change_session ON change (workspace, session, seq) WHERE session IS NOT NULL;
 CREATE INDEX change_tool_call ON change (workspace, tool_call, seq) WHERE tool_call IS NOT NULL;
 
@@ -66,24 +72,28 @@ CREATE TABLE reversal (
 CREATE INDEX reversal_target ON reversal (workspace, target);
 
 -- The temporal tree: an entry is valid from the change `since` until the change `until`, which is the largest number while it lives.
--- Kinds: 0 nothing (hides what the lineage would show), 1 file, 2 directory, 3 symbolic link.
+-- What lives is together, in the order of paths, and a new file is one row in one place; only what has ended is indexed by its path too.
+-- `listed` is 1 where the change `since` names the path in its own row. `place` is the number that the content `hash` had when the row was
+-- made, to find it at once where it still has it. Kinds: 0 nothing (hides what the lineage would show), 1 file,
+-- 2 directory, 3 symbolic link.
 CREATE TABLE entry (
     workspace INTEGER NOT NULL,
+    until INTEGER NOT NULL,
     path BLOB NOT NULL,
     since INTEGER NOT NULL,
-    until INTEGER NOT NULL,
+    listed INTEGER NOT NULL,
     kind INTEGER NOT NULL,
     mode INTEGER NOT NULL,
     size INTEGER NOT NULL,
     hash BLOB,
+    place INTEGER,
     target TEXT,
     created INTEGER NOT NULL,
     modified INTEGER NOT NULL,
-    PRIMARY KEY (workspace, path, since)
+    PRIMARY KEY (workspace, until, path)
 ) WITHOUT ROWID;
-CREATE UNIQUE INDEX entry_live ON entry (workspace, path) WHERE until = 9223372036854775807;
-CREATE INDEX entry_since ON entry (workspace, since);
-CREATE INDEX entry_until ON entry (workspace, until) WHERE until < 9223372036854775807;
+CREATE INDEX entry_past ON entry (workspace, path, since) WHERE until < 9223372036854775807;
+CREATE INDEX entry_since ON entry (workspace, since) WHERE listed = 0 AND since > 0;
 
 -- A change moved the entry at `source`, with everything below it, to `place`, as its `step`th move.
 CREATE TABLE move (

@@ -1,0 +1,63 @@
+//! Ids of changes that tell where the change is, so that finding one by its id takes no index: an index would cost a small change one
+//! more page than all that it says of itself.
+//!
+//! The id stays a UUID of version 7, ordered by time. What is random in another tells the workspace and the number instead, which no
+//! other change of the depot has. An id from elsewhere, of a change that was imported or was named before it had a number, is kept in an
+//! index.
+
+/// Where the part that is random in other ids begins.
+const PLACE: usize = 19;
+const LENGTH: usize = 36;
+/// What every UUID of this kind has in front of that part.
+const VARIANT: u64 = 0b10 << 62;
+const SEQ_BITS: u32 = 38;
+const WORKSPACE_BITS: u32 = 24;
+
+/// The id `id` made to tell where its change is; `None` where it cannot.
+pub(crate) fn telling(id: &str, workspace: i64, seq: i64) -> Option<String> {
+    let is_fit = id.len() == LENGTH && id.is_ascii() && id.as_bytes()[14] == b'7' && id.as_bytes()[PLACE - 1] == b'-';
+    let workspace = u64::try_from(workspace)
+        .ok()
+        .filter(|number| number >> WORKSPACE_BITS == 0)?;
+    let seq = u64::try_from(seq).ok().filter(|number| number >> SEQ_BITS == 0)?;
+    let place = VARIANT | workspace << SEQ_BITS | seq;
+    is_fit.then(|| format!("{}{:04x}-{:012x}", &id[..PLACE], place >> 48, place & 0xffff_ffff_ffff))
+}
+
+/// The workspace and the number of the change that `id` tells, if it is one that does.
+pub(super) fn place_of(id: &str) -> Option<(i64, i64)> {
+    if id.len() != LENGTH || !id.is_ascii() {
+        return None;
+    }
+    let digits = [&id[PLACE..PLACE + 4], &id[PLACE + 5..]].concat();
+    let place = u64::from_str_radix(&digits, 16).ok()?;
+    let workspace = place << 2 >> (SEQ_BITS + 2);
+    let seq = place & ((1 << SEQ_BITS) - 1);
+    Some((workspace as i64, seq as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0192f5a0-7d3c-7abc-8def-0123456789ab";
+
+    #[test]
+    fn an_id_tells_where_its_change_is() {
+        for place in [(1, 1), (77, 123_456), ((1 << 24) - 1, (1 << 38) - 1)] {
+            let told = telling(ID, place.0, place.1).unwrap();
+            assert_eq!((told.len(), &told[..18]), (36, &ID[..18]));
+            assert!(matches!(told.as_bytes()[PLACE], b'8'..=b'b'), "{told} is a UUID");
+            assert_eq!(place_of(&told), Some(place));
+        }
+    }
+
+    #[test]
+    fn an_id_of_another_form_or_a_place_without_room_is_left_alone() {
+        assert_eq!(telling("id-1", 1, 1), None);
+        assert_eq!(telling(ID, 1 << 24, 1), None);
+        assert_eq!(telling(ID, 1, 1 << 38), None);
+        assert_eq!(place_of("id-1"), None);
+        assert_eq!(place_of("0192f5a0-7d3c-7abc-8def-0123456789xy"), None);
+    }
+}
