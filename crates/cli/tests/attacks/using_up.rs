@@ -11,7 +11,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "the fork bomb of the books",
         run: |scene| scene.attack(3, ":(){ :|:& };:; sleep 7391"),
-        holds: |scene, _| !scene.lives("sleep\07391"),
+        holds: |scene, _| !scene.lives("sleep\x007391"),
     },
     Attack {
         name: "take all memory",
@@ -66,7 +66,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
             ran.code != Some(0)
                 && ["7392", "7393", "7394", "7395"]
                     .iter()
-                    .all(|number| !scene.lives(&format!("sleep\0{number}")))
+                    .all(|number| !scene.lives(&format!("sleep\x00{number}")))
         },
     },
     Attack {
@@ -77,7 +77,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
                 "setsid sleep 7396 > /dev/null 2>&1 < /dev/null & disown; echo ended",
             )
         },
-        holds: |scene, ran| ran.stdout.trim() == "ended" && !scene.lives("sleep\07396"),
+        holds: |scene, ran| ran.stdout.trim() == "ended" && !scene.lives("sleep\x007396"),
     },
     Attack {
         name: "open files without end",

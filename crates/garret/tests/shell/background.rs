@@ -117,9 +117,8 @@ fn commands_run_beside_processes_and_one_change_names_all_who_may_have_written()
             "{on:?}: {command}"
         );
         room.undo().await;
-        assert_eq!(
-            room.run("ls").await.output.contains("by-command"),
-            false,
+        assert!(
+            !room.run("ls").await.output.contains("by-command"),
             "{on:?}: undo shows on the layer"
         );
         room.workspace().kill(&id).await.unwrap();

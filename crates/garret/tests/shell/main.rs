@@ -1,5 +1,6 @@
 //! Commands from end to end: the real sandbox, on every storage.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(
     clippy::disallowed_methods,
     reason = "the tests look at the machine from outside: files of the home, processes, the clock"

@@ -24,7 +24,8 @@ pub(crate) struct Room {
     pub(crate) on: On,
     pub(crate) garret: Garret,
     pub(crate) home: TempDir,
-    pub(crate) directory: TempDir,
+    /// Where the files live on `local`; gone with the room.
+    _directory: TempDir,
     pub(crate) config: WorkspaceConfig,
     pub(crate) toolbox: Toolbox,
     pub(crate) events: Arc<MemoryEvents>,
@@ -53,7 +54,7 @@ pub(crate) async fn room_with(on: On, change: impl FnOnce(&mut WorkspaceConfig))
         on,
         garret,
         home,
-        directory,
+        _directory: directory,
         config,
         toolbox,
         events,
