@@ -3,7 +3,11 @@
 //! In turns, because this kind of measurement is about a ratio: whatever the machine does meanwhile, it does to both. `make bench` runs
 //! it and writes the table to `docs/benchmarks.md`; with the names of groups (`files`, `depot`, …) it only prints those.
 
-#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its table, and what it could not measure"
+)]
 #![allow(
     clippy::disallowed_methods,
     reason = "the floor is the raw file system and the raw clock"
@@ -19,6 +23,7 @@ mod measure;
 mod peers;
 mod report;
 mod search;
+mod shell;
 mod snapshot;
 
 use std::path::Path;
@@ -35,11 +40,12 @@ fn main() {
         return;
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
-    let groups: [(&str, Group); 6] = [
+    let groups: [(&str, Group); 7] = [
         ("files", |runtime| runtime.block_on(files::lines())),
         ("depot", |runtime| runtime.block_on(depot::lines())),
         ("journal", |runtime| runtime.block_on(journal::lines())),
         ("snapshot", |runtime| runtime.block_on(snapshot::lines())),
+        ("shell", |runtime| runtime.block_on(shell::lines())),
         ("search", search::lines),
         ("mcp", |_| mcp::lines()),
     ];
@@ -52,7 +58,8 @@ fn main() {
     let lines: Vec<_> = chosen.flat_map(|(_, run)| run(&runtime)).collect();
     let table = report::table(&lines);
     println!("{table}");
-    let sections: [(&str, Section); 3] = [
+    let sections: [(&str, Section); 4] = [
+        ("shell", |runtime| runtime.block_on(shell::section())),
         ("peers", |runtime| runtime.block_on(peers::section())),
         ("scale", |runtime| runtime.block_on(depot_scale::section())),
         ("large", |_| depot_large::section()),

@@ -1,0 +1,177 @@
+//! Commands: what isolation, the layer and the change cost, beside a plain spawn and beside other sandboxes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use garret::{Garret, Home, RunRequest, Toolbox, Workspace, WorkspaceConfig};
+use tokio::task::block_in_place;
+
+use crate::measure::{Line, at_most, in_turns};
+
+const ROUNDS: usize = 15;
+const REPEATS: u32 = 20;
+const SPAWN: &str = "`sh -c true`, a plain spawn";
+const BWRAP: &str = "`bwrap … sh -c true`, the same namespaces";
+const SRT: &str = "`srt -c true` (@anthropic-ai/sandbox-runtime)";
+
+/// The cost of a command that does nothing, warm and cold.
+pub(crate) async fn lines() -> Vec<Line> {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let mut lines = block_in_place(|| warm(place.path()));
+    lines.extend(block_in_place(|| cold(place.path())));
+    lines
+}
+
+/// What a command costs where the workspace holds many files, and what it takes to lay the files out for it.
+pub(crate) async fn section() -> String {
+    let mut text = "## A command in a workspace of many files\n\n`echo x > new.txt`, kept as a change, on filestore: the median of seven runs, after the \
+                    files were laid out once (checkout).\n\n| files | checkout, first | a command that changes one file | a command that changes nothing |\n\
+                    |---|---|---|---|\n"
+        .to_owned();
+    for files in [100, 10_000, at_most(100_000)] {
+        text += &block_in_place(|| row(files));
+    }
+    text + "\n"
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Handle::current().block_on(future)
+}
+
+fn open(home: &Path, storage: &str) -> Toolbox {
+    let text = format!("storage = '{storage}'\n[capabilities]\nfs = true\nshell = true\n");
+    let config = WorkspaceConfig::from_toml(&text).expect("the configuration is right");
+    let garret = Garret::new().home(Home::new(home));
+    wait(garret.open_config("bench", &config)).expect("the workspace opens")
+}
+
+fn run(workspace: &Workspace, text: &str) {
+    let result = wait(workspace.run(RunRequest::shell(text))).expect("the command runs");
+    assert_eq!(result.exit_code, 0, "{}", result.output);
+}
+
+fn quietly(command: &mut Command) -> bool {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn spawn() {
+    assert!(quietly(Command::new("sh").args(["-c", "true"])));
+}
+
+/// The sandbox that people build by hand: everything unshared, the system read-only, the workspace writable.
+fn bwrap(workspace: &Path) -> Command {
+    let mut command = Command::new("bwrap");
+    command.args(["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
+    command.args(["--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"]);
+    command.args(["--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind"]);
+    command.arg(workspace).args(["/workspace", "--chdir", "/workspace", "sh", "-c", "true"]);
+    command
+}
+
+fn line(what: &str, floor_name: &'static str, aim: &'static str, floor: Duration, garret: Duration) -> Line {
+    Line {
+        what: what.to_owned(),
+        floor_name,
+        aim,
+        floor,
+        garret,
+        operations: REPEATS,
+    }
+}
+
+fn warm(place: &Path) -> Vec<Line> {
+    let opened = open(&place.join("home"), "filestore:bench");
+    let workspace = opened.workspace();
+    run(workspace, "true");
+    let times = |work: &mut dyn FnMut()| (0..REPEATS).for_each(|_| work());
+    let tree = place.join("tree");
+    std::fs::create_dir_all(&tree).expect("it is made");
+    let has_bwrap = quietly(&mut bwrap(&tree));
+    let [plain, boxed, garret] = in_turns(
+        ROUNDS,
+        |_| (),
+        [
+            &mut || times(&mut spawn),
+            &mut || times(&mut || assert!(quietly(&mut bwrap(&tree)) == has_bwrap)),
+            &mut || times(&mut || run(workspace, "true")),
+        ],
+    );
+    let what = "`run(\"true\")` in a warm sandbox, the result whole";
+    let mut lines = vec![line(what, SPAWN, "≥ 0.50 (≤ 2 × its time)", plain, garret)];
+    match has_bwrap {
+        true => lines.push(line(what, BWRAP, "", boxed, garret)),
+        false => eprintln!("not measured: bwrap is missing or does not run here"),
+    }
+    lines
+}
+
+/// Opening the sandbox, one command, closing it: what a program pays that runs one command.
+fn cold(place: &Path) -> Vec<Line> {
+    let tree = place.join("tree");
+    if !quietly(&mut bwrap(&tree)) {
+        return Vec::new();
+    }
+    let opened = open(&place.join("home"), "filestore:bench");
+    let workspace = opened.workspace();
+    let srt = runtime();
+    let mut other = || match &srt {
+        Some(program) => assert!(quietly(Command::new("node").arg(program).args(["-c", "true"]))),
+        None => (),
+    };
+    let [boxed, garret, runtime] = in_turns(
+        ROUNDS,
+        |_| wait(workspace.close()).expect("it closes"),
+        [
+            &mut || assert!(quietly(&mut bwrap(&tree))),
+            &mut || run(workspace, "true"),
+            &mut other,
+        ],
+    );
+    let what = "`run(\"true\")` with the sandbox opened for it";
+    let cold = |name, aim, floor| Line {
+        operations: 1,
+        ..line(what, name, aim, floor, garret)
+    };
+    let mut lines = vec![cold(BWRAP, "≥ 0.33 (≤ 3 × its time)", boxed)];
+    match srt {
+        Some(_) => lines.push(cold(SRT, "", runtime)),
+        None => eprintln!("not measured: @anthropic-ai/sandbox-runtime is missing or does not run here"),
+    }
+    lines
+}
+
+/// The program of the other sandbox, where it was installed and runs.
+fn runtime() -> Option<PathBuf> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/node_modules/@anthropic-ai/sandbox-runtime/dist/cli.js");
+    quietly(Command::new("node").arg(&program).args(["-c", "true"])).then_some(program)
+}
+
+fn row(files: u32) -> String {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let opened = open(place.path(), "filestore:bench");
+    let workspace = opened.workspace();
+    fill(workspace, files);
+    let timed = |text: &str| {
+        let start = Instant::now();
+        run(workspace, text);
+        start.elapsed()
+    };
+    let first = timed("true");
+    let median = |text: &str| {
+        let mut times: Vec<_> = (0..7).map(|_| timed(text)).collect();
+        times.sort();
+        times[3]
+    };
+    let changing = median("date +%N > new.txt");
+    let idle = median("true");
+    format!("| {files} | {first:.1?} | {changing:.1?} | {idle:.1?} |\n")
+}
+
+/// Fills the workspace by one command, and forgets the bench, so that the next one has to lay everything out.
+fn fill(workspace: &Workspace, files: u32) {
+    let text = format!("for d in $(seq 0 99); do mkdir -p d$d; done; i=0; while [ $i -lt {files} ]; do echo $i > d$((i % 100))/f$i; i=$((i+1)); done");
+    run(workspace, &text);
+    wait(workspace.close()).expect("it closes");
+}

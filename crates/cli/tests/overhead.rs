@@ -1,0 +1,75 @@
+//! What a command costs does not grow with the files in the workspace: system calls on files, counted.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it counts the system calls of a program from outside"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{GARRET, Room};
+
+/// What may differ between two runs of the same: temporary names that are tried again, and the like.
+const SLACK: u64 = 60;
+
+#[test]
+fn a_command_on_a_directory_of_100_000_files_makes_as_many_calls_as_on_one_of_100() {
+    let counts = [100, 100_000].map(|files| {
+        let room = Room::new();
+        fill(&room.path().join("tree"), files);
+        calls(&room, "local:tree")
+    });
+    assert!(counts[1] <= counts[0] + SLACK, "{counts:?}");
+}
+
+#[test]
+fn a_command_on_10_000_files_of_the_depot_makes_as_many_calls_as_on_100() {
+    let counts = [100, 10_000].map(|files| {
+        let room = Room::new();
+        fill(&room.path().join("tree"), files);
+        calls(&room, "filestore:box")
+    });
+    assert!(counts[1] <= counts[0] + SLACK, "{counts:?}");
+}
+
+fn fill(tree: &Path, files: u32) {
+    for directory in 0..100 {
+        std::fs::create_dir_all(tree.join(format!("d{directory}"))).unwrap();
+    }
+    for file in 0..files {
+        std::fs::write(tree.join(format!("d{}/f{file}", file % 100)), "x").unwrap();
+    }
+}
+
+/// The calls on files that a command makes which changes one file, by Garret and everything that it starts, after one that laid the
+/// files out.
+fn calls(room: &Room, storage: &str) -> u64 {
+    let config = format!("[workspaces.box]\nstorage = '{storage}'\ncapabilities = {{ fs = true, shell = true }}\n");
+    room.put("garret.toml", config);
+    if storage.starts_with("filestore") {
+        room.run(&["-w", "box", "import", "--from", "tree"]).done();
+    }
+    let text = ["-w", "box", "run", "-c", "date +%N > d1/new"];
+    room.run(&text).done();
+    let log = room.home().with_file_name("calls");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-c", "-U", "calls,name", "-e", "trace=%file,getdents64"]);
+    command.arg("-o").arg(&log).arg("--").arg(GARRET).args(text);
+    command
+        .current_dir(room.path())
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("GARRET_HOME", room.home());
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+    assert!(status.expect("strace is here").success());
+    let table = std::fs::read_to_string(log).unwrap();
+    let lines = table
+        .lines()
+        .filter_map(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    // The last line is the sum of the others.
+    lines.max().expect("calls were counted")
+}
