@@ -52,7 +52,11 @@ fn run(workspace: &Workspace, text: &str) {
 }
 
 fn quietly(command: &mut Command) -> bool {
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     status.is_ok_and(|status| status.success())
 }
 
@@ -63,10 +67,39 @@ fn spawn() {
 /// The sandbox that people build by hand: everything unshared, the system read-only, the workspace writable.
 fn bwrap(workspace: &Path) -> Command {
     let mut command = Command::new("bwrap");
-    command.args(["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
-    command.args(["--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"]);
-    command.args(["--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind"]);
-    command.arg(workspace).args(["/workspace", "--chdir", "/workspace", "sh", "-c", "true"]);
+    command.args([
+        "--unshare-all",
+        "--die-with-parent",
+        "--new-session",
+        "--cap-drop",
+        "ALL",
+    ]);
+    command.args([
+        "--ro-bind",
+        "/usr",
+        "/usr",
+        "--symlink",
+        "usr/bin",
+        "/bin",
+        "--symlink",
+        "usr/lib",
+        "/lib",
+    ]);
+    command.args([
+        "--symlink",
+        "usr/lib64",
+        "/lib64",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--tmpfs",
+        "/tmp",
+        "--bind",
+    ]);
+    command
+        .arg(workspace)
+        .args(["/workspace", "--chdir", "/workspace", "sh", "-c", "true"]);
     command
 }
 
@@ -116,9 +149,10 @@ fn cold(place: &Path) -> Vec<Line> {
     let opened = open(&place.join("home"), "filestore:bench");
     let workspace = opened.workspace();
     let srt = runtime();
-    let mut other = || match &srt {
-        Some(program) => assert!(quietly(Command::new("node").arg(program).args(["-c", "true"]))),
-        None => (),
+    let mut other = || {
+        if let Some(program) = &srt {
+            assert!(quietly(Command::new("node").arg(program).args(["-c", "true"])));
+        }
     };
     let [boxed, garret, runtime] = in_turns(
         ROUNDS,
@@ -144,7 +178,8 @@ fn cold(place: &Path) -> Vec<Line> {
 
 /// The program of the other sandbox, where it was installed and runs.
 fn runtime() -> Option<PathBuf> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/node_modules/@anthropic-ai/sandbox-runtime/dist/cli.js");
+    let program =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/node_modules/@anthropic-ai/sandbox-runtime/dist/cli.js");
     quietly(Command::new("node").arg(&program).args(["-c", "true"])).then_some(program)
 }
 
@@ -171,7 +206,9 @@ fn row(files: u32) -> String {
 
 /// Fills the workspace by one command, and forgets the bench, so that the next one has to lay everything out.
 fn fill(workspace: &Workspace, files: u32) {
-    let text = format!("for d in $(seq 0 99); do mkdir -p d$d; done; i=0; while [ $i -lt {files} ]; do echo $i > d$((i % 100))/f$i; i=$((i+1)); done");
+    let text = format!(
+        "for d in $(seq 0 99); do mkdir -p d$d; done; i=0; while [ $i -lt {files} ]; do echo $i > d$((i % 100))/f$i; i=$((i+1)); done"
+    );
     run(workspace, &text);
     wait(workspace.close()).expect("it closes");
 }

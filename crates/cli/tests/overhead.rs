@@ -51,7 +51,7 @@ fn calls(room: &Room, storage: &str) -> u64 {
     let config = format!("[workspaces.box]\nstorage = '{storage}'\ncapabilities = {{ fs = true, shell = true }}\n");
     room.put("garret.toml", config);
     if storage.starts_with("filestore") {
-        room.run(&["-w", "box", "import", "--from", "tree"]).done();
+        room.run(&["import", "--from", "tree", "--name", "box"]).done();
     }
     let text = ["-w", "box", "run", "-c", "date +%N > d1/new"];
     room.run(&text).done();

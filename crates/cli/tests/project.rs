@@ -24,7 +24,7 @@ fn a_project_is_tested_and_built_inside_and_the_build_is_undone() {
         );
         room.put("garret.toml", config);
         if storage.starts_with("filestore") {
-            room.run(&["-w", "project", "import", "--from", "tree"]).done();
+            room.run(&["import", "--from", "tree", "--name", "project"]).done();
             // What history leaves out lives in the bench only, so a command brings it.
             let vendored = "mkdir -p node_modules/upper && echo '{\"main\": \"index.js\"}' > node_modules/upper/package.json && \
                             echo 'module.exports = (text) => text.toUpperCase();' > node_modules/upper/index.js";

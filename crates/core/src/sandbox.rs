@@ -104,6 +104,8 @@ pub struct SandboxRequest {
     pub network: Network,
     /// Limits on everything that runs at once in it; a [`Command`] may lower its own.
     pub limits: Limits,
+    /// Directories of the machine that a command may read besides the usual ones: toolchains outside `/usr`.
+    pub system: Vec<PathBuf>,
     /// What must be enforced, or opening fails.
     pub require: Vec<Guard>,
 }

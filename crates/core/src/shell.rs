@@ -2,6 +2,7 @@
 //!
 //! What a command line contains is judged above, where it is parsed. That judgement is advice; what holds is what the sandbox enforces.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -37,8 +38,11 @@ pub struct ShellPolicy {
     pub env_allow: Vec<String>,
     /// Names of variables whose values are secret: masked in output, absent from the journal.
     pub secrets: Vec<String>,
-    /// What the sandbox must enforce, or it does not open.
-    pub require: Vec<Guard>,
+    /// What the sandbox must enforce, or it does not open: files, processes and network where nothing is said, and nothing of `host`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub require: Option<Vec<Guard>>,
+    /// Directories of the machine that commands may read besides the usual ones: toolchains outside `/usr`.
+    pub system_directories: Vec<PathBuf>,
     /// The most processes in the background at once.
     pub max_processes: usize,
 }
@@ -57,8 +61,23 @@ impl Default for ShellPolicy {
             require_approval: Vec::new(),
             env_allow: Vec::new(),
             secrets: Vec::new(),
-            require: Guard::DEFAULT.to_vec(),
+            require: None,
+            system_directories: Vec::new(),
             max_processes: 8,
+        }
+    }
+}
+
+impl ShellPolicy {
+    /// The kind of the sandbox that isolates nothing.
+    pub const HOST: &str = "host";
+
+    /// What the sandbox must enforce. Who asks for no isolation by its name, and says nothing else, requires none.
+    pub fn required(&self) -> Vec<Guard> {
+        match &self.require {
+            Some(guards) => guards.clone(),
+            None if self.sandbox == Self::HOST => Vec::new(),
+            None => Guard::DEFAULT.to_vec(),
         }
     }
 }
@@ -251,7 +270,12 @@ mod tests {
         assert_eq!(policy, ShellPolicy::default());
         assert_eq!(policy.limits.limits().unwrap(), Limits::default());
         assert!(policy.prevent_dangerous);
-        assert_eq!(policy.require, Guard::DEFAULT);
+        assert_eq!(policy.required(), Guard::DEFAULT);
+        assert!(shell("sandbox = 'host'").unwrap().required().is_empty());
+        assert_eq!(
+            shell("sandbox = 'host'\nrequire = ['files']").unwrap().required(),
+            [Guard::Files]
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use garret_core::path::quote;
 use garret_core::{
-    Bench, BenchState, Error, ErrorKind, Exclusions, Guard, HistoryMode, Opened, Result, Sandbox, ShellPolicy, Taken,
+    Bench, BenchState, Error, ErrorKind, Exclusions, HistoryMode, Opened, Result, Sandbox, ShellPolicy, Taken,
     WorkspaceConfig,
 };
 use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions};
@@ -153,12 +153,7 @@ impl Garret {
 fn policy_of(config: &WorkspaceConfig) -> Option<ShellPolicy> {
     let capabilities = &config.capabilities;
     let code = || capabilities.code.is_declared().then(ShellPolicy::default);
-    let mut policy = capabilities.shell.policy().or_else(code)?;
-    // Who asks for no isolation by its name has said that nothing of it is required.
-    if policy.sandbox == "host" && policy.require == Guard::DEFAULT {
-        policy.require = Vec::new();
-    }
-    Some(policy)
+    capabilities.shell.policy().or_else(code)
 }
 
 /// The directory of a bench.

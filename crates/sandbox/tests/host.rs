@@ -31,6 +31,7 @@ mod refusing {
             read_only: Vec::new(),
             network: Network::Full,
             limits: Limits::default(),
+            system: Vec::new(),
             require: Vec::new(),
         };
         let opened = HostSandbox::default().open(request).await;

@@ -130,6 +130,7 @@ impl Stand {
             read_only: Vec::new(),
             network: Network::None,
             limits: Limits::default(),
+            system: Vec::new(),
             require: Vec::new(),
         }
     }

@@ -104,11 +104,11 @@ impl SandboxState {
         let sandbox = session.garret().sandbox_of(&policy).map_err(Failure::usage)?;
         let enforced = sandbox.probe().await;
         let holds = |guard: &Guard| enforced.iter().any(|one| one.guard == *guard && one.is_enforced);
-        // Who asks for no isolation by its name requires none.
-        let required = policy.require.iter().filter(|_| sandbox.kind() != "host");
+        let required = policy.required();
         Ok(Self {
             kind: sandbox.kind().to_owned(),
             missing: required
+                .iter()
                 .filter(|guard| !holds(guard))
                 .map(|guard| guard.as_str())
                 .collect(),

@@ -26,6 +26,11 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
+    /// Whether everything is read that was done on the layer, and not only what came after a mark.
+    pub(super) fn is_whole(&self) -> bool {
+        self.since.is_none()
+    }
+
     pub(super) fn new(since: Option<&'a Mark>) -> Self {
         Self {
             since,

@@ -108,7 +108,9 @@ impl Reading<'_> {
         names: &[Vec<u8>],
     ) -> Result<()> {
         let before = self.found.before(path);
-        let is_as_below = lower.is_some_and(|lower| lower.bits() == seen.bits()) && before.is_none();
+        // One that hides what is below it is its own, even where it looks the same: what was below may be gone since the mark.
+        let is_still_below = is_shown || self.found.is_whole();
+        let is_as_below = is_still_below && lower.is_some_and(|lower| lower.bits() == seen.bits()) && before.is_none();
         if !path.is_empty() && !is_as_below {
             self.found.directory(path, seen, lower);
         }

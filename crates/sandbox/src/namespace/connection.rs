@@ -13,6 +13,7 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -99,6 +100,8 @@ impl Connection {
     ) -> Result<(Self, std::result::Result<Greeting, Failure>)> {
         let (channel, other) = UnixStream::pair().map_err(|_| not_started())?;
         let child = Command::new(&program.path)
+            // Commands see how the process was started that they descend from, and nothing of where programs are.
+            .arg0("garret-supervisor")
             .args(&program.arguments)
             .env_clear()
             .current_dir("/")

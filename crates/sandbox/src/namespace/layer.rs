@@ -430,7 +430,7 @@ fn not_started(command: &Command, failure: &Failure) -> Error {
             ErrorKind::NotFound,
             format!("there is no program `{name}` in the sandbox"),
         )
-        .hint("name a program of /usr or of the workspace; a toolchain elsewhere must be listed in the configuration"),
+        .hint("name a program of /usr or of the workspace; a toolchain elsewhere is listed under `system_directories`"),
         ("executing", libc::EACCES) => Error::new(ErrorKind::Denied, format!("`{name}` is not executable"))
             .hint("give it the executable bit, or run it by its interpreter"),
         ("executing", libc::E2BIG) => Error::new(ErrorKind::TooLarge, "the arguments and the environment are too long")

@@ -75,9 +75,10 @@ impl Open {
         tokio::sync::oneshot::Receiver<Option<String>>,
     )> {
         let name = options.ids.next();
-        let machine = machine::look(&request.bench, &options.system)?;
+        let system = [&options.system[..], &request.system].concat();
+        let machine = machine::look(&request.bench, &system)?;
         let wishes = Wishes {
-            system: &options.system,
+            system: &system,
             uid: options.uid,
             gid: options.gid,
             shell: options.shell.as_deref(),

@@ -503,6 +503,7 @@ mod tests {
             read_only: vec![WsPath::parse("docs").unwrap()],
             network: Network::None,
             limits: Limits::default(),
+            system: Vec::new(),
             require: Guard::DEFAULT.to_vec(),
         }
     }

@@ -82,6 +82,7 @@ impl Trial {
             read_only: Vec::new(),
             network: Network::None,
             limits: Limits::default(),
+            system: Vec::new(),
             require: Vec::new(),
         }
     }

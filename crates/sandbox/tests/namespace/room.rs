@@ -49,6 +49,7 @@ pub(crate) fn request(directory: &TempDir) -> SandboxRequest {
         read_only: Vec::new(),
         network: Network::None,
         limits: Limits::default(),
+        system: Vec::new(),
         require: Guard::DEFAULT.to_vec(),
     }
 }

@@ -211,7 +211,8 @@ impl Workshop {
                 cpu: None,
                 ..self.rules.limits().clone()
             },
-            require: policy.require.clone(),
+            system: policy.system_directories.clone(),
+            require: policy.required(),
         }
     }
 
