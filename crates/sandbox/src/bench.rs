@@ -3,7 +3,7 @@
 //! - [`DirectoryBench`]: files that live in a directory are worked on right there;
 //! - [`CheckoutBench`]: for all others, a checkout in a cache that follows the journal.
 //!
-//! Both reach every entry by handle ([`placing`]): what a command left in a bench is as hostile as what it left in a layer.
+//! Both reach every entry by handle (`placing`): what a command left in a bench is as hostile as what it left in a layer.
 
 #![cfg(target_os = "linux")]
 

@@ -2,8 +2,8 @@
 //!
 //! Whoever ran on a layer decided what lies in it: links where directories were, fifos that would hold a reader up, devices, attributes
 //! that pretend to be those of the kernel, paths deeper than any handle table. So everything here goes by handles from one directory
-//! that Garret made ([`beneath`]), looks before it opens, opens nothing but plain files and directories, follows nothing, and believes no
-//! attribute that says more than a command could have done with `rm` and `mv` ([`attributes`]). What a workspace does not take is left out
+//! that Garret made (`beneath`), looks before it opens, opens nothing but plain files and directories, follows nothing, and believes no
+//! attribute that says more than a command could have done with `rm` and `mv` (`attributes`). What a workspace does not take is left out
 //! and named. Content is not read here: an effect holds a way to the very file that was seen, which refuses when it is another by then.
 //!
 //! - [`of_upper`] reads the upper layer of an overlay, at the cost of what is in it;

@@ -2,7 +2,7 @@
 //!
 //! A command runs as the user that Garret runs as, sees the whole machine and reaches the network. It still does not touch the bench: each
 //! layer is a copy of it, and what was done is found by comparing the two, at the cost of the whole workspace. Every process of a command
-//! ends with it ([`minder`]), also after a crash of Garret. Limits are those that the kernel keeps for single processes. Nothing of this is
+//! ends with it (`minder`), also after a crash of Garret. Limits are those that the kernel keeps for single processes. Nothing of this is
 //! a boundary, and [`OpenSandbox::enforced`] says so.
 //!
 //! Paths hidden by policy are left out of the copy. Read-only ones can be written there; the workspace refuses that when it comes to commit.

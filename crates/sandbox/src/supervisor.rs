@@ -1,11 +1,11 @@
 //! The small program that stays inside an open sandbox and starts commands there.
 //!
-//! It is three processes deep. The *keeper* ([`keeper`]) has the rights of whoever opened the sandbox; it makes the namespaces, writes
-//! down who is who in them, and afterwards only waits, to clean up. The *server* ([`serve`]) is the first process inside: it builds the
-//! root, mounts layers, and carries bytes between commands and Garret. Each command has an *init* ([`init`]) that is the first process
+//! It is three processes deep. The *keeper* (`keeper`) has the rights of whoever opened the sandbox; it makes the namespaces, writes
+//! down who is who in them, and afterwards only waits, to clean up. The *server* (`serve`) is the first process inside: it builds the
+//! root, mounts layers, and carries bytes between commands and Garret. Each command has an *init* (`init`) that is the first process
 //! of the command's own process namespace, so that everything the command started ends with it.
 //!
-//! It speaks over a stream of bytes only ([`protocol`]) and takes what it is to make from a plan, so that it can be the first process of
+//! It speaks over a stream of bytes only (`protocol`) and takes what it is to make from a plan, so that it can be the first process of
 //! a virtual machine as well.
 
 pub(crate) mod protocol;

@@ -3,7 +3,7 @@
 //! Each behaviour stands on a bench of its own and panics where a promise of `garret_core::sandbox` is broken.
 //! [`sandbox_tests!`](crate::sandbox_tests) makes each of them a `#[test]`, so that a failure has a name:
 //!
-//! ```ignore
+//! ```text
 //! fn mine(private: &std::path::Path) -> std::sync::Arc<dyn garret_core::Sandbox> { … }
 //! garret_testkit::sandbox_tests!(mine);
 //! ```
