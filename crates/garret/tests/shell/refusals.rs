@@ -33,6 +33,35 @@ fn promise_33_what_a_policy_refuses_is_rolled_back_and_named() {
 }
 
 #[test]
+fn policies_hold_for_what_history_leaves_out() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.exclude = vec!["target/".into()];
+            config.capabilities.fs = policy(|policy| {
+                policy.deny_write = vec!["target/locked".into()];
+                policy.max_file_size_mb = Some(1.0);
+            });
+        })
+        .await;
+        for script in [
+            "mkdir -p target && echo x > target/locked && echo x > beside",
+            "mkdir -p target && head -c 3000000 /dev/zero > target/big && echo x > beside",
+        ] {
+            let result = room.run(script).await;
+            assert!(
+                result.changed.refused.is_some(),
+                "{on:?}: {script}: {:?}",
+                result.changed
+            );
+            assert!(result.changed.excluded.is_empty(), "{on:?}: {:?}", result.changed);
+            assert_eq!(room.sh("ls").await.output, "", "{on:?}: nothing of it was kept");
+        }
+        room.sh("mkdir -p target && echo x > target/fine").await;
+        assert_eq!(room.sh("cat target/fine").await.output, "x\n", "{on:?}");
+    });
+}
+
+#[test]
 fn promise_34_hidden_paths_are_absent_and_read_only_ones_stay_as_they_are() {
     each(|on| async move {
         let room = room_with(on, |_| {}).await;

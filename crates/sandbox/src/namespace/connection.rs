@@ -103,6 +103,8 @@ impl Connection {
             // Commands see how the process was started that they descend from, and nothing of where programs are.
             .arg0("garret-supervisor")
             .args(&program.arguments)
+            // A key that is pressed to end Garret is Garret's to answer.
+            .process_group(0)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::from(OwnedFd::from(other)))

@@ -89,12 +89,22 @@ fn prepare(standard: &Standard, filters: &Filters) -> Result<(), Failure> {
         sys::place_at(fd.as_fd(), at as i32).map_err(|error| Failure::new("connecting", error))?;
     }
     sys::close_on_exec_from(3).map_err(|error| Failure::new("closing descriptors", error))?;
+    choose_first_when_memory_ends();
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     sys::reset_signals();
     forget_rights();
     drop_rights()?;
     let refused = |_| Failure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
     filters.install().map_err(refused)
+}
+
+/// Where memory ends, the kernel ends a command before it ends what watches over it. A kernel that does not let itself be told chooses by
+/// size.
+fn choose_first_when_memory_ends() {
+    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open("/proc/self/oom_score_adj", flags, rustix::fs::Mode::empty()) {
+        let _ = rustix::io::write(&file, b"1000");
+    }
 }
 
 /// What depends on the order.

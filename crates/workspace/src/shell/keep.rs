@@ -156,8 +156,16 @@ impl Workspace {
         }
     }
 
-    /// Makes effects a change of this view; where others changed the same paths since `basis`, a branch.
-    pub(super) async fn keep(&self, effects: &[Effect], basis: &Basis, maker: Maker) -> Result<Keeping> {
+    /// Makes effects a change of this view; where others changed the same paths since `basis`, a branch. What history leaves out is no
+    /// part of it, and is judged all the same: where that may not be done, nothing is kept.
+    pub(super) async fn keep(&self, split: &Split, basis: &Basis, maker: Maker) -> Result<Keeping> {
+        let effects = &split.kept[..];
+        if let Err(refusal) = self.review_effects(&split.excluded) {
+            return Ok(Keeping {
+                paths: effects.iter().map(bare_change).collect(),
+                kept: Kept::Refused(refusal),
+            });
+        }
         if effects.is_empty() {
             return Ok(Keeping::nothing());
         }
@@ -178,6 +186,12 @@ impl Workspace {
                 ..looked
             }),
         }
+    }
+
+    /// Checks that this view may do what each effect says.
+    pub(super) fn review_effects(&self, effects: &[Effect]) -> Result<()> {
+        let changes: Vec<_> = effects.iter().map(bare_change).collect();
+        self.review(&changes)
     }
 
     /// What would differ, without touching anything.

@@ -7,7 +7,7 @@ use garret_core::{BenchState, Effect, EffectsMode, Error, ErrorKind, Layer, Orig
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::keep::{Basis, Maker, Split};
+use super::keep::{Basis, Kept, Maker};
 use super::result::Changed;
 use super::workshop::{Held, Workshop};
 use super::{label, note};
@@ -151,7 +151,7 @@ impl Workspace {
         let command = known.as_ref().map(|note| note.command.clone());
         // Without a note nobody knows what it was laid over, so whatever was changed since the beginning counts as changed by others.
         let basis = known.as_ref().map_or_else(Basis::beginning, note::Note::basis);
-        let Split { kept, excluded } = under.split(shop, effects.effects).await?;
+        let split = under.split(shop, effects.effects).await?;
         let words = command.as_deref().map_or_else(String::new, |command| {
             format!(" `{}`", label::printed(&label::short(command)))
         });
@@ -163,7 +163,11 @@ impl Workspace {
             mode,
             asks_quota: true,
         };
-        let keeping = under.keep(&kept, &basis, maker).await?;
+        let keeping = under.keep(&split, &basis, maker).await?;
+        let excluded = match keeping.kept {
+            Kept::Refused(_) => Vec::new(),
+            _ => split.excluded,
+        };
         let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
         Ok((command, changed, excluded))
     }

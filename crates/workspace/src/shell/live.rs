@@ -241,8 +241,9 @@ impl Workshop {
 
     async fn settle_paused(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
         let effects = live.laid.layer.effects(live.mark.as_ref()).await?;
-        let Split { kept, excluded } = live.view.split(self, effects.effects).await?;
-        let keeping = live.view.keep(&kept, &live.basis, live.maker(taking)).await?;
+        let split = live.view.split(self, effects.effects).await?;
+        let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
+        let Split { kept, excluded } = split;
         live.mark = Some(effects.mark);
         self.note(live, &keeping);
         let mut places = Vec::new();
@@ -314,12 +315,13 @@ impl Workshop {
         let layer = live.laid.layer.clone();
         layer.lift().await?;
         let effects = layer.effects(live.mark.as_ref()).await?;
-        let Split { kept, .. } = live.view.split(self, effects.effects).await?;
-        let keeping = live.view.keep(&kept, &live.basis, live.maker(taking)).await?;
+        let split = live.view.split(self, effects.effects).await?;
+        let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
         self.note(live, &keeping);
         // What is kept out of history came over all the time that the layer lived.
         let whole = layer.effects(None).await?;
-        let Split { excluded, .. } = live.view.split(self, whole.effects).await?;
+        let Split { mut excluded, .. } = live.view.split(self, whole.effects).await?;
+        excluded.retain(|effect| live.view.review_effects(std::slice::from_ref(effect)).is_ok());
         let taken = Taken {
             committed: &[],
             excluded: &excluded,

@@ -172,15 +172,20 @@ impl Workspace {
     ) -> Result<Changed> {
         let shop = self.workshop()?;
         let under = shop.under(self);
-        let Split { kept, excluded } = under.split(shop, effects.effects).await?;
+        let split = under.split(shop, effects.effects).await?;
         let maker = Maker {
             origin: under.run_origin(prepared, exit),
             mode: prepared.effects,
             asks_quota: true,
         };
-        let keeping = under.keep(&kept, basis, maker).await?;
-        let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
+        let keeping = under.keep(&split, basis, maker).await?;
+        let Split { kept, excluded } = split;
         let is_in_files = keeping.is_in_files() && prepared.effects != EffectsMode::Discard;
+        let excluded = match is_in_files || matches!(keeping.kept, Kept::Branch(_)) {
+            true => excluded,
+            false => Vec::new(),
+        };
+        let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
         let next = match &keeping.kept {
             // Where others made changes in between, the bench has those still to come.
             Kept::Change(change) if change.number == cover.state.head + 1 => change.number,
@@ -189,10 +194,7 @@ impl Workspace {
         // A bench is everybody's again once it was told what to take, be it nothing.
         let taken = Taken {
             committed: if is_in_files { &kept } else { &[] },
-            excluded: match is_in_files || matches!(keeping.kept, Kept::Branch(_)) {
-                true => &excluded,
-                false => &[],
-            },
+            excluded: &excluded,
             head: next,
         };
         cover.give(taken).await?;
