@@ -208,13 +208,24 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Describes what is at `path`; `None` for nothing, and for what no journal can hold.
+    /// Describes what is at `path`; `None` for nothing, and for what no journal can hold. A file that may not be read has no version.
     pub(super) async fn stat(&self, path: &WsPath) -> Result<Option<Stat>> {
         let options = StatOptions {
             follow: Follow::Never,
             with_version: true,
         };
-        match self.journaled.files.stat(path, options).await {
+        let stat = match self.journaled.files.stat(path, options).await {
+            Err(error) if error.kind() == ErrorKind::Denied => {
+                let with_version = false;
+                let options = StatOptions {
+                    with_version,
+                    ..options
+                };
+                self.journaled.files.stat(path, options).await
+            }
+            stat => stat,
+        };
+        match stat {
             Ok(stat) if stat.kind == EntryKind::Other => Ok(None),
             Ok(stat) => Ok(Some(stat)),
             Err(error) if is_nothing(error.kind()) => Ok(None),
@@ -236,8 +247,10 @@ impl Turn<'_> {
         if known.kind != EntryKind::File || (known.token.is_some() && known.token == now.token) {
             return Ok(true);
         }
-        match &known.token {
-            Some(token) if known.size == now.size => self.holds(path, token).await,
+        match (&known.token, &now.token) {
+            // One that may not be read, and could not be when the journal met it: its size is all that can be told.
+            (None, None) => Ok(known.size == now.size),
+            (Some(token), Some(_)) if known.size == now.size => self.holds(path, token).await,
             _ => Ok(false),
         }
     }
