@@ -116,7 +116,10 @@ impl Shared {
 
     async fn look_for_directory(&self, path: &WsPath) -> Result<Found> {
         let prefix = self.layout.directory(path);
-        let first = self.first_below(&prefix).await.map_err(|failure| failed(path, failure))?;
+        let first = self
+            .first_below(&prefix)
+            .await
+            .map_err(|failure| failed(path, failure))?;
         Ok(match first {
             Some(key) => Found::Directory {
                 has_marker: key == prefix,
@@ -131,7 +134,14 @@ impl Shared {
             limit: 1,
             ..ListCall::default()
         };
-        Ok(self.bucket.list(&list).await?.objects.into_iter().next().map(|object| object.key))
+        Ok(self
+            .bucket
+            .list(&list)
+            .await?
+            .objects
+            .into_iter()
+            .next()
+            .map(|object| object.key))
     }
 
     /// Whether a directory is at `path`, asked anew.
@@ -140,7 +150,10 @@ impl Shared {
             return Ok(true);
         }
         let prefix = self.layout.directory(path);
-        let first = self.first_below(&prefix).await.map_err(|failure| failed(path, failure))?;
+        let first = self
+            .first_below(&prefix)
+            .await
+            .map_err(|failure| failed(path, failure))?;
         Ok(first.is_some())
     }
 
@@ -208,7 +221,9 @@ impl Shared {
 
     async fn target_at(&self, path: &WsPath) -> Result<Option<String>> {
         let object = self.head(path).await?;
-        Ok(object.filter(|object| object.size == 0).and_then(|object| object.metadata.target))
+        Ok(object
+            .filter(|object| object.size == 0)
+            .and_then(|object| object.metadata.target))
     }
 
     /// Finds what is at `path` for somebody who is about to write there, with the help of what is remembered: a name that is free
@@ -267,7 +282,11 @@ impl Shared {
             limit: PAGE,
             ..ListCall::default()
         };
-        let page = self.bucket.list(&list).await.map_err(|failure| failed(directory, failure))?;
+        let page = self
+            .bucket
+            .list(&list)
+            .await
+            .map_err(|failure| failed(directory, failure))?;
         let inside = |key: &str| key.strip_prefix(&prefix).map(str::to_owned);
         let mut children = Children::default();
         let last = page.objects.iter().map(|object| object.key.as_str());

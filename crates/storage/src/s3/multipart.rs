@@ -169,7 +169,9 @@ impl Drop for Upload {
         if self.is_over {
             return;
         }
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
         let (bucket, call) = (self.bucket.clone(), abort_call(&self.key, &self.id));
         runtime.spawn(async move {
             let _ = bucket.wire.send(&call).await;

@@ -57,16 +57,18 @@ pub(super) async fn probe(bucket: &Bucket, layout: &Layout, id: &str, writers: W
 
 impl Trial<'_> {
     async fn run(&self, writers: Writers) -> Result<Abilities> {
-        let (first, inner) = futures::join!(self.put(&self.first, Condition::Absent), self.put(&self.inner, Condition::Any));
+        let (first, inner) = futures::join!(
+            self.put(&self.first, Condition::Absent),
+            self.put(&self.inner, Condition::Any)
+        );
         inner.map_err(Failure::into_error)?;
         let tag = match first {
             Ok(tag) => Ok(tag),
             // Nobody else writes there, so this is a first answer that was lost.
             Err(Failure::Precondition) => self.tag_of_first().await,
-            Err(Failure::Unsupported) if writers == Writers::Single => self
-                .put(&self.first, Condition::Any)
-                .await
-                .map_err(Failure::into_error),
+            Err(Failure::Unsupported) if writers == Writers::Single => {
+                self.put(&self.first, Condition::Any).await.map_err(Failure::into_error)
+            }
             Err(Failure::Unsupported) => Err(unsafe_for_many("refuses")),
             Err(failure) => Err(failure.into_error()),
         }?;
@@ -92,12 +94,18 @@ impl Trial<'_> {
 
     async fn tag_of_first(&self) -> Result<String> {
         let object = self.bucket.head(&self.first).await.map_err(Failure::into_error)?;
-        object.map(|object| object.tag).ok_or_else(|| unsafe_for_many("confuses"))
+        object
+            .map(|object| object.tag)
+            .ok_or_else(|| unsafe_for_many("confuses"))
     }
 
     /// Makes sure that what was written can be read.
     async fn read_back(&self) -> Result<()> {
-        let mut got = self.bucket.get(&self.first, None, None).await.map_err(Failure::into_error)?;
+        let mut got = self
+            .bucket
+            .get(&self.first, None, None)
+            .await
+            .map_err(Failure::into_error)?;
         while got.answer.next().await.map_err(Failure::into_error)?.is_some() {}
         Ok(())
     }
@@ -135,7 +143,9 @@ impl Trial<'_> {
     }
 
     async fn refuses_copy(&self) -> bool {
-        let Ok(Some(first)) = self.bucket.head(&self.first).await else { return false };
+        let Ok(Some(first)) = self.bucket.head(&self.first).await else {
+            return false;
+        };
         let copy = CopyCall {
             from: &self.first,
             tag: &first.tag,
@@ -156,7 +166,10 @@ impl Trial<'_> {
     }
 
     async fn leaves_ghosts(&self) -> Result<bool> {
-        self.bucket.delete(&self.inner, None).await.map_err(Failure::into_error)?;
+        self.bucket
+            .delete(&self.inner, None)
+            .await
+            .map_err(Failure::into_error)?;
         let list = ListCall {
             prefix: &self.base,
             is_shallow: true,
@@ -184,7 +197,8 @@ fn must_be_refused(outcome: Result<String, Failure>) -> Result<()> {
 }
 
 fn unsafe_for_many(how: &str) -> Error {
-    let message = format!("the server {how} preconditions (If-None-Match, If-Match): writers would overwrite each other unseen");
+    let message =
+        format!("the server {how} preconditions (If-None-Match, If-Match): writers would overwrite each other unseen");
     Error::new(ErrorKind::Unsupported, message)
         .hint("open with `writers = \"single\"` if nobody else writes there, or use a server that keeps preconditions")
 }

@@ -193,7 +193,9 @@ impl Prepared<'_> {
 
     /// A copy is refused, too, where its source is no longer what it was.
     async fn check_source(&self, shared: &Shared) -> Result<(), Refusal> {
-        let Self::Copy { key, object } = self else { return Ok(()) };
+        let Self::Copy { key, object } = self else {
+            return Ok(());
+        };
         let now = shared.bucket.head(key).await?;
         match Condition::Tag(&object.tag).holds(now.as_ref()) {
             true => Ok(()),

@@ -35,9 +35,15 @@ pub(super) struct Saved {
 #[derive(Debug)]
 enum SavedContent {
     Here(Bytes),
-    There { key: String, object: Object },
+    There {
+        key: String,
+        object: Object,
+    },
     /// Where it was moved to, and still is when this step is taken back.
-    Moved { key: String, object: Object },
+    Moved {
+        key: String,
+        object: Object,
+    },
 }
 
 impl Saved {

@@ -103,9 +103,7 @@ impl Work<'_> {
                 if !create {
                     return Err(located.missing().hint("set `create` to make the file"));
                 }
-                return self
-                    .append_new(path, &located, content, precondition)
-                    .await;
+                return self.append_new(path, &located, content, precondition).await;
             };
             if content.is_empty() {
                 return Ok(applied(&before, false));
@@ -216,10 +214,7 @@ impl Work<'_> {
     pub(super) async fn put(&self, put: Put<'_>) -> Result<Object, Refusal> {
         let key = self.shared.layout.file(put.path).map_err(Failure::Local)?;
         let saved = match put.before {
-            Some(before) => self
-                .save(put.path, &key, before)
-                .await
-                .map_err(Failure::Local)?,
+            Some(before) => self.save(put.path, &key, before).await.map_err(Failure::Local)?,
             None => None,
         };
         let condition = match put.before {
