@@ -11,9 +11,13 @@
 pub(crate) mod protocol;
 
 #[cfg(target_os = "linux")]
+mod clock;
+#[cfg(target_os = "linux")]
 mod confine;
 #[cfg(target_os = "linux")]
 mod groups;
+#[cfg(target_os = "linux")]
+mod held;
 #[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
@@ -32,6 +36,10 @@ mod serve;
 mod sys;
 #[cfg(target_os = "linux")]
 mod system_calls;
+#[cfg(target_os = "linux")]
+mod walk;
+#[cfg(target_os = "linux")]
+mod watch;
 
 use std::process::ExitCode;
 

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
@@ -16,8 +16,10 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags};
 
+use super::clock::now;
 use super::confine::{Order, Standard};
 use super::groups::{Groups, Narrow};
+use super::held::Held;
 use super::init::{self, Ends, Run, Said, Tell};
 use super::keeper::{Grabbed, read_admission};
 use super::layers::Laid;
@@ -26,14 +28,12 @@ use super::protocol::{
     Answer, Ask, CREDIT, DATA, Decoder, EndedExit, Ending, Failure, Frame, Item, Opened, Spawn, SpawnLimits,
     encode_bytes, encode_message, write_message,
 };
+use super::sample::{Tally, Used};
 use super::sys::{self, Forked, Fresh};
 use super::system_calls::Filters;
-use super::{layers, root, sample};
+use super::watch::{Around, Watch};
+use super::{layers, root};
 use crate::namespace::plan::{INSIDE, SandboxPlan};
-
-/// How long after its start a command is first looked at, and how often then.
-const FIRST_LOOK: Duration = Duration::from_millis(20);
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Is the server; never returns.
 pub(super) fn main(
@@ -129,6 +129,9 @@ struct Server<'a> {
 /// A layer, and who waits for something to come true on it.
 struct Layer {
     laid: Result<Laid, Failure>,
+    held: Held,
+    /// Whether a command ran on it.
+    is_used: bool,
     lifting: Option<u64>,
     pausing: Option<u64>,
 }
@@ -158,26 +161,15 @@ struct Running {
     is_input_closing: bool,
     outputs: [Option<OwnedFd>; 2],
     credit: u64,
-    processes: Option<OwnedFd>,
     narrow: Option<Narrow>,
+    watch: Watch,
     spawn: Spawn,
-    started: Instant,
-    next_look: Instant,
     memory_kills: u64,
-    memory_files: u64,
     exit: Option<EndedExit>,
     limit: Option<Ending>,
 }
 
 type Served<T = ()> = std::io::Result<T>;
-
-#[allow(
-    clippy::disallowed_methods,
-    reason = "time limits are measured where the commands run"
-)]
-fn now() -> Instant {
-    Instant::now()
-}
 
 impl Server<'_> {
     fn serve(mut self) -> Served {
@@ -305,7 +297,7 @@ impl Server<'_> {
 
     fn next_look(&self) -> Option<Duration> {
         let living = self.running.values().filter(|running| running.pidfd.is_some());
-        let next = living.map(Running::wakes).min()?;
+        let next = living.map(|running| running.watch.wakes()).min()?;
         Some(next.saturating_duration_since(now()))
     }
 
@@ -355,10 +347,17 @@ impl Server<'_> {
         } else {
             Laid::lay(self.laid_so_far, &layer, &self.plan.hidden)
         };
+        let held = if is_copy {
+            Held::something(&layer)
+        } else {
+            Held::nothing(&layer)
+        };
         self.laid.insert(
             layer,
             Layer {
                 laid,
+                held,
+                is_used: false,
                 lifting: None,
                 pausing: None,
             },
@@ -383,6 +382,11 @@ impl Server<'_> {
             Ok(mut running) => {
                 running.starting = Some(request);
                 self.running.insert(process, running);
+                if let Some(laid) = self.laid.get_mut(&layer)
+                    && std::mem::replace(&mut laid.is_used, true)
+                {
+                    laid.held.begin_anew();
+                }
             }
             Err(failure) => self.settle(request, Err(failure)),
         }
@@ -420,7 +424,11 @@ impl Server<'_> {
             .narrow
             .as_ref()
             .map_or_else(|| self.groups.memory_kills(), Narrow::memory_kills);
-        let started = now();
+        let watch = Watch::new(
+            spawn.limits.clone(),
+            self.plan.group.is_some(),
+            processes.map(Tally::new),
+        );
         Ok(Running {
             layer: layer.to_owned(),
             pid: spare.pid,
@@ -434,13 +442,10 @@ impl Server<'_> {
             is_input_closing: false,
             outputs: [Some(spare.output), Some(spare.error)],
             credit: CREDIT,
-            processes,
             narrow: spare.narrow,
+            watch,
             spawn: spawn.clone(),
-            started,
-            next_look: started + FIRST_LOOK,
             memory_kills,
-            memory_files: memory_files(),
             exit: None,
             limit: None,
         })
@@ -679,6 +684,9 @@ impl Server<'_> {
         }
         self.answer(&Answer::Ended { process, exit });
         self.forget(process);
+        if let Some(laid) = self.laid.get_mut(&layer) {
+            laid.held.begin_anew();
+        }
         self.check_paused(&layer);
         self.check_lifted(&layer);
     }
@@ -764,6 +772,9 @@ impl Server<'_> {
                 .map_err(|error| Failure::new("opening the layer", error))?;
             place::place(&base, path, item)
         });
+        if let (Item::File { size, .. }, Some(laid)) = (item, self.laid.get_mut(layer)) {
+            laid.held.put(*size);
+        }
         match placed {
             Ok(Some(draft)) => {
                 self.drafts.insert(request, draft);
@@ -787,14 +798,41 @@ impl Server<'_> {
     /// Looks whether a command is over a limit, and ends it if so.
     fn look(&mut self) {
         let now = now();
-        let has_group = self.plan.group.is_some();
-        for running in self.running.values_mut().filter(|running| running.pidfd.is_some()) {
-            if running.wakes() <= now && running.limit.is_none() {
-                running.limit = running.look(now, has_group);
+        let mut due = Vec::new();
+        for (process, running) in &mut self.running {
+            if running.pidfd.is_some() && running.limit.is_none() && running.watch.wakes() <= now {
+                running.watch.look();
+                due.push(*process);
+            }
+        }
+        for process in due {
+            let Some(layer) = self.running.get(&process).map(|running| running.layer.clone()) else {
+                continue;
+            };
+            let around = self.around(&layer);
+            if let Some(running) = self.running.get_mut(&process) {
+                running.limit = running.watch.is_over(around);
                 if running.limit.is_some() {
                     running.kill();
                 }
             }
+        }
+    }
+
+    /// What was used around the commands of a layer that the counters of none explain.
+    fn around(&mut self, layer: &str) -> Around {
+        let written = self.on_layer(layer).map(|running| running.watch.used().written).sum();
+        let Some(laid) = self.laid.get_mut(layer) else {
+            return Around::default();
+        };
+        laid.held.look(written);
+        let unexplained = Used {
+            written: laid.held.unexplained(written),
+            ..Used::default()
+        };
+        Around {
+            unexplained,
+            is_blind: laid.held.is_blind(),
         }
     }
 }
@@ -836,34 +874,6 @@ impl Running {
         watched
     }
 
-    fn deadline(&self) -> Option<Instant> {
-        Some(self.started + Duration::from_millis(self.spawn.limits.wall_ms?))
-    }
-
-    /// When it must be looked at next.
-    fn wakes(&self) -> Instant {
-        self.deadline()
-            .map_or(self.next_look, |deadline| deadline.min(self.next_look))
-    }
-
-    fn look(&mut self, now: Instant, has_group: bool) -> Option<Ending> {
-        self.next_look = now + LOOK;
-        if self.deadline().is_some_and(|deadline| deadline <= now) {
-            return Some(Ending::Wall);
-        }
-        let limits = &self.spawn.limits;
-        let is_over = |used: u64, limit: Option<u64>| limit.is_some_and(|limit| used > limit);
-        let sample = sample::take(self.processes.as_ref()?, !has_group && limits.memory.is_some());
-        let written = sample.written + memory_files().saturating_sub(self.memory_files);
-        if is_over(sample.cpu_ms, limits.cpu_ms) {
-            return Some(Ending::Cpu);
-        }
-        if is_over(written, limits.written) {
-            return Some(Ending::Written);
-        }
-        is_over(sample.memory, limits.memory).then_some(Ending::Memory)
-    }
-
     /// Ends the init, and by the kernel everything that the command started.
     fn kill(&self) {
         end(self.pid);
@@ -880,7 +890,8 @@ impl Running {
             system_us: 0,
             max_memory: 0,
         });
-        exit.duration_us = u64::try_from(self.started.elapsed_now().as_micros()).unwrap_or(u64::MAX);
+        exit.duration_us =
+            u64::try_from(now().saturating_duration_since(self.watch.started()).as_micros()).unwrap_or(u64::MAX);
         let has_memory_kill = memory_kills > self.memory_kills;
         exit.limit = self
             .limit
@@ -900,16 +911,6 @@ fn ended_by(exit: &EndedExit, limits: &SpawnLimits, has_memory_kill: bool) -> Op
     }
 }
 
-trait Elapsed {
-    fn elapsed_now(&self) -> Duration;
-}
-
-impl Elapsed for Instant {
-    fn elapsed_now(&self) -> Duration {
-        now().saturating_duration_since(*self)
-    }
-}
-
 /// Kills an init. It cannot be a stranger of the same number: nobody collected it yet.
 fn end(pid: i32) {
     let _ = sys::kill(pid, libc::SIGKILL);
@@ -925,15 +926,6 @@ fn timespec(duration: Duration) -> Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(duration.subsec_nanos()),
     }
-}
-
-/// Bytes that the files in memory hold.
-fn memory_files() -> u64 {
-    let used = |path: &str| {
-        let stat = rustix::fs::statfs(path).ok()?;
-        Some((stat.f_blocks - stat.f_bfree) * stat.f_bsize as u64)
-    };
-    used("/tmp").unwrap_or(0) + used("/dev/shm").unwrap_or(0)
 }
 
 /// Waits until an init is ready; its view of the processes to come.
