@@ -188,6 +188,8 @@ pub enum GroupPlace {
         memory: Option<PathBuf>,
         /// That of processes.
         processes: Option<PathBuf>,
+        /// That of time on processors.
+        time: Option<PathBuf>,
     },
     /// Version 2.
     Two {
@@ -477,7 +479,11 @@ impl SandboxPlan {
         let groups: Vec<&Path> = match group {
             None => Vec::new(),
             Some(GroupPlace::Two { path }) => vec![path],
-            Some(GroupPlace::One { memory, processes }) => [memory, processes]
+            Some(GroupPlace::One {
+                memory,
+                processes,
+                time,
+            }) => [memory, processes, time]
                 .into_iter()
                 .flatten()
                 .map(PathBuf::as_path)

@@ -20,7 +20,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::{Deserialize, Serialize};
 
 use super::confine::{self, Order, Standard};
-use super::groups::Narrow;
+use super::groups::{Born, Narrow};
 use super::layers::open_below;
 use super::protocol::{Decoder, Failure, Frame, read_frame, write_message};
 use super::root::{BENCH, EMPTY, LAYERS, PRIVATE, mount_proc};
@@ -188,11 +188,15 @@ struct Program {
 impl Program {
     fn make(standard: &Standard, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Result<Self> {
         let (socket, mut other) = UnixStream::pair()?;
-        match sys::fork_into(sys::Fresh::NOTHING)? {
-            Forked::Child => {
+        let forked = match narrow {
+            Some(narrow) => narrow.fork()?,
+            None => (sys::fork_into(sys::Fresh::NOTHING)?, Born::Inside),
+        };
+        match forked {
+            (Forked::Child, born) => {
                 drop(socket);
                 let joined = narrow
-                    .map_or(Ok(()), Narrow::join)
+                    .map_or(Ok(()), |narrow| narrow.join(born))
                     .map_err(|error| Failure::new("joining the group", error));
                 let failure = joined
                     .err()
@@ -200,7 +204,7 @@ impl Program {
                 let _ = write_message(&failure, &mut other);
                 sys::exit(127)
             }
-            Forked::Parent(pid) => Ok(Self { pid, socket }),
+            (Forked::Parent(pid), _) => Ok(Self { pid, socket }),
         }
     }
 

@@ -21,19 +21,26 @@ use super::confine::{Order, Standard};
 use super::groups::{Groups, Narrow};
 use super::held::Held;
 use super::init::{self, Ends, Run, Said, Tell};
-use super::keeper::{Grabbed, read_admission};
+use super::keeper::Grabbed;
 use super::layers::Laid;
 use super::place::{self, Draft};
 use super::protocol::{
     Answer, Ask, CREDIT, DATA, Decoder, EndedExit, Ending, Failure, Frame, Item, Opened, Spawn, SpawnLimits,
     encode_bytes, encode_message, write_message,
 };
-use super::sample::{Tally, Used};
+use super::sample::Tally;
 use super::sys::{self, Forked, Fresh};
 use super::system_calls::Filters;
 use super::watch::{Around, Watch};
 use super::{layers, root};
 use crate::namespace::plan::{INSIDE, SandboxPlan};
+
+/// The limits on everything together, and why they do not hold, where they do not.
+#[derive(Debug)]
+pub(super) struct Grouped {
+    pub(super) groups: Groups,
+    pub(super) group_failure: Option<String>,
+}
 
 /// Is the server; never returns.
 pub(super) fn main(
@@ -42,21 +49,21 @@ pub(super) fn main(
     decoder: Decoder,
     link: UnixStream,
     grabbed: Option<Grabbed>,
-    groups: Groups,
+    grouped: Grouped,
 ) -> ! {
     let Ok(mut channel) = channel.try_clone() else {
         sys::exit(1)
     };
     match become_inside(plan, &link, grabbed) {
         Ok((has_proc, filters)) => {
+            let has_group = grouped.group_failure.is_none() && grouped.groups.have_memory();
             let server = Server {
                 plan,
+                has_group,
                 channel,
                 decoder,
                 out: Vec::new(),
-                link: Some(link),
-                has_proc,
-                groups,
+                groups: grouped.groups,
                 filters,
                 laid: BTreeMap::new(),
                 running: BTreeMap::new(),
@@ -65,7 +72,11 @@ pub(super) fn main(
                 spare: None,
                 laid_so_far: 0,
             };
-            let _ = server.serve();
+            let _ = server.serve(Opened {
+                has_proc,
+                overlay_failure: layers::try_overlay(plan.trial.as_deref()),
+                group_failure: grouped.group_failure,
+            });
         }
         Err(failure) => {
             let _ = write_message(&Answer::Failed { request: 0, failure }, &mut channel);
@@ -110,11 +121,11 @@ fn become_user() -> rustix::io::Result<()> {
 
 struct Server<'a> {
     plan: &'a SandboxPlan,
+    /// Whether memory is limited by a control group.
+    has_group: bool,
     channel: UnixStream,
     decoder: Decoder,
     out: Vec<u8>,
-    link: Option<UnixStream>,
-    has_proc: bool,
     groups: Groups,
     filters: Filters,
     laid: BTreeMap<String, Layer>,
@@ -172,12 +183,8 @@ struct Running {
 type Served<T = ()> = std::io::Result<T>;
 
 impl Server<'_> {
-    fn serve(mut self) -> Served {
+    fn serve(mut self, opened: Opened) -> Served {
         rustix::io::ioctl_fionbio(&self.channel, true)?;
-        let opened = Opened {
-            has_proc: self.has_proc,
-            overlay_failure: layers::try_overlay(self.plan.trial.as_deref()),
-        };
         self.answer(&Answer::Opened(opened));
         self.flush()?;
         loop {
@@ -221,14 +228,7 @@ impl Server<'_> {
 
     /// Waits for something to happen, and deals with it.
     fn turn(&mut self) -> Served {
-        let Ready {
-            processes,
-            is_asked,
-            is_admitted,
-        } = self.wait()?;
-        if is_admitted {
-            self.await_admission();
-        }
+        let Ready { processes, is_asked } = self.wait()?;
         for (process, what) in processes {
             match what {
                 What::Output(at) => self.pump_output(process, at),
@@ -260,8 +260,6 @@ impl Server<'_> {
             PollFlags::OUT
         };
         let mut watched = vec![PollFd::new(&self.channel, PollFlags::IN | writing)];
-        watched.extend(self.link.as_ref().map(|link| PollFd::new(link, PollFlags::IN)));
-        let others = watched.len();
         let mut meant = Vec::new();
         for (process, running) in &self.running {
             for (what, fd) in running.watched() {
@@ -281,7 +279,7 @@ impl Server<'_> {
             Err(error) => return Err(error.into()),
         }
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let processes = watched[others..]
+        let processes = watched[1..]
             .iter()
             .zip(meant)
             .filter(|(fd, _)| is_ready(fd))
@@ -291,7 +289,6 @@ impl Server<'_> {
             is_asked: watched[0]
                 .revents()
                 .intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
-            is_admitted: others > 1 && is_ready(&watched[1]),
         })
     }
 
@@ -395,8 +392,8 @@ impl Server<'_> {
 
     fn try_start(&mut self, process: u64, layer: &str, spawn: &Spawn) -> Result<Running, Failure> {
         let mounted = self.mounted(layer)?;
-        self.await_admission();
-        let narrow = self.narrow(process, spawn);
+        let most = self.plan.group.as_ref().and_then(|group| group.memory);
+        let narrow = self.groups.narrow(process, &spawn.limits, most);
         let spare = match (self.spare.take(), narrow) {
             (Some(spare), None) => spare,
             (kept, narrow) => {
@@ -410,7 +407,7 @@ impl Server<'_> {
             order: Order {
                 spawn: spawn.clone(),
                 has_landlock: self.plan.has_landlock,
-                has_group: self.plan.group.is_some(),
+                has_group: self.has_group,
                 // The server, the init of each command, and an init that waits with its program.
                 own_processes: (self.running.len() + self.leaving.len()) as u64 + 4,
             },
@@ -420,15 +417,8 @@ impl Server<'_> {
         let mut socket = spare.socket;
         write_message(&Tell::Run(Box::new(run)), &mut socket)
             .map_err(|error| Failure::new("telling the init", error))?;
-        let memory_kills = spare
-            .narrow
-            .as_ref()
-            .map_or_else(|| self.groups.memory_kills(), Narrow::memory_kills);
-        let watch = Watch::new(
-            spawn.limits.clone(),
-            self.plan.group.is_some(),
-            processes.map(Tally::new),
-        );
+        let memory_kills = self.memory_kills(spare.narrow.as_ref());
+        let watch = Watch::new(spawn.limits.clone(), self.has_group, processes.map(Tally::new));
         Ok(Running {
             layer: layer.to_owned(),
             pid: spare.pid,
@@ -451,23 +441,9 @@ impl Server<'_> {
         })
     }
 
-    /// The limits on everything together must be in place before the first command.
-    fn await_admission(&mut self) {
-        if let Some(link) = self.link.take() {
-            let failure = read_admission(link);
-            self.answer(&Answer::Admitted { failure });
-            // An init that was made before is outside.
-            if let Some(spare) = self.spare.take() {
-                end(spare.pid);
-            }
-        }
-    }
-
-    /// A group of its own where the command may hold less than the sandbox.
-    fn narrow(&self, process: u64, spawn: &Spawn) -> Option<Narrow> {
-        let group = self.plan.group.as_ref()?;
-        let memory = spawn.limits.memory?;
-        (group.memory.is_none_or(|most| memory < most)).then(|| self.groups.narrow(process, memory))?
+    fn memory_kills(&self, narrow: Option<&Narrow>) -> u64 {
+        let own = narrow.and_then(Narrow::memory_kills);
+        own.unwrap_or_else(|| self.groups.memory_kills())
     }
 
     fn make_init(&self, narrow: Option<Narrow>) -> Served<Spare> {
@@ -674,7 +650,8 @@ impl Server<'_> {
         let kills = running
             .narrow
             .as_ref()
-            .map_or_else(|| self.groups.memory_kills(), Narrow::memory_kills);
+            .and_then(Narrow::memory_kills)
+            .unwrap_or_else(|| self.groups.memory_kills());
         let exit = running.exit_now(kills);
         let layer = running.layer.clone();
         if let Some(request) = running.starting.take() {
@@ -806,10 +783,7 @@ impl Server<'_> {
             }
         }
         for process in due {
-            let Some(layer) = self.running.get(&process).map(|running| running.layer.clone()) else {
-                continue;
-            };
-            let around = self.around(&layer);
+            let around = self.around(process);
             if let Some(running) = self.running.get_mut(&process) {
                 running.limit = running.watch.is_over(around);
                 if running.limit.is_some() {
@@ -819,20 +793,28 @@ impl Server<'_> {
         }
     }
 
-    /// What was used around the commands of a layer that the counters of none explain.
-    fn around(&mut self, layer: &str) -> Around {
-        let written = self.on_layer(layer).map(|running| running.watch.used().written).sum();
-        let Some(laid) = self.laid.get_mut(layer) else {
+    /// What is known of a command from its group and its layer.
+    fn around(&mut self, process: u64) -> Around {
+        let Some(running) = self.running.get(&process) else {
             return Around::default();
         };
-        laid.held.look(written);
-        let unexplained = Used {
-            written: laid.held.unexplained(written),
-            ..Used::default()
-        };
-        Around {
-            unexplained,
-            is_blind: laid.held.is_blind(),
+        let layer = running.layer.clone();
+        let cpu_ms = running.narrow.as_ref().and_then(Narrow::cpu_ms);
+        let has_limit = running.watch.limits().written.is_some();
+        let counted = self.on_layer(&layer).map(|one| one.watch.used().written).sum();
+        match self.laid.get_mut(&layer).filter(|_| has_limit) {
+            None => Around {
+                cpu_ms,
+                ..Around::default()
+            },
+            Some(laid) => {
+                laid.held.look(counted);
+                Around {
+                    cpu_ms,
+                    unexplained: laid.held.unexplained(counted),
+                    is_blind: laid.held.is_blind(),
+                }
+            }
         }
     }
 }
@@ -842,7 +824,6 @@ impl Server<'_> {
 struct Ready {
     processes: Vec<(u64, What)>,
     is_asked: bool,
-    is_admitted: bool,
 }
 
 /// What is ready on a command.

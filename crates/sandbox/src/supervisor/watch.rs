@@ -27,11 +27,14 @@ pub(super) struct Watch {
     in_use: u64,
 }
 
-/// What was used around a command and is in nobody's counters.
+/// What is known of a command from elsewhere than its processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Around {
-    pub(super) unexplained: Used,
-    /// Whether there may be more that cannot be seen.
+    /// Its time on processors, where its own control group counts that.
+    pub(super) cpu_ms: Option<u64>,
+    /// Bytes that lie in its layer and that nobody's counters explain.
+    pub(super) unexplained: u64,
+    /// Whether there may be more of them.
     pub(super) is_blind: bool,
 }
 
@@ -48,6 +51,10 @@ impl Watch {
             in_memory: held::in_memory(),
             in_use: held::in_use(),
         }
+    }
+
+    pub(super) fn limits(&self) -> &SpawnLimits {
+        &self.limits
     }
 
     pub(super) fn started(&self) -> Instant {
@@ -88,7 +95,7 @@ impl Watch {
         if self.deadline().is_some_and(|deadline| deadline <= now()) {
             return Some(Ending::Wall);
         }
-        if is_over(self.used().cpu_ms + around.unexplained.cpu_ms, limits.cpu_ms) {
+        if is_over(around.cpu_ms.unwrap_or(self.used().cpu_ms), limits.cpu_ms) {
             return Some(Ending::Cpu);
         }
         if is_over(self.written(around), limits.written) {
@@ -106,7 +113,7 @@ impl Watch {
     /// stands in for them: whatever it lost since the command began.
     fn written(&self, around: Around) -> u64 {
         let in_memory = held::in_memory().saturating_sub(self.in_memory);
-        let counted = self.used().written + around.unexplained.written;
+        let counted = self.used().written + around.unexplained;
         let is_hidden = around.is_blind || self.tally.as_ref().is_some_and(Tally::is_hidden);
         let lost = if is_hidden {
             held::in_use().saturating_sub(self.in_use)

@@ -41,6 +41,23 @@ async fn processor_time_is_limited_for_all_processes_together() {
     }
 }
 
+#[tokio::test]
+async fn the_processor_time_of_children_that_nobody_waits_for_is_limited() {
+    let room = Room::new().await;
+    for seconds in [0.15, 0.03] {
+        let text = python(&format!(
+            "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nwhile True:\n  if os.fork() == 0:\n    \
+             while time.process_time() < {seconds}: pass\n    os._exit(0)\n  try: os.wait()\n  except ChildProcessError: pass"
+        ));
+        let command = limited(&text, |limits| {
+            limits.cpu = Some(Duration::from_millis(600));
+            limits.wall = Some(Duration::from_secs(30));
+        });
+        let (outcome, _) = room.run_command(command).await;
+        assert_eq!(outcome.exit.limit, Some(Limit::Cpu), "{seconds}: {outcome:?}");
+    }
+}
+
 const HOG: &str =
     "/usr/bin/python3 -c 'import time\nx = []\nwhile True: x.append(bytearray(8 << 20)); time.sleep(0.005)'";
 
