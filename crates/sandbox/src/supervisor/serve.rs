@@ -454,7 +454,8 @@ impl Server<'_> {
         for end in [&input, &output, &error] {
             rustix::io::ioctl_fionbio(end, true)?;
         }
-        match sys::fork_into(Fresh::PID.and(Fresh::MOUNT))? {
+        // What programs share by other means than files is memory too, and ends with the command that way.
+        match sys::fork_into(Fresh::PID.and(Fresh::MOUNT).and(Fresh::IPC))? {
             Forked::Child => {
                 let standard = Standard {
                     input: input_end,

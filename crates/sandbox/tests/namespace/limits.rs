@@ -82,6 +82,26 @@ async fn memory_is_limited_for_all_processes_together() {
 }
 
 #[tokio::test]
+async fn who_fills_the_files_in_memory_ends_nobody_but_itself() {
+    let room = Room::with(|request| request.limits.memory = Some(128 * MEBIBYTE)).await;
+    let shared = "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\nsize = 24 << 20\n\
+                  for i in range(4): ctypes.memset(libc.shmat(libc.shmget(0, size, 0o600), None, 0), 1, size)";
+    let many = "n = 0\nwhile True:\n  open(f'/tmp/{n}', 'w').close()\n  n += 1";
+    for (text, complaint) in [
+        ("rm -rf /tmp/[0-9]*; head -c 1G /dev/zero > /tmp/full", "No space left"),
+        ("head -c 1G /dev/zero > /dev/shm/full", "No space left"),
+        ("rm -rf /tmp/full /dev/shm/full", ""),
+        (&python(many), "No space left"),
+        (&python(shared), ""),
+        (&python(shared), ""),
+    ] {
+        let (outcome, _) = room.run(text).await;
+        assert!(outcome.errors().contains(complaint), "{text}: {outcome:?}");
+        assert_eq!(room.text("echo alive").await, "alive\n", "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_command_may_have_less_memory_than_its_sandbox() {
     let room = Room::new().await;
     let (outcome, _) = room
