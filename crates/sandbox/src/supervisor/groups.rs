@@ -4,18 +4,25 @@
 //! one for each command that may have less than the sandbox, or whose time on processors is limited. Nothing is ever moved from outside: a
 //! move of a process waits for all processors, which takes longer than a command. A process that moves itself, thread by thread, waits
 //! for nobody (version 1), and neither does one that is born where it belongs (version 2).
+//!
+//! A lock on its group says that a sandbox lives. What an earlier one left because it was killed is removed by the next.
 
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::protocol::SpawnLimits;
 use super::sys::{self, Forked, Fresh};
 use crate::namespace::plan::{Group, GroupPlace, SandboxPlan};
+
+/// How the names of groups begin that are Garret's.
+const PREFIX: &str = "garret-";
+/// How often a group is made again that somebody took for a leftover before it was locked.
+const TRIES: usize = 8;
 
 /// What a hierarchy counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +152,24 @@ impl Groups {
             remove(&hierarchy.parent, &hierarchy.group, self.name.as_bytes());
         }
     }
+
+    /// Removes what sandboxes left here that were killed together with whoever would have removed it.
+    pub(super) fn tidy(&self) {
+        for hierarchy in &self.hierarchies {
+            let names = below(&hierarchy.parent);
+            let others = names.iter().filter(|name| {
+                name.to_bytes().starts_with(PREFIX.as_bytes()) && name.to_bytes() != self.name.as_bytes()
+            });
+            for name in others {
+                let Ok(group) = directory(&hierarchy.parent, name) else {
+                    continue;
+                };
+                if rustix::fs::flock(&group, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                    remove(&hierarchy.parent, &group, name.to_bytes());
+                }
+            }
+        }
+    }
 }
 
 /// The groups of one command.
@@ -238,7 +263,7 @@ impl Drop for Part {
 impl Hierarchy {
     fn make(counts: Counts, path: &Path, group: &Group, plan: &SandboxPlan) -> Result<Self, Errno> {
         let parent = rustix::fs::open(path, directory_flags(), Mode::empty())?;
-        let made = make_below(&parent, &group.name)?;
+        let made = make_locked(&parent, &group.name)?;
         let result = Self::fill(counts, &parent, made, group, plan);
         if result.is_err() {
             let _ = rustix::fs::unlinkat(&parent, group.name.as_str(), AtFlags::REMOVEDIR);
@@ -269,6 +294,21 @@ impl Hierarchy {
             main,
         })
     }
+}
+
+/// Makes a group and locks it. Whoever tidies up may have come in between.
+fn make_locked(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    for round in 0..TRIES {
+        let made = match make_below(parent, name) {
+            Err(Errno::EXIST | Errno::NOENT) if round > 0 => continue,
+            made => made?,
+        };
+        let is_locked = rustix::fs::flock(&made, FlockOperation::NonBlockingLockShared).is_ok();
+        if is_locked && directory(parent, name).is_ok() {
+            return Ok(made);
+        }
+    }
+    Err(Errno::BUSY)
 }
 
 /// Removes a group in which nothing runs, and those below it.

@@ -78,6 +78,7 @@ fn keep(plan: &SandboxPlan, channel: &UnixStream, decoder: Decoder) -> Result<()
             if introduced.is_err() {
                 let _ = sys::kill(inner, libc::SIGKILL);
             }
+            groups.tidy();
             wait_for_end(inner, channel);
             groups.remove();
             introduced
