@@ -146,16 +146,6 @@ pub(crate) struct Ran<'a> {
     pub(crate) leftovers: &'a [String],
 }
 
-fn words(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Wall => "time",
-        Limit::Cpu => "processor time",
-        Limit::Memory => "memory",
-        Limit::FileSize => "the size of a file",
-        Limit::Written => "bytes written",
-    }
-}
-
 /// What a person should know beside the output; nothing where everything went as asked.
 pub(crate) fn notes(ran: &Ran<'_>) -> String {
     let Ran { what, changed, .. } = ran;
@@ -168,7 +158,7 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     } else if let Some(limit) = ran.limit {
         note(format!(
             "the {what} came to its limit of {}, and was ended",
-            words(limit)
+            limit.words()
         ));
     }
     if changed.discarded && !changed.is_nothing() {
