@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
-use garret_core::{Enforced, Error, ErrorKind, Layer, OpenSandbox, Result, SandboxRequest};
+use garret_core::{Enforced, Error, ErrorKind, Guard, Layer, Network, OpenSandbox, Result, SandboxRequest};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
 use super::connection::Connection;
@@ -44,7 +44,9 @@ pub(super) struct OpenShared {
 
 impl Open {
     pub(super) async fn open(options: &Options, request: SandboxRequest) -> Result<Self> {
-        let required = request.require.clone();
+        let mut required = request.require.clone();
+        // A network that is open on purpose, nobody can close.
+        required.retain(|guard| *guard != Guard::Network || request.network == Network::None);
         let (shared, opened) = Self::begin(options, request).await?;
         let enforced = guards::enforced(&shared.plan, &opened);
         guards::check(&enforced, &required)?;
