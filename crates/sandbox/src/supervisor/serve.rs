@@ -24,7 +24,7 @@ use self::running::Running;
 use self::spare::Spare;
 use super::groups::Groups;
 use super::keeper::Grabbed;
-use super::place::Draft;
+use super::place::Arriving;
 use super::protocol::{Answer, Ask, Decoder, Failure, Frame, Opened, encode_message, write_message};
 use super::system_calls::Filters;
 use super::{layers, root, sys};
@@ -63,7 +63,7 @@ pub(super) fn main(
                 laid: BTreeMap::new(),
                 running: BTreeMap::new(),
                 leaving: Vec::new(),
-                drafts: BTreeMap::new(),
+                arriving: BTreeMap::new(),
                 spare: None,
                 laid_so_far: 0,
             };
@@ -127,7 +127,7 @@ struct Server<'a> {
     running: BTreeMap<u64, Running>,
     /// Inits whose command is over and whose own end takes the kernel a while.
     leaving: Vec<i32>,
-    drafts: BTreeMap<u64, Draft>,
+    arriving: BTreeMap<u64, Arriving>,
     spare: Option<Spare>,
     laid_so_far: u64,
 }
@@ -247,7 +247,7 @@ impl Server<'_> {
     fn take(&mut self, frame: Frame<Ask>) -> Served {
         match frame {
             Frame::Bytes { id, stream: 0, bytes } => self.take_input(id, &bytes),
-            Frame::Bytes { id, bytes, .. } => self.take_draft(id, &bytes),
+            Frame::Bytes { id, bytes, .. } => self.take_content(id, &bytes),
             Frame::Message(ask) => self.obey(ask)?,
         }
         Ok(())

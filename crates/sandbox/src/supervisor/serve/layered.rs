@@ -7,7 +7,7 @@ use super::{Served, Server};
 use crate::supervisor::held::Held;
 use crate::supervisor::init::Tell;
 use crate::supervisor::layers::Laid;
-use crate::supervisor::place;
+use crate::supervisor::place::{self, Arriving};
 use crate::supervisor::protocol::{Failure, Item, write_message};
 
 /// A layer, and who waits for something to come true on it.
@@ -131,23 +131,25 @@ impl Server<'_> {
         if let (Item::File { size, .. }, Some(laid)) = (item, self.laid.get_mut(layer)) {
             laid.held.put(*size);
         }
-        match placed {
-            Ok(Some(draft)) => {
-                self.drafts.insert(request, draft);
-            }
-            Ok(None) => self.settle(request, Ok(())),
-            Err(failure) => self.settle(request, Err(failure)),
+        self.keep_or_settle(request, placed);
+    }
+
+    /// Takes bytes of a file that is being placed.
+    pub(super) fn take_content(&mut self, request: u64, bytes: &[u8]) {
+        if let Some(arriving) = self.arriving.remove(&request) {
+            let added = arriving.add(bytes);
+            self.keep_or_settle(request, added);
         }
     }
 
-    pub(super) fn take_draft(&mut self, request: u64, bytes: &[u8]) {
-        let Some(draft) = self.drafts.get_mut(&request) else {
-            return;
-        };
-        let added = draft.add(bytes);
-        if !matches!(added, Ok(false)) {
-            self.drafts.remove(&request);
-            self.settle(request, added.map(drop));
+    /// Keeps a file of which more is to come; the request is done otherwise.
+    fn keep_or_settle(&mut self, request: u64, placed: Result<Option<Arriving>, Failure>) {
+        match placed {
+            Ok(Some(arriving)) => {
+                self.arriving.insert(request, arriving);
+            }
+            Ok(None) => self.settle(request, Ok(())),
+            Err(failure) => self.settle(request, Err(failure)),
         }
     }
 }
