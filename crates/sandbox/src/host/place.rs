@@ -1,5 +1,7 @@
 //! Putting things into a copy in which processes work.
 
+#![cfg(target_os = "linux")]
+
 use std::os::fd::BorrowedFd;
 
 use garret_core::{Content, Effect, Error, Placed, Result, Timestamp};

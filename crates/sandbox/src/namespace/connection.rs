@@ -3,6 +3,7 @@
 //! A thread reads what comes and hands it to whoever waits. Nothing is queued without bound: a command sends only as much output as was
 //! asked for. The thread also looks at the clock: where the supervisor does not end a command in time, the whole sandbox is ended.
 
+#![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,
     reason = "this file starts the supervisor, and watches its time limits from outside"

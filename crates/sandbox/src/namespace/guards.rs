@@ -1,5 +1,7 @@
 //! What a sandbox enforces and by what, and what to say where it cannot.
 
+#![cfg(target_os = "linux")]
+
 use garret_core::{Enforced, Error, ErrorKind, Guard};
 
 use super::plan::{GroupPlace, SandboxPlan};

@@ -1,5 +1,7 @@
 //! A layer over a bench, as Garret sees it.
 
+#![cfg(target_os = "linux")]
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

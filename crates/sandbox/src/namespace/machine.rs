@@ -1,5 +1,6 @@
 //! What this machine offers, asked once for each sandbox.
 
+#![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,
     reason = "this file looks at the system directories and control groups of the host"

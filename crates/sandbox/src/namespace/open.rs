@@ -1,5 +1,7 @@
 //! A sandbox that is ready on a bench.
 
+#![cfg(target_os = "linux")]
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,7 @@
 //! Tries what this machine can enforce, by really running a process.
 
+#![cfg(target_os = "linux")]
+
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! The last steps before a program is executed: everything that it must not have is taken away.
 
+#![cfg(target_os = "linux")]
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

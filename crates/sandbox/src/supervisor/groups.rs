@@ -7,6 +7,8 @@
 //!
 //! A lock on its group says that a sandbox lives. What an earlier one left because it was killed is removed by the next.
 
+#![cfg(target_os = "linux")]
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -3,6 +3,8 @@
 //! Both are counts of the same bytes. Where more lies there than was counted, somebody wrote without being counted, and everybody who
 //! works on the layer answers for it. What was there before, and what Garret itself puts there, is nobody's.
 
+#![cfg(target_os = "linux")]
+
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};

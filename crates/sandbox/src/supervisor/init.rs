@@ -3,6 +3,8 @@
 //! It is made ahead of time and waits. Told what to run, it takes the layer, gives up every right, starts the program and collects whatever
 //! is orphaned. When the program ends it ends, and with it, by the kernel, everything that is left.
 
+#![cfg(target_os = "linux")]
+
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,7 @@
 //! The outermost process: makes the namespaces with the rights of whoever opened the sandbox, and cleans up when all is over.
 
+#![cfg(target_os = "linux")]
+
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;

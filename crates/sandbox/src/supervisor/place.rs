@@ -2,6 +2,8 @@
 //!
 //! Everything goes through the mounted layer, where the processes see it, and never into its upper directory behind the kernel's back.
 
+#![cfg(target_os = "linux")]
+
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::Timespec;

@@ -1,5 +1,7 @@
 //! Makes the root of a sandbox, as planned, out of nothing.
 
+#![cfg(target_os = "linux")]
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};

@@ -4,6 +4,8 @@
 //! What ended is counted by whoever waited for it, in the end by the init. Where nobody waits, the kernel forgets what a process used; so what
 //! was last seen of it is remembered here.
 
+#![cfg(target_os = "linux")]
+
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 

@@ -2,6 +2,8 @@
 //!
 //! One thread and one loop. What takes time happens in the inits; what a command writes is read only as far as Garret has room for it.
 
+#![cfg(target_os = "linux")]
+
 mod attend;
 mod carry;
 mod layered;

@@ -2,6 +2,7 @@
 //!
 //! The supervisor and everything it forks has a single thread, so that what a child inherits is whole.
 
+#![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "the smallest module that calls the kernel directly")]
 
 use std::ffi::{CStr, CString};

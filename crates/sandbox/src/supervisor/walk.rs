@@ -3,6 +3,8 @@
 //! The kernel's counters of a process can be hidden by the process, and go with it; what lies in a layer cannot. The tree is walked in short
 //! pieces, because whoever walks has other things to do, and by handles, because whoever made the tree may change it meanwhile.
 
+#![cfg(target_os = "linux")]
+
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;

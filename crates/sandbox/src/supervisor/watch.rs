@@ -1,5 +1,7 @@
 //! Whether a command is over a limit that holds for all of its processes together.
 
+#![cfg(target_os = "linux")]
+
 use std::time::{Duration, Instant};
 
 use super::clock::now;
