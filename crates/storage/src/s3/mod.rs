@@ -115,7 +115,7 @@ impl Storage for S3Storage {
             is_durable: true,
             has_modes: true,
             has_symlinks: true,
-            file_mode: Some(stat::FILE_MODE),
+            file_mode: Some(0o644),
         }
     }
 
