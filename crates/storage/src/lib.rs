@@ -6,6 +6,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the storage `local` needs Linux: see docs/decisions/0002-local-by-handle.md");
 
+pub mod cache;
 #[cfg(target_os = "linux")]
 pub mod local;
 pub mod s3;

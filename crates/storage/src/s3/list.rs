@@ -239,6 +239,7 @@ async fn entry(shared: &Shared, item: &Item) -> Result<Entry> {
             kind: EntryKind::Directory,
             size: 0,
             modified: None,
+            version: None,
         });
     };
     let target = target_of(shared, item, object).await?;
@@ -247,6 +248,7 @@ async fn entry(shared: &Shared, item: &Item) -> Result<Entry> {
         kind: kind(target.as_deref()),
         size: target.as_ref().map_or(object.size, |target| target.len() as u64),
         modified: object.modified,
+        version: target.is_none().then(|| Version::new(&object.tag)),
     })
 }
 

@@ -115,6 +115,7 @@ impl Storage for S3Storage {
             is_durable: true,
             has_modes: true,
             has_symlinks: true,
+            file_mode: Some(0o644),
         }
     }
 
