@@ -124,7 +124,10 @@ fn from_profile(options: &S3Options) -> Result<Option<AwsCredential>> {
         .filter_map(|path| std::fs::read_to_string(path).ok())
         .find_map(|text| profile::credential(&text, name));
     if found.is_none() && wanted.is_some() {
-        let message = format!("the profile {} has no keys in the shared credentials files", quote(name));
+        let message = format!(
+            "the profile {} has no keys in the shared credentials files",
+            quote(name)
+        );
         return Err(Error::new(ErrorKind::Denied, message).hint("correct `profile` or AWS_PROFILE, or add its keys"));
     }
     Ok(found)
@@ -180,7 +183,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_found_is_named_by_its_option() {
-        for text in ["env:GARRET_NO_SUCH_VARIABLE", "file:/nonexistent/key", "secret:../x", ""] {
+        for text in [
+            "env:GARRET_NO_SUCH_VARIABLE",
+            "file:/nonexistent/key",
+            "secret:../x",
+            "",
+        ] {
             let error = resolve("secret_access_key", &Secret::new(text)).unwrap_err();
             assert!(error.message().contains("`secret_access_key`"), "{error}");
             assert!(!error.to_string().contains("/nonexistent"), "{error}");

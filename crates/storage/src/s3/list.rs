@@ -108,9 +108,7 @@ async fn gather_or_follow(shared: &Shared, path: &WsPath, options: &ListOptions)
     };
     let located = shared.locate(path, way).await?;
     match located.found {
-        Found::Directory { .. } => Ok(Arc::new(
-            gather(shared, &located.path, options.is_deep).await?.snapshot,
-        )),
+        Found::Directory { .. } => Ok(Arc::new(gather(shared, &located.path, options.is_deep).await?.snapshot)),
         Found::Nothing { .. } | Found::Blocked => Err(located.missing()),
         Found::File(_) | Found::Link(_) => Err(Error::not_a_directory(&located.path)),
     }
@@ -218,7 +216,9 @@ async fn cut(shared: &Shared, snapshot: &Arc<Snapshot>, options: &ListOptions) -
     let is_before = |item: &Item| after.is_some_and(|after| item.path.as_str().as_bytes() <= after);
     let start = snapshot.items.partition_point(is_before);
     let end = snapshot.items.len().min(start.saturating_add(options.limit));
-    let page = snapshot.items[start..end].iter().map(|item| entry(shared, item).boxed());
+    let page = snapshot.items[start..end]
+        .iter()
+        .map(|item| entry(shared, item).boxed());
     let entries = try_all(page.collect()).await?;
     let has_more = end < snapshot.items.len();
     if has_more && end > start {

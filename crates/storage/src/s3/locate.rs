@@ -116,7 +116,10 @@ impl Shared {
 
     async fn look_for_directory(&self, path: &WsPath) -> Result<Found> {
         let prefix = self.layout.directory(path);
-        let first = self.first_below(&prefix).await.map_err(|failure| failed(path, failure))?;
+        let first = self
+            .first_below(&prefix)
+            .await
+            .map_err(|failure| failed(path, failure))?;
         Ok(match first {
             Some(key) => Found::Directory {
                 has_marker: key == prefix,
@@ -125,13 +128,20 @@ impl Shared {
         })
     }
 
-    async fn first_below(&self, prefix: &str) -> Result<Option<String>, Failure> {
+    pub(super) async fn first_below(&self, prefix: &str) -> Result<Option<String>, Failure> {
         let list = ListCall {
             prefix,
             limit: 1,
             ..ListCall::default()
         };
-        Ok(self.bucket.list(&list).await?.objects.into_iter().next().map(|object| object.key))
+        Ok(self
+            .bucket
+            .list(&list)
+            .await?
+            .objects
+            .into_iter()
+            .next()
+            .map(|object| object.key))
     }
 
     /// Whether a directory is at `path`, asked anew.
@@ -140,7 +150,10 @@ impl Shared {
             return Ok(true);
         }
         let prefix = self.layout.directory(path);
-        let first = self.first_below(&prefix).await.map_err(|failure| failed(path, failure))?;
+        let first = self
+            .first_below(&prefix)
+            .await
+            .map_err(|failure| failed(path, failure))?;
         Ok(first.is_some())
     }
 
@@ -208,7 +221,9 @@ impl Shared {
 
     async fn target_at(&self, path: &WsPath) -> Result<Option<String>> {
         let object = self.head(path).await?;
-        Ok(object.filter(|object| object.size == 0).and_then(|object| object.metadata.target))
+        Ok(object
+            .filter(|object| object.size == 0)
+            .and_then(|object| object.metadata.target))
     }
 
     /// Finds what is at `path` for somebody who is about to write there, with the help of what is remembered: a name that is free
@@ -267,8 +282,12 @@ impl Shared {
             limit: PAGE,
             ..ListCall::default()
         };
-        let page = self.bucket.list(&list).await.map_err(|failure| failed(directory, failure))?;
-        let inside = |key: &str| key.strip_prefix(&prefix).map(str::to_owned);
+        let page = self
+            .bucket
+            .list(&list)
+            .await
+            .map_err(|failure| failed(directory, failure))?;
+        let inside = |key: &str| key.strip_prefix(&prefix).map(|name| self.layout.plain(name));
         let mut children = Children::default();
         let last = page.objects.iter().map(|object| object.key.as_str());
         let last = last.chain(page.prefixes.iter().map(String::as_str)).max();
@@ -276,11 +295,12 @@ impl Shared {
         children.files = page.objects.iter().filter_map(|object| inside(&object.key)).collect();
         let directories = page.prefixes.iter().filter_map(|prefix| inside(prefix));
         children.directories = directories.map(|name| name.trim_end_matches('/').to_owned()).collect();
-        // The marker of the directory itself is a file without a name here. Where there is no file at all, a server that shows what
-        // was a directory once may show only that.
-        let is_doubtful = self.abilities.shows_ghosts && children.files.is_empty() && !directory.is_root();
+        // The marker of the directory itself is a file without a name here. Where no other file is, a server that shows what was a
+        // directory once may show only that.
+        let has_file = children.files.iter().any(|name| !name.is_empty());
+        let is_doubtful = self.abilities.shows_ghosts && !has_file && !directory.is_root();
         if is_doubtful && !self.has_directory(directory).await? {
-            children.directories.clear();
+            children = Children::default();
         }
         self.known.learned(directory, children.clone(), mark);
         Ok(children)

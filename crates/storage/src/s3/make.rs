@@ -95,12 +95,20 @@ impl Work<'_> {
     async fn set_marker_mode(&self, path: &WsPath, has_marker: bool, mode: u32) -> Result<Applied> {
         let key = self.shared.layout.directory(path);
         let before = match has_marker {
-            true => self.shared.bucket.head(&key).await.map_err(|failure| failed(path, failure))?,
+            true => self
+                .shared
+                .bucket
+                .head(&key)
+                .await
+                .map_err(|failure| failed(path, failure))?,
             false => None,
         };
         let metadata = Metadata {
             mode: Some(mode & 0o7777),
-            ..before.as_ref().map(|before| before.metadata.clone()).unwrap_or_default()
+            ..before
+                .as_ref()
+                .map(|before| before.metadata.clone())
+                .unwrap_or_default()
         };
         match before {
             None => self.put_marker(path, metadata).await?,

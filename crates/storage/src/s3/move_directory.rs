@@ -72,7 +72,9 @@ impl Work<'_> {
         };
         self.drop_other_marker(&to.path, &objects, from).await?;
         let Some(written) = written.advance(self.shared, Phase::Removing).await? else {
-            return Err(Error::conflict(from, None).hint("somebody else has taken the move over; look at both directories"));
+            return Err(
+                Error::conflict(from, None).hint("somebody else has taken the move over; look at both directories")
+            );
         };
         self.keep_parent(from).await?;
         self.remove_sources(from, copied).await?;
@@ -86,7 +88,9 @@ impl Work<'_> {
     }
 
     async fn copy_all(&self, intent: &Intent, objects: &[Listed]) -> Result<Vec<Copied>> {
-        let copies = objects.iter().map(|listed| copy_one(self.shared, intent, listed).boxed());
+        let copies = objects
+            .iter()
+            .map(|listed| copy_one(self.shared, intent, listed).boxed());
         let copied: Vec<_> = try_all(copies.collect()).await?.into_iter().flatten().collect();
         for copied in &copied {
             self.note(Undo::Made {
@@ -109,14 +113,28 @@ impl Work<'_> {
             limit: 1,
             ..Default::default()
         };
-        let first = self.shared.bucket.list(&list).await.map_err(|failure| failed(to, failure))?;
+        let first = self
+            .shared
+            .bucket
+            .list(&list)
+            .await
+            .map_err(|failure| failed(to, failure))?;
         if first.objects.first().is_none_or(|object| object.key != key) {
             return Ok(());
         }
-        let marker = self.shared.bucket.head(&key).await.map_err(|failure| failed(to, failure))?;
+        let marker = self
+            .shared
+            .bucket
+            .head(&key)
+            .await
+            .map_err(|failure| failed(to, failure))?;
         let Some(marker) = marker else { return Ok(()) };
         let saved = self.save(to, &key, &marker).await?;
-        self.shared.bucket.delete(&key, None).await.map_err(|failure| failed(to, failure))?;
+        self.shared
+            .bucket
+            .delete(&key, None)
+            .await
+            .map_err(|failure| failed(to, failure))?;
         if let Some(before) = saved {
             self.note(Undo::Removed { key, before });
         }
@@ -124,7 +142,9 @@ impl Work<'_> {
     }
 
     async fn remove_sources(&self, from: &WsPath, copied: Vec<Copied>) -> Result<()> {
-        let removals = copied.into_iter().map(|copied| self.remove_source(from, copied).boxed());
+        let removals = copied
+            .into_iter()
+            .map(|copied| self.remove_source(from, copied).boxed());
         try_all(removals.collect()).await.map(|_: Vec<()>| ())
     }
 
@@ -157,12 +177,7 @@ async fn begin(shared: &Shared, from: &WsPath, to: &WsPath) -> Result<Written> {
     Ok(Written { key, object, intent })
 }
 
-async fn write_down(
-    shared: &Shared,
-    key: &str,
-    intent: &Intent,
-    condition: Condition<'_>,
-) -> Result<Object, Refusal> {
+async fn write_down(shared: &Shared, key: &str, intent: &Intent, condition: Condition<'_>) -> Result<Object, Refusal> {
     let text = serde_json::to_vec(intent).expect("an intent has only strings as keys");
     let content = Content::from(text);
     let metadata = Metadata::new(shared.clock.now());
@@ -227,7 +242,9 @@ async fn copy_one(shared: &Shared, intent: &Intent, listed: &Listed) -> Result<O
 }
 
 async fn copy_marker(shared: &Shared, key: &str, from: &Object) -> Result<Object, Refusal> {
-    let put = shared.bucket.put(key, bytes::Bytes::new(), &from.metadata, Condition::Any);
+    let put = shared
+        .bucket
+        .put(key, bytes::Bytes::new(), &from.metadata, Condition::Any);
     Ok(Object {
         tag: put.await?,
         ..from.clone()
@@ -239,7 +256,10 @@ async fn copy_object(shared: &Shared, from_key: &str, from: &Object, to_key: &st
         key: from_key,
         object: from,
     };
-    match shared.store(to_key, source, from.metadata.clone(), Condition::Absent).await {
+    match shared
+        .store(to_key, source, from.metadata.clone(), Condition::Absent)
+        .await
+    {
         Err(Refusal::Conflict(Some(there))) if is_copy(from, &there) => Ok(*there),
         outcome => outcome,
     }
@@ -247,7 +267,11 @@ async fn copy_object(shared: &Shared, from_key: &str, from: &Object, to_key: &st
 
 /// Whether `there` is a copy of `from`: of its last write, or by its ETag.
 fn is_copy(from: &Object, there: &Object) -> bool {
-    let is_same_write = from.metadata.writes.first().is_some_and(|id| there.metadata.has_write(id));
+    let is_same_write = from
+        .metadata
+        .writes
+        .first()
+        .is_some_and(|id| there.metadata.has_write(id));
     there.size == from.size && (is_same_write || there.tag == from.tag)
 }
 
@@ -286,7 +310,9 @@ async fn finish(shared: &Shared, written: Written) -> Result<()> {
         Phase::Removing => written,
         Phase::Copying => {
             let objects = objects_below(shared, &written.intent.from).await?;
-            let copies = objects.iter().map(|listed| copy_one(shared, &written.intent, listed).boxed());
+            let copies = objects
+                .iter()
+                .map(|listed| copy_one(shared, &written.intent, listed).boxed());
             try_all(copies.collect()).await?;
             match written.advance(shared, Phase::Removing).await? {
                 Some(written) => written,
@@ -295,7 +321,9 @@ async fn finish(shared: &Shared, written: Written) -> Result<()> {
         }
     };
     let objects = objects_below(shared, &written.intent.from).await?;
-    let removals = objects.iter().map(|listed| remove_copied(shared, &written.intent, listed).boxed());
+    let removals = objects
+        .iter()
+        .map(|listed| remove_copied(shared, &written.intent, listed).boxed());
     try_all(removals.collect()).await?;
     written.end(shared).await;
     Ok(())
@@ -310,7 +338,9 @@ async fn objects_below(shared: &Shared, path: &WsPath) -> Result<Vec<Listed>> {
 /// Removes a source whose copy is there. One that was written since then stays: nobody has moved it.
 async fn remove_copied(shared: &Shared, intent: &Intent, listed: &Listed) -> Result<()> {
     let failed = |failure| failed(&intent.from, failure);
-    let Some(to_key) = new_key(shared, intent, &listed.key) else { return Ok(()) };
+    let Some(to_key) = new_key(shared, intent, &listed.key) else {
+        return Ok(());
+    };
     let from = shared.bucket.head(&listed.key).await.map_err(failed)?;
     let there = shared.bucket.head(&to_key).await.map_err(failed)?;
     match (from, there) {
@@ -331,8 +361,12 @@ async fn take_back(shared: &Shared, written: Written) {
             _ => return,
         },
     };
-    let Ok(objects) = objects_below(shared, &written.intent.from).await else { return };
-    let removals = objects.iter().map(|listed| remove_copy(shared, &written.intent, listed).boxed());
+    let Ok(objects) = objects_below(shared, &written.intent.from).await else {
+        return;
+    };
+    let removals = objects
+        .iter()
+        .map(|listed| remove_copy(shared, &written.intent, listed).boxed());
     if try_all(removals.collect()).await.is_ok() {
         written.end(shared).await;
     }
@@ -340,7 +374,9 @@ async fn take_back(shared: &Shared, written: Written) {
 
 async fn remove_copy(shared: &Shared, intent: &Intent, listed: &Listed) -> Result<()> {
     let failed = |failure| failed(&intent.from, failure);
-    let Some(to_key) = new_key(shared, intent, &listed.key) else { return Ok(()) };
+    let Some(to_key) = new_key(shared, intent, &listed.key) else {
+        return Ok(());
+    };
     let from = shared.bucket.head(&listed.key).await.map_err(failed)?;
     let there = shared.bucket.head(&to_key).await.map_err(failed)?;
     match (from, there) {

@@ -31,7 +31,7 @@ pub(super) async fn open(options: S3Options, context: &OpenContext) -> Result<Ar
         .map_err(opening)?;
     let shared = Shared {
         bucket,
-        layout,
+        layout: layout.sparing_backslash(abilities.takes_backslash),
         abilities,
         options,
         known: Known::new(context.clock.clone()),
@@ -59,7 +59,8 @@ async fn see_bucket(bucket: &Bucket, layout: &Layout, options: &S3Options) -> Re
         Ok(_) => Ok(()),
         Err(Failure::NoBucket | Failure::NotFound) => {
             let message = format!("there is no bucket {}", garret_core::path::quote(&options.bucket));
-            Err(Error::new(garret_core::ErrorKind::NotFound, message).hint("make the bucket first, or correct its name"))
+            Err(Error::new(garret_core::ErrorKind::NotFound, message)
+                .hint("make the bucket first, or correct its name"))
         }
         Err(failure) => Err(failure.into_error()),
     }
@@ -113,7 +114,6 @@ fn reference(options: &S3Options) -> Option<Map<String, Value>> {
         _ => None,
     }
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -151,8 +151,10 @@ impl S3Options {
         if !self.bucket.is_empty() && self.bucket.chars().all(is_fine) {
             return Ok(());
         }
-        Err(Error::invalid(format!("{} is no name of a bucket", quote(&self.bucket)))
-            .hint("a bucket has letters, digits, `.` and `-`; what follows it is the `prefix`"))
+        Err(
+            Error::invalid(format!("{} is no name of a bucket", quote(&self.bucket)))
+                .hint("a bucket has letters, digits, `.` and `-`; what follows it is the `prefix`"),
+        )
     }
 
     fn check_endpoint(&self) -> Result<()> {
@@ -202,7 +204,10 @@ mod tests {
     fn what_is_left_out_has_its_default() {
         let options = read(json!({"bucket": "b", "prefix": "p"})).unwrap();
         assert_eq!(options, S3Options::new("b", "p"));
-        assert_eq!((options.region.as_str(), options.max_read_bytes), ("us-east-1", 10 << 20));
+        assert_eq!(
+            (options.region.as_str(), options.max_read_bytes),
+            ("us-east-1", 10 << 20)
+        );
     }
 
     #[test]

@@ -137,7 +137,10 @@ impl Work<'_> {
         metadata: Metadata,
     ) -> Result<()> {
         let saved = self.save(path, key, &before).await?;
-        let put = self.shared.bucket.put(key, bytes::Bytes::new(), &metadata, Condition::Any);
+        let put = self
+            .shared
+            .bucket
+            .put(key, bytes::Bytes::new(), &metadata, Condition::Any);
         let tag = put.await.map_err(|failure| failed(path, failure))?;
         let object = Object {
             tag,

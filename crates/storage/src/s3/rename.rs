@@ -31,13 +31,7 @@ impl Work<'_> {
     }
 
     /// Moves, unless somebody else was in the way: `None`, and nothing has changed.
-    async fn rename_once(
-        &self,
-        from: &WsPath,
-        to: &WsPath,
-        overwrite: bool,
-        parents: bool,
-    ) -> Result<Option<Applied>> {
+    async fn rename_once(&self, from: &WsPath, to: &WsPath, overwrite: bool, parents: bool) -> Result<Option<Applied>> {
         let from = self.shared.locate(from, self.way(Last::Kept)).await?;
         if from.path.is_root() {
             return Err(root_is_kept("moved"));
@@ -67,7 +61,11 @@ impl Work<'_> {
             return Ok(None);
         };
         self.keep_parent(from).await?;
-        let saved = Saved::moved(object.metadata.clone(), self.shared.layout.file(&to.path)?, moved.clone());
+        let saved = Saved::moved(
+            object.metadata.clone(),
+            self.shared.layout.file(&to.path)?,
+            moved.clone(),
+        );
         if self.discard_saved(from, object, saved).await? {
             let created = object_at(to).is_none();
             return Ok(Some(applied(&moved, created)));

@@ -27,7 +27,11 @@ pub(super) async fn stat(shared: &Shared, path: &WsPath, options: StatOptions) -
 
 async fn marked(shared: &Shared, path: &WsPath) -> Result<Stat> {
     let key = shared.layout.directory(path);
-    let marker = shared.bucket.head(&key).await.map_err(|failure| failed(path, failure))?;
+    let marker = shared
+        .bucket
+        .head(&key)
+        .await
+        .map_err(|failure| failed(path, failure))?;
     Ok(directory(marker.as_ref()))
 }
 

@@ -25,7 +25,6 @@ impl Work<'_> {
         mode: Option<u32>,
         parents: bool,
     ) -> Result<Applied> {
-        let refuse = |error: Error| error.at(path);
         if let Some(applied) = self.replace_known(path, content, precondition, mode).await? {
             return Ok(applied);
         }
@@ -51,7 +50,7 @@ impl Work<'_> {
                     self.shared.known.forget(&located.path);
                     return Err(precondition.refusal(&located.path, now.map(|now| version(&now))));
                 }
-                Err(Refusal::Failed(failure)) => return Err(failed(&located.path, failure)).map_err(refuse),
+                Err(Refusal::Failed(failure)) => return Err(failed(&located.path, failure)),
             }
         }
         Err(too_busy(path))
@@ -103,9 +102,7 @@ impl Work<'_> {
                 if !create {
                     return Err(located.missing().hint("set `create` to make the file"));
                 }
-                return self
-                    .append_new(path, &located, content, precondition)
-                    .await;
+                return self.append_new(path, &located, content, precondition).await;
             };
             if content.is_empty() {
                 return Ok(applied(&before, false));
@@ -216,10 +213,7 @@ impl Work<'_> {
     pub(super) async fn put(&self, put: Put<'_>) -> Result<Object, Refusal> {
         let key = self.shared.layout.file(put.path).map_err(Failure::Local)?;
         let saved = match put.before {
-            Some(before) => self
-                .save(put.path, &key, before)
-                .await
-                .map_err(Failure::Local)?,
+            Some(before) => self.save(put.path, &key, before).await.map_err(Failure::Local)?,
             None => None,
         };
         let condition = match put.before {

@@ -68,18 +68,16 @@ impl Failure {
         match self {
             Self::Local(error) => error,
             Self::NotFound => Error::new(ErrorKind::NotFound, "the object is gone"),
-            Self::NoBucket => {
-                Error::new(ErrorKind::NotFound, "there is no such bucket").hint("make the bucket first, or correct its name")
-            }
+            Self::NoBucket => Error::new(ErrorKind::NotFound, "there is no such bucket")
+                .hint("make the bucket first, or correct its name"),
             Self::Precondition => Error::new(ErrorKind::Conflict, "it was changed meanwhile"),
             Self::Range => Error::invalid("the range lies past the end of the object"),
             Self::NoUpload => Error::new(ErrorKind::Unavailable, "the upload was ended by somebody else"),
             Self::NoCredentials => no_credentials(),
             Self::Refused { operation, code } => refused(operation, code.as_deref()),
             Self::Unsupported => Error::new(ErrorKind::Unsupported, "the server does not support this request"),
-            Self::KeyTooLong => {
-                Error::invalid("the path is too long for the server").hint("S3 keys hold at most 1024 bytes, prefix included")
-            }
+            Self::KeyTooLong => Error::invalid("the path is too long for the server")
+                .hint("S3 keys hold at most 1024 bytes, prefix included"),
             Self::TimedOut(after) => Error::new(
                 ErrorKind::Timeout,
                 format!("the server did not answer within {} ms", after.as_millis()),

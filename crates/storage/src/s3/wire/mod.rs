@@ -116,7 +116,11 @@ impl Wire {
             answer.whole = answer.take_whole().await?;
             if let Some(code) = xml::error_code(&answer.whole) {
                 // Copies and completed uploads fail after their status was sent.
-                return Err(Failure::of(call.operation, StatusCode::INTERNAL_SERVER_ERROR, Some(code)));
+                return Err(Failure::of(
+                    call.operation,
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    Some(code),
+                ));
             }
         }
         Ok(answer)
