@@ -51,8 +51,13 @@ mod tests {
         let ended = AtomicBool::new(false);
         let begun = AtomicBool::new(false);
         let mut steps = vec![
-            async { Err(7) }.boxed(),
             async {
+                tokio::task::yield_now().await;
+                Err(7)
+            }
+            .boxed(),
+            async {
+                tokio::task::yield_now().await;
                 tokio::task::yield_now().await;
                 ended.store(true, Ordering::Relaxed);
                 Ok(())

@@ -119,7 +119,7 @@ impl Bucket {
     pub(super) async fn get(&self, key: &str, range: Option<Range<u64>>, tag: Option<&str>) -> Result<Got, Failure> {
         let mut call = Call::new(Operation::Get, Method::GET, key).streamed();
         if let Some(range) = &range {
-            call = call.header("range", &format!("bytes={}-{}", range.start, range.end - 1));
+            call = call.header("range", &shown_range(range));
         }
         if let Some(tag) = tag {
             call = call.header("if-match", &quoted(tag));
@@ -214,8 +214,15 @@ impl Bucket {
                     ..ListCall::default()
                 })
                 .await?;
+            let unfinished = unfinished_marker(&page);
             whole.objects.extend(page.objects);
             whole.prefixes.extend(page.prefixes);
+            if let Some(marker) = unfinished.filter(|marker| marker != prefix) {
+                let rest = Box::pin(self.list_all(&marker, false)).await?;
+                whole
+                    .objects
+                    .extend(rest.objects.into_iter().filter(|object| object.key != marker));
+            }
             match page.next {
                 // A server that gives the same token twice would never end.
                 Some(next) if token.as_ref() != Some(&next) => token = Some(next),
@@ -223,6 +230,13 @@ impl Bucket {
             }
         }
     }
+}
+
+/// The marker at the very end of a full page that claims to be the last: SeaweedFS forgets what lies below it then.
+fn unfinished_marker(page: &Page) -> Option<String> {
+    let is_full = page.objects.len() >= PAGE && page.prefixes.is_empty() && page.next.is_none();
+    let last = page.objects.last().filter(|_| is_full)?;
+    last.key.ends_with('/').then(|| last.key.clone())
 }
 
 /// An ETag as headers want it.
@@ -248,6 +262,14 @@ fn object(headers: &HeaderMap, size: u64) -> Object {
 
 fn length(headers: &HeaderMap) -> Option<u64> {
     text(headers, "content-length")?.parse().ok()
+}
+
+/// A range as a header; one without an end in sight has none, because servers count with fewer bits.
+fn shown_range(range: &Range<u64>) -> String {
+    match range.end > i64::MAX as u64 {
+        true => format!("bytes={}-", range.start),
+        false => format!("bytes={}-{}", range.start, range.end - 1),
+    }
 }
 
 /// The size in `bytes 0-9/100`.
@@ -278,6 +300,8 @@ mod tests {
         );
         assert_eq!(whole_size("bytes 0-9/100"), Some(100));
         assert_eq!(whole_size("bytes 0-9/*"), None);
+        assert_eq!(shown_range(&(5..10)), "bytes=5-9");
+        assert_eq!(shown_range(&(5..u64::MAX)), "bytes=5-");
     }
 
     #[test]

@@ -4,15 +4,22 @@
 //! there need not be paths: each key below the prefix is sorted out here, once, and what is no path is [`Meaning::Odd`]: no list shows it,
 //! no operation can name it, and a check reports it.
 
+use std::borrow::Cow;
+
 use garret_core::{Error, ErrorKind, Result, WsPath};
 
 /// The directory below the prefix in which Garret keeps what is its own.
 pub(super) const RESERVED: &str = ".garret";
+/// The most bytes in a key.
+const MAX_KEY: usize = 1_024;
+/// What stands for a backslash.
+const SPARED: &str = "\u{f05c}";
 
 /// Where a workspace lies in its bucket: empty, or ends with `/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
     prefix: String,
+    spares_backslash: bool,
 }
 
 /// What a key below the prefix stands for.
@@ -34,7 +41,10 @@ impl Layout {
         let trimmed = prefix.strip_prefix('/').unwrap_or(prefix);
         let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
         if trimmed.is_empty() {
-            return Ok(Self { prefix: String::new() });
+            return Ok(Self {
+                prefix: String::new(),
+                spares_backslash: false,
+            });
         }
         let wrong = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
         if trimmed.split('/').any(wrong) {
@@ -43,7 +53,33 @@ impl Layout {
         }
         Ok(Self {
             prefix: format!("{trimmed}/"),
+            spares_backslash: false,
         })
+    }
+
+    /// The same for a server that takes a backslash for a slash (SeaweedFS does): in a key it is written as the character that Cygwin and
+    /// WSL use for it, so that the file `a\b` is not the file `b` in `a`.
+    pub(super) fn sparing_backslash(self, spares_backslash: bool) -> Self {
+        Self {
+            spares_backslash,
+            ..self
+        }
+    }
+
+    /// A path as it is written in a key.
+    fn written<'a>(&self, path: &'a WsPath) -> Cow<'a, str> {
+        match self.spares_backslash && path.as_str().contains('\\') {
+            true => path.as_str().replace('\\', SPARED).into(),
+            false => path.as_str().into(),
+        }
+    }
+
+    /// A part of a key as it is written in a path.
+    pub(super) fn plain(&self, key: &str) -> String {
+        match self.spares_backslash {
+            true => key.replace(SPARED, "\\"),
+            false => key.to_owned(),
+        }
     }
 
     /// The prefix, with its slash.
@@ -57,7 +93,19 @@ impl Layout {
             return Err(Error::is_a_directory(path));
         }
         refuse_reserved(path)?;
-        Ok(format!("{}{path}", self.prefix))
+        if self.spares_backslash && path.as_str().contains(SPARED) {
+            return Err(
+                Error::invalid(format!("{} has a character that stands for `\\` here", path.quoted())).at(path),
+            );
+        }
+        let key = format!("{}{}", self.prefix, self.written(path));
+        if key.len() > MAX_KEY {
+            let message = format!("{} bytes are too many for a key of S3, prefix included", key.len());
+            return Err(Error::invalid(message)
+                .at(path)
+                .hint(format!("a key holds at most {MAX_KEY} bytes; use shorter names")));
+        }
+        Ok(key)
     }
 
     /// What every key below the directory begins with; its marker is exactly that.
@@ -65,7 +113,7 @@ impl Layout {
         if path.is_root() {
             return self.prefix.clone();
         }
-        format!("{}{path}/", self.prefix)
+        format!("{}{}/", self.prefix, self.written(path))
     }
 
     /// The key of something of Garret's own.
@@ -75,7 +123,8 @@ impl Layout {
 
     /// What `key`, which begins with the prefix, stands for.
     pub(super) fn meaning(&self, key: &str) -> Meaning {
-        let rest = key.strip_prefix(&self.prefix).unwrap_or(key);
+        let rest = self.plain(key.strip_prefix(&self.prefix).unwrap_or(key));
+        let rest = rest.as_str();
         if is_reserved(rest) {
             return Meaning::Reserved;
         }
@@ -145,6 +194,23 @@ mod tests {
             let error = Layout::new("p").unwrap().file(&path(text)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::IsADirectory);
         }
+    }
+
+    #[test]
+    fn a_key_that_is_too_long_is_refused_before_it_is_sent() {
+        let long = ["n".repeat(200).as_str(); 6].join("/");
+        let error = Layout::new("p").unwrap().file(&path(&long)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn a_backslash_is_spared_where_a_server_takes_it_for_a_slash() {
+        let layout = Layout::new("p").unwrap().sparing_backslash(true);
+        let key = layout.file(&path("a\\b")).unwrap();
+        assert_eq!(key, "p/a\u{f05c}b");
+        assert_eq!(layout.meaning(&key), Meaning::File(path("a\\b")));
+        assert!(layout.file(&path("\u{f05c}")).is_err());
+        assert_eq!(Layout::new("p").unwrap().file(&path("a\\b")).unwrap(), "p/a\\b");
     }
 
     #[test]

@@ -59,6 +59,10 @@ impl Children {
     /// Whether it would know of `name`. A directory `name/` comes later in a list than the file `name`, in some lists.
     pub(super) fn covers(&self, name: &str) -> bool {
         let Some(until) = &self.until else { return true };
+        // Such a name may stand elsewhere in the server's order.
+        if name.contains('\\') {
+            return false;
+        }
         let first = until.split('/').next().unwrap_or_default();
         name < first && format!("{name}/").as_str() <= until.as_str()
     }

@@ -128,7 +128,7 @@ impl Shared {
         })
     }
 
-    async fn first_below(&self, prefix: &str) -> Result<Option<String>, Failure> {
+    pub(super) async fn first_below(&self, prefix: &str) -> Result<Option<String>, Failure> {
         let list = ListCall {
             prefix,
             limit: 1,
@@ -287,7 +287,7 @@ impl Shared {
             .list(&list)
             .await
             .map_err(|failure| failed(directory, failure))?;
-        let inside = |key: &str| key.strip_prefix(&prefix).map(str::to_owned);
+        let inside = |key: &str| key.strip_prefix(&prefix).map(|name| self.layout.plain(name));
         let mut children = Children::default();
         let last = page.objects.iter().map(|object| object.key.as_str());
         let last = last.chain(page.prefixes.iter().map(String::as_str)).max();
@@ -295,11 +295,12 @@ impl Shared {
         children.files = page.objects.iter().filter_map(|object| inside(&object.key)).collect();
         let directories = page.prefixes.iter().filter_map(|prefix| inside(prefix));
         children.directories = directories.map(|name| name.trim_end_matches('/').to_owned()).collect();
-        // The marker of the directory itself is a file without a name here. Where there is no file at all, a server that shows what
-        // was a directory once may show only that.
-        let is_doubtful = self.abilities.shows_ghosts && children.files.is_empty() && !directory.is_root();
+        // The marker of the directory itself is a file without a name here. Where no other file is, a server that shows what was a
+        // directory once may show only that.
+        let has_file = children.files.iter().any(|name| !name.is_empty());
+        let is_doubtful = self.abilities.shows_ghosts && !has_file && !directory.is_root();
         if is_doubtful && !self.has_directory(directory).await? {
-            children.directories.clear();
+            children = Children::default();
         }
         self.known.learned(directory, children.clone(), mark);
         Ok(children)

@@ -113,7 +113,7 @@ impl Upload {
             .query("uploadId", &self.id)
     }
 
-    async fn put_piece(&self, piece: Result<(u64, Bytes), Failure>) -> Result<Part, Failure> {
+    async fn put_piece(&self, piece: Result<Piece, Failure>) -> Result<Part, Failure> {
         let (number, bytes) = piece?;
         let answer = self.bucket.wire.send(&self.part(number).body(bytes)).await?;
         let tag = tag_in(&answer.headers).ok_or(Failure::NoUpload)?;
@@ -197,7 +197,7 @@ fn manifest(parts: &[Part]) -> String {
 }
 
 /// The content as numbered pieces, each read when it is asked for, away from the runtime's own threads.
-fn pieces(content: Content, size: u64) -> impl futures::Stream<Item = Result<(u64, Bytes), Failure>> {
+fn pieces(content: Content, size: u64) -> impl futures::Stream<Item = Result<Piece, Failure>> {
     let begin = State {
         content: Some(content),
         reader: None,
@@ -209,6 +209,9 @@ fn pieces(content: Content, size: u64) -> impl futures::Stream<Item = Result<(u6
     })
 }
 
+/// The number and the bytes of a part.
+type Piece = (u64, Bytes);
+
 struct State {
     content: Option<Content>,
     reader: Option<ContentReader>,
@@ -216,7 +219,7 @@ struct State {
 }
 
 impl State {
-    fn next(mut self, size: u64) -> Result<Option<((u64, Bytes), Self)>, Error> {
+    fn next(mut self, size: u64) -> Result<Option<(Piece, Self)>, Error> {
         if let Some(content) = self.content.take() {
             self.reader = Some(content.open()?);
         }

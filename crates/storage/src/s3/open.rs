@@ -31,7 +31,7 @@ pub(super) async fn open(options: S3Options, context: &OpenContext) -> Result<Ar
         .map_err(opening)?;
     let shared = Shared {
         bucket,
-        layout,
+        layout: layout.sparing_backslash(abilities.takes_backslash),
         abilities,
         options,
         known: Known::new(context.clock.clone()),

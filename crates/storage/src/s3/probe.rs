@@ -27,6 +27,8 @@ pub(super) struct Abilities {
     pub(super) conditional_delete: bool,
     /// Whether a list with a delimiter shows directories that have nothing in them any more.
     pub(super) shows_ghosts: bool,
+    /// Whether a backslash in a key is taken for a slash.
+    pub(super) takes_backslash: bool,
 }
 
 /// The objects of one trial.
@@ -35,6 +37,7 @@ struct Trial<'a> {
     first: String,
     inner: String,
     race: String,
+    backslash: String,
     base: String,
 }
 
@@ -46,6 +49,7 @@ pub(super) async fn probe(bucket: &Bucket, layout: &Layout, id: &str, writers: W
         first: format!("{base}a-"),
         inner: format!("{base}a/x"),
         race: format!("{base}race"),
+        backslash: format!("{base}b\\c"),
         base,
     };
     let outcome = trial.run(writers).await;
@@ -57,9 +61,10 @@ pub(super) async fn probe(bucket: &Bucket, layout: &Layout, id: &str, writers: W
 
 impl Trial<'_> {
     async fn run(&self, writers: Writers) -> Result<Abilities> {
-        let (first, inner) = futures::join!(
+        let (first, inner, backslash) = futures::join!(
             self.put(&self.first, Condition::Absent),
-            self.put(&self.inner, Condition::Any)
+            self.put(&self.inner, Condition::Any),
+            self.put(&self.backslash, Condition::Any)
         );
         inner.map_err(Failure::into_error)?;
         let tag = match first {
@@ -78,12 +83,14 @@ impl Trial<'_> {
         }
         let conditional_copy = self.refuses_copy().await;
         let conditional_delete = self.refuses_delete().await?;
-        let shows_ghosts = self.leaves_ghosts().await?;
+        let directories = self.directories_left().await?;
         self.clean().await;
         Ok(Abilities {
             conditional_copy,
             conditional_delete,
-            shows_ghosts,
+            shows_ghosts: directories.contains(&format!("{}a/", self.base)),
+            // A server that refuses such a key altogether needs the other spelling, too.
+            takes_backslash: backslash.is_err() || directories.contains(&format!("{}b/", self.base)),
         })
     }
 
@@ -165,7 +172,8 @@ impl Trial<'_> {
         }
     }
 
-    async fn leaves_ghosts(&self) -> Result<bool> {
+    /// What a list shows as directories when nothing is in `a` any more.
+    async fn directories_left(&self) -> Result<Vec<String>> {
         self.bucket
             .delete(&self.inner, None)
             .await
@@ -177,11 +185,11 @@ impl Trial<'_> {
             ..ListCall::default()
         };
         let page = self.bucket.list(&list).await.map_err(Failure::into_error)?;
-        Ok(!page.prefixes.is_empty())
+        Ok(page.prefixes)
     }
 
     async fn clean(&self) {
-        let keys = [&self.first, &self.inner, &self.race];
+        let keys = [&self.first, &self.inner, &self.race, &self.backslash];
         // What stays is hidden and harms nobody.
         let _ = join_all(keys.map(|key| self.bucket.delete(key, None))).await;
     }

@@ -90,11 +90,37 @@ impl Shared {
                 }
                 _ => prepared.check_source(self).await?,
             }
+            if condition == Condition::Absent && !self.bury(key).await? {
+                return Err(Refusal::Conflict(None));
+            }
             self.bucket.wire.pause(attempt).await;
         }
         Err(Refusal::Failed(Failure::Unreachable(
             "the server goes on refusing a write whose condition holds",
         )))
+    }
+
+    /// Removes what was a directory at `key` once and keeps its name taken, on a server that has such; `false` where it is still one.
+    async fn bury(&self, key: &str) -> Result<bool, Failure> {
+        if !self.abilities.shows_ghosts {
+            return Ok(true);
+        }
+        let top = format!("{key}/");
+        if self.first_below(&top).await?.is_some() {
+            return Ok(false);
+        }
+        let mut ghosts = vec![top];
+        let mut at = 0;
+        while let Some(ghost) = ghosts.get(at) {
+            let below = self.bucket.list_all(ghost, true).await?.prefixes;
+            ghosts.extend(below);
+            at += 1;
+        }
+        // Each is found after the one that holds it, and goes before it.
+        for ghost in ghosts.iter().rev() {
+            self.bucket.delete(ghost, None).await?;
+        }
+        Ok(true)
     }
 
     async fn store_once(

@@ -47,12 +47,13 @@ enum SavedContent {
 }
 
 impl Saved {
-    /// What was moved to `key`, where it is `object` now.
+    /// What was moved to `key`, where it is `object` now. A marker has nothing to copy back, and some servers could not.
     pub(super) fn moved(metadata: Metadata, key: String, object: Object) -> Self {
-        Self {
-            metadata,
-            content: SavedContent::Moved { key, object },
-        }
+        let content = match key.ends_with('/') {
+            true => SavedContent::Here(Bytes::new()),
+            false => SavedContent::Moved { key, object },
+        };
+        Self { metadata, content }
     }
 }
 
@@ -120,6 +121,8 @@ impl Work<'_> {
         match step {
             Undo::Made { key, object } => self.shared.discard(key, object).await.map(|_| ()),
             Undo::Replaced { key, object, before } => self.put_back(key, before, Condition::Tag(&object.tag)).await,
+            // A marker may seem to be there already, where a server has directories of its own.
+            Undo::Removed { key, before } if key.ends_with('/') => self.put_back(key, before, Condition::Any).await,
             Undo::Removed { key, before } => self.put_back(key, before, Condition::Absent).await,
         }
     }

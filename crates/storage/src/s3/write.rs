@@ -25,7 +25,6 @@ impl Work<'_> {
         mode: Option<u32>,
         parents: bool,
     ) -> Result<Applied> {
-        let refuse = |error: Error| error.at(path);
         if let Some(applied) = self.replace_known(path, content, precondition, mode).await? {
             return Ok(applied);
         }
@@ -51,7 +50,7 @@ impl Work<'_> {
                     self.shared.known.forget(&located.path);
                     return Err(precondition.refusal(&located.path, now.map(|now| version(&now))));
                 }
-                Err(Refusal::Failed(failure)) => return Err(failed(&located.path, failure)).map_err(refuse),
+                Err(Refusal::Failed(failure)) => return Err(failed(&located.path, failure)),
             }
         }
         Err(too_busy(path))
