@@ -41,7 +41,7 @@ impl Desk {
             kind: "s3".into(),
             options: options.as_object().unwrap().clone(),
         });
-        config.capabilities = garret::Capabilities::named(["fs", "shell", "snapshot"].into_iter()).unwrap();
+        config.capabilities = garret::Capabilities::named(["fs", "shell", "snapshot"]).unwrap();
         config
     }
 
