@@ -179,6 +179,44 @@ async fn a_change_of_one_file_is_one_question() {
 }
 
 #[tokio::test]
+async fn the_first_file_of_a_new_directory_takes_one_look_more() {
+    let far = Far::new().await;
+    far.apply(write("a/b/c/one", "1")).await.expect("it is made");
+    assert_eq!(far.asked(), ["stat", "apply"]);
+    far.apply(write("a/b/c/two", "2")).await.expect("it is made");
+    assert_eq!(far.asked(), ["apply"]);
+    far.outside("x/theirs", "3").await;
+    far.apply(write("x/y/ours", "4")).await.expect("it is made");
+    for _ in 0..3 {
+        History::undo(&*far.room, Selection::Last(1), making())
+            .await
+            .expect("it is undone");
+    }
+    let listed = far
+        .files
+        .inner
+        .list(
+            &WsPath::root(),
+            ListOptions {
+                is_deep: true,
+                ..ListOptions::default()
+            },
+        )
+        .await;
+    let left: Vec<_> = listed
+        .expect("it can be listed")
+        .entries
+        .iter()
+        .map(|entry| entry.path.shown())
+        .collect();
+    assert_eq!(
+        left,
+        ["x", "x/theirs"],
+        "what came with the files went with them, and nothing else"
+    );
+}
+
+#[tokio::test]
 async fn what_others_did_is_never_overwritten_unseen() {
     let far = Far::new().await;
     far.apply(write("a", "ours")).await.expect("it is made");
