@@ -72,7 +72,7 @@ pub(super) fn main(
             };
             let _ = server.serve(Opened {
                 has_proc,
-                overlay_failure: layers::try_overlay(plan.trial.as_deref()),
+                overlay_failure: layers::try_overlay(&plan.overlays),
                 group_failure: grouped.group_failure,
             });
         }
