@@ -6,6 +6,7 @@
 use std::io::Read;
 use std::sync::Arc;
 
+use futures::stream::{self, StreamExt, TryStreamExt};
 use garret_core::{
     ChangeActor, ChangeKind, Content, ContentSource, EntryKind, EntryPath, Error, ErrorKind, Follow, Precondition,
     ReadOptions, Result, Stat, StatOptions, Storage, Version, WsPath,
@@ -32,18 +33,50 @@ impl Turn<'_> {
     /// Looks at the places, and at the directories above them, and records what differs from what is known.
     pub(super) async fn look_at(&mut self, concerns: &[Concern]) -> Result<()> {
         let mut found = Vec::new();
+        let mut stats = self.stats_of(concerns).await?.into_iter();
         for concern in concerns {
-            for above in concern.path.ancestry() {
-                if above != concern.path && !self.is_known_directory(&above)? {
-                    self.look(&above, &mut found).await?;
-                }
+            for above in self.unknown_above(&concern.path)? {
+                let stat = stats.next().flatten();
+                self.look(&above, stat, &mut found).await?;
             }
-            self.look(&concern.path, &mut found).await?;
+            let stat = stats.next().flatten();
+            self.look(&concern.path, stat, &mut found).await?;
             if concern.is_deep {
                 self.look_below(&concern.path, &mut found).await?;
             }
         }
         self.record(found, false).await
+    }
+
+    /// What is at each of the places, and in front of it what is at the directories above that are not known.
+    async fn stats_of(&mut self, concerns: &[Concern]) -> Result<Vec<Option<Stat>>> {
+        let mut paths = Vec::new();
+        for concern in concerns {
+            paths.extend(self.unknown_above(&concern.path)?);
+            paths.push(concern.path.clone());
+        }
+        let looks = paths.into_iter().map(|path| self.stat_at(path));
+        stream::iter(looks)
+            .buffered(self.journaled.at_once())
+            .try_collect()
+            .await
+    }
+
+    fn unknown_above(&mut self, path: &WsPath) -> Result<Vec<WsPath>> {
+        let mut unknown = Vec::new();
+        for above in path.ancestry().filter(|above| above != path) {
+            if !self.is_known_directory(&above)? {
+                unknown.push(above);
+            }
+        }
+        Ok(unknown)
+    }
+
+    async fn stat_at(&self, path: WsPath) -> Result<Option<Stat>> {
+        match path.is_root() {
+            true => Ok(None),
+            false => self.stat(&path).await,
+        }
     }
 
     fn is_known_directory(&mut self, path: &WsPath) -> Result<bool> {
@@ -141,13 +174,12 @@ impl Turn<'_> {
         .await
     }
 
-    /// Looks at one path; adds what differs.
-    async fn look(&mut self, path: &WsPath, found: &mut Vec<FoundEntry>) -> Result<()> {
+    /// Compares what is at one path with what is known; adds what differs.
+    async fn look(&mut self, path: &WsPath, stat: Option<Stat>, found: &mut Vec<FoundEntry>) -> Result<()> {
         if path.is_root() {
             return Ok(());
         }
         let known = self.known(path.as_str().as_bytes())?;
-        let stat = self.stat(path).await?;
         if self.is_same(path, known.as_ref(), stat.as_ref()).await? {
             return Ok(());
         }
@@ -188,7 +220,11 @@ impl Turn<'_> {
                 continue;
             }
             if let Some(path) = entry.as_path() {
-                self.look(path, found).await?;
+                let stat = match self.journaled.reach.is_far {
+                    true => Some(stat.clone()),
+                    false => self.stat(path).await?,
+                };
+                self.look(path, stat, found).await?;
                 continue;
             }
             let known = self.known(path)?;
@@ -241,7 +277,9 @@ impl Turn<'_> {
         if (known.kind, &known.target) != (now.kind, &now.target) {
             return Ok(false);
         }
-        if known.kind != EntryKind::Symlink && known.mode != now.mode {
+        // A list of files that are far away tells no modes.
+        let has_mode = stat.mode.is_some() || !self.journaled.reach.is_far;
+        if known.kind != EntryKind::Symlink && has_mode && known.mode != now.mode {
             return Ok(false);
         }
         if known.kind != EntryKind::File || (known.token.is_some() && known.token == now.token) {
@@ -358,15 +396,20 @@ impl Turn<'_> {
 
     /// What is now at paths that were changed.
     pub(super) async fn seen(&self, paths: impl IntoIterator<Item = WsPath>) -> Result<Vec<Seen>> {
-        let mut seen = Vec::new();
-        for path in paths.into_iter().filter(|path| !path.is_root()) {
-            let stat = self.stat(&path).await?;
-            seen.push(Seen {
-                path: path.as_str().as_bytes().to_vec(),
-                known: stat.as_ref().map(known_of),
-            });
-        }
-        Ok(seen)
+        let paths = paths.into_iter().filter(|path| !path.is_root());
+        let looks = paths.map(|path| self.seen_at(path));
+        stream::iter(looks)
+            .buffered(self.journaled.at_once())
+            .try_collect()
+            .await
+    }
+
+    async fn seen_at(&self, path: WsPath) -> Result<Seen> {
+        let stat = self.stat(&path).await?;
+        Ok(Seen {
+            path: path.as_str().as_bytes().to_vec(),
+            known: stat.as_ref().map(known_of),
+        })
     }
 }
 
