@@ -22,6 +22,7 @@ mod mcp;
 mod measure;
 mod peers;
 mod report;
+mod s3;
 mod search;
 mod shell;
 mod snapshot;
@@ -58,11 +59,12 @@ fn main() {
     let lines: Vec<_> = chosen.flat_map(|(_, run)| run(&runtime)).collect();
     let table = report::table(&lines);
     println!("{table}");
-    let sections: [(&str, Section); 4] = [
+    let sections: [(&str, Section); 5] = [
         ("shell", |runtime| runtime.block_on(shell::section())),
         ("peers", |runtime| runtime.block_on(peers::section())),
         ("scale", |runtime| runtime.block_on(depot_scale::section())),
         ("large", |_| depot_large::section()),
+        ("s3", |runtime| runtime.block_on(s3::section())),
     ];
     let chosen = sections.iter().filter(|(name, _)| is_wanted(name));
     let sections: String = chosen.map(|(_, run)| run(&runtime)).collect();

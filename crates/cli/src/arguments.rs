@@ -10,7 +10,7 @@ use crate::session::{EventsChoice, Session};
 
 const AFTER_HELP: &str = "\
 Which workspace (-w):
-  1. a storage URL: memory:  local:DIR  filestore:NAME
+  1. a storage URL: memory:  local:DIR  filestore:NAME  s3://BUCKET/PREFIX
   2. a name from garret.toml, looked for in the current directory and those above it
   3. a name of the home (see `garret create` and `garret list`)
   4. a directory

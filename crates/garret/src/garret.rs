@@ -10,6 +10,7 @@ use garret_core::{
     RandomIds, Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
+use garret_storage::s3::{S3Factory, S3Options};
 use garret_storage::{LocalFactory, LocalOptions};
 use garret_tools::{Toolbox, tool_names};
 use garret_workspace::{Approver, Workspace};
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::anchored::{AnchoredLocal, not_utf8};
 use crate::commands::{Sandboxes, default_sandboxes};
+use crate::far::FarFactory;
 use crate::filestore::{self, FilestoreFactory, FilestoreOptions};
 use crate::home::{self, Home};
 use crate::journal::{branch_config, has_no_place, nothing_to_keep};
@@ -46,13 +48,14 @@ impl Default for Garret {
 }
 
 impl Garret {
-    /// Knows the storages `memory`, `local` and `filestore`, the sandboxes `namespace` and `host`, the system's clock and random ids; events go nowhere, nobody gives approval,
+    /// Knows the storages `memory`, `local`, `filestore` and `s3`, the sandboxes `namespace` and `host`, the system's clock and random ids; events go nowhere, nobody gives approval,
     /// and there is no home: history ends with the process until [`Garret::home`] is given one.
     pub fn new() -> Self {
         let mut storages = StorageRegistry::empty();
         storages.register(RememberingFactory);
         storages.register(LocalFactory);
         storages.register(FilestoreFactory::default());
+        storages.register(FarFactory::default());
         Self {
             storages,
             home: None,
@@ -75,6 +78,7 @@ impl Garret {
         self.storages.register(FilestoreFactory {
             home: Some(home.clone()),
         });
+        self.storages.register(FarFactory::in_home(home.clone()));
         self.home = Some(home);
         self
     }
@@ -298,6 +302,9 @@ fn check_options(storage: &StorageConfig) -> Result<()> {
     match storage {
         StorageConfig::Table { kind, options } if kind == LocalFactory.kind() => {
             shape::from_value::<LocalOptions>(Value::Object(options.clone())).map(|_| ())
+        }
+        StorageConfig::Table { kind, options } if kind == S3Factory.kind() => {
+            shape::from_value::<S3Options>(Value::Object(options.clone())).and_then(|options| options.check())
         }
         StorageConfig::Table { kind, options } if kind == filestore::KIND => {
             shape::from_value::<FilestoreOptions>(Value::Object(options.clone())).map(|_| ())

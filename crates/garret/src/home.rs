@@ -10,12 +10,15 @@ use std::sync::{Arc, OnceLock};
 
 use garret_core::{Error, OpenContext, Result};
 use garret_depot::{Depot, DepotOptions, LazyDepot};
+use garret_storage::cache::{CacheOptions, ContentCache};
 
 /// Where a depot lives. Cheap to clone; clones open it together, with the clock and the ids of the [`crate::Garret`] that needs it first.
 #[derive(Debug, Clone)]
 pub struct Home {
     directory: PathBuf,
     depot: Arc<OnceLock<Arc<LazyDepot>>>,
+    cache: Arc<OnceLock<Arc<ContentCache>>>,
+    cache_bytes: u64,
 }
 
 impl Home {
@@ -24,7 +27,28 @@ impl Home {
         Self {
             directory: directory.as_ref().to_owned(),
             depot: Arc::default(),
+            cache: Arc::default(),
+            cache_bytes: CacheOptions::MAX_BYTES,
         }
+    }
+
+    /// How much room the content of remote files may take here at most: 4 GiB where nothing is said.
+    #[must_use]
+    pub fn cache_bytes(mut self, most: u64) -> Self {
+        self.cache_bytes = most;
+        self
+    }
+
+    /// The content of remote files that lies here, for every workspace.
+    pub(crate) fn cache(&self) -> Result<Arc<ContentCache>> {
+        if let Some(cache) = self.cache.get() {
+            return Ok(cache.clone());
+        }
+        let opened = ContentCache::open(&CacheOptions {
+            directory: self.directory.join("cache"),
+            max_bytes: self.cache_bytes,
+        })?;
+        Ok(self.cache.get_or_init(|| Arc::new(opened)).clone())
     }
 
     /// The directory.

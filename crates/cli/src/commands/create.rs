@@ -1,7 +1,9 @@
 //! `garret create`
 
 use clap::{Args, ValueEnum};
-use garret::{Capabilities, Error, HistoryMode, LocalFactory, Result, StorageConfig, StorageFactory, WorkspaceConfig};
+use garret::{
+    Capabilities, Error, HistoryMode, LocalFactory, Result, S3Factory, StorageConfig, StorageFactory, WorkspaceConfig,
+};
 use serde_json::{Map, Value};
 
 use crate::commands::list;
@@ -13,6 +15,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret create notes
   garret create site --storage local:path/to/site --capability fs
+  garret create cloud --storage 's3://bucket/team?endpoint=http://127.0.0.1:9000&force_path_style=true'
   garret create scratch --durability relaxed
   garret create box --capability fs,shell,code --exclude target/,node_modules/
 Then: garret -w notes write a.txt hello";
@@ -21,7 +24,7 @@ Then: garret -w notes write a.txt hello";
 pub(crate) struct Create {
     /// The name: up to 100 letters, digits, `-`, `_` and `.`
     name: String,
-    /// Where its files live: `filestore` (in the home) or `local:DIR` (a directory that exists)
+    /// Where its files live: `filestore` (in the home), `local:DIR` (a directory that exists) or `s3://BUCKET/PREFIX?endpoint=URL`
     #[arg(long, default_value = "filestore", value_name = "STORAGE")]
     storage: String,
     /// What may be done in it: `fs` (files and their history), `snapshot` (snapshots, branches, merges), `shell` (commands),
@@ -88,6 +91,7 @@ impl Create {
     fn storage_config(&self) -> Result<StorageConfig> {
         let (kind, mut options) = match self.storage.split_once(':') {
             Some(("local", rest)) => ("local", LocalFactory.options_of_url(rest)?),
+            Some(("s3", rest)) => ("s3", S3Factory.options_of_url(rest)?),
             None if self.storage == "filestore" => ("filestore", Map::new()),
             _ => return Err(no_such_storage(&self.storage)),
         };
@@ -125,5 +129,5 @@ fn no_such_storage(text: &str) -> Error {
         "a named workspace cannot live on {}",
         garret::path::quote(text)
     ))
-    .hint("use `filestore`, or `local:DIR` for a directory")
+    .hint("use `filestore`, `local:DIR` for a directory, or `s3://BUCKET/PREFIX`")
 }

@@ -93,14 +93,17 @@ impl Row {
     }
 }
 
-/// Where the files are: the kind, and the directory as the home keeps it, which is its user's own business.
+/// Where the files are: the kind, and the directory, or the bucket, as the home keeps it, which is its user's own business.
 fn storage_of(info: &WorkspaceInfo) -> String {
     let storage = serde_json::from_value::<StorageConfig>(info.config["storage"].clone()).ok();
-    let directory = storage
-        .as_ref()
-        .and_then(|storage| storage.options()?.get("dir")?.as_str());
-    match directory {
-        Some(directory) if info.kind == "local" => format!("local:{}", printable(directory)),
+    let option = |name: &str| {
+        storage
+            .as_ref()
+            .and_then(|storage| storage.options()?.get(name)?.as_str())
+    };
+    match (info.kind.as_str(), option("dir"), option("bucket"), option("prefix")) {
+        ("local", Some(directory), ..) => format!("local:{}", printable(directory)),
+        ("s3", _, Some(bucket), Some(prefix)) => format!("s3://{}/{}", printable(bucket), printable(prefix)),
         _ => info.kind.clone(),
     }
 }

@@ -1,0 +1,430 @@
+//! Workspaces in a bucket beside boto3 and rclone, on one SeaweedFS on loopback, and how many requests each operation takes.
+//!
+//! Garret keeps its history all the while: the journal and the content it has met are on local disk. Both sides make one request after
+//! another where a line says so, and eight at once otherwise.
+
+mod other;
+mod requests;
+
+use std::path::Path;
+
+use futures::{StreamExt, stream};
+use garret::{
+    Content, ContentSource, Garret, GrepRequest, Home, ListRequest, RunRequest, StorageConfig, Toolbox, Workspace,
+    WorkspaceConfig, WriteOptions,
+};
+use garret_testkit::s3::Server;
+use serde_json::json;
+use tempfile::TempDir;
+
+use self::other::{Boto, rclone};
+use crate::measure::{Line, at_most, in_turns};
+use crate::report;
+
+const ROUNDS: usize = 3;
+const AT_ONCE: usize = 8;
+const FILE_BYTES: usize = 4096;
+const BOTO: &str = "boto3";
+const RCLONE: &str = "rclone";
+
+/// A part of the page after the table.
+pub(crate) async fn section() -> String {
+    let mut page = String::from("## In a bucket\n\n");
+    if !other::is_installed() {
+        return page + "The S3 servers could not be installed here; there are no lines.\n\n";
+    }
+    let (lines, requests) = tokio::task::block_in_place(|| {
+        let server = Server::shared_seaweed();
+        (Bench::new(server).lines(), requests::table(server))
+    });
+    page += &format!(
+        "SeaweedFS 4.48 on loopback; {} objects of 4 KiB in a hundred directories, and one of {} MiB. Garret's history is included, except with the large object.\n\n",
+        files(),
+        large_bytes() >> 20
+    );
+    page + &report::table(&lines)
+        + "\nRequests of one operation in an open workspace, history included:\n\n"
+        + &requests
+        + "\n"
+}
+
+fn files() -> u32 {
+    at_most(10_000)
+}
+
+fn large_bytes() -> u64 {
+    u64::from(at_most(1024)) << 20
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Handle::current().block_on(future)
+}
+
+fn path(number: u32) -> String {
+    format!("d{:02}/f{number:05}.txt", number % 100)
+}
+
+/// Text in lines, each file with its own, and one word that few have.
+fn text(number: u32) -> String {
+    let rare = if number.is_multiple_of(1000) { " needle" } else { "" };
+    let line = format!("line of file {number} with some words that nobody looks for{rare}\n");
+    let mut text = line.repeat(FILE_BYTES / line.len() + 1);
+    text.truncate(FILE_BYTES);
+    text
+}
+
+/// Opens a prefix of the server's bucket.
+pub(crate) fn open(server: &Server, endpoint: &str, prefix: &str, home: &Path, history: &str) -> Toolbox {
+    let keys = server.keys();
+    let options = json!({
+        "bucket": server.bucket(), "prefix": prefix, "endpoint": endpoint, "force_path_style": true,
+        "access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key, "max_read_bytes": u64::MAX >> 1,
+    });
+    let storage = StorageConfig::Table {
+        kind: "s3".into(),
+        options: options.as_object().expect("it is an object").clone(),
+    };
+    let capabilities = garret::Capabilities::named(["fs", "shell", "snapshot"]).expect("they are known");
+    let config = WorkspaceConfig {
+        capabilities,
+        history: Some(garret::shape::from_value(history.into()).expect("it is a mode")),
+        ..WorkspaceConfig::on(storage)
+    };
+    let garret = Garret::new().home(Home::new(home));
+    wait(garret.open_config("bench", &config)).expect("the workspace opens")
+}
+
+pub(crate) fn write(workspace: &Workspace, path: &str, content: impl Into<Content>) {
+    wait(workspace.write(path, content, WriteOptions::default())).expect("it is written");
+}
+
+pub(crate) fn run(workspace: &Workspace, text: &str) {
+    let result = wait(workspace.run(RunRequest::shell(text))).expect("the command runs");
+    assert_eq!(result.exit_code, 0, "{}", result.output);
+}
+
+fn grep(workspace: &Workspace) {
+    let request = GrepRequest {
+        pattern: "needle".into(),
+        ..GrepRequest::default()
+    };
+    let found = wait(workspace.grep(request)).expect("it is searched");
+    assert_eq!(found.file_count, u64::from(files().div_ceil(1000)));
+}
+
+fn list(workspace: &Workspace) {
+    let request = ListRequest {
+        depth: usize::MAX,
+        limit: usize::MAX,
+        cursor: None,
+    };
+    let listed = wait(workspace.list("", request)).expect("it is listed");
+    assert!(listed.entries.len() >= files() as usize);
+}
+
+struct Bench {
+    server: &'static Server,
+    boto: Boto,
+    /// A prefix with all files, which nothing changes.
+    filled: String,
+    local: TempDir,
+}
+
+impl Bench {
+    fn new(server: &'static Server) -> Self {
+        let local = tempfile::tempdir().expect("a temporary directory");
+        for number in 0..files() {
+            let path = local.path().join(path(number));
+            std::fs::create_dir_all(path.parent().expect("it has one")).expect("it is made");
+            std::fs::write(path, text(number)).expect("it is written");
+        }
+        let filled = server.prefix();
+        rclone(
+            server,
+            &[
+                "copy",
+                "--transfers",
+                "16",
+                &shown(local.path()),
+                &other::remote(server, &filled),
+            ],
+        );
+        Self {
+            boto: Boto::start(server),
+            server,
+            filled,
+            local,
+        }
+    }
+
+    fn open(&self, prefix: &str, home: &Path, history: &str) -> Toolbox {
+        open(self.server, &self.server.endpoint(), prefix, home, history)
+    }
+
+    fn lines(mut self) -> Vec<Line> {
+        let mut lines = vec![self.write_small(), self.read_small(), self.list_all()];
+        lines.extend(self.search());
+        lines.extend(self.commands());
+        lines.extend(self.large());
+        lines
+    }
+
+    fn write_small(&mut self) -> Line {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let count = at_most(2_000);
+        let paths: Vec<_> = (0..count).map(path).collect();
+        let prefixes: Vec<_> = (0..=ROUNDS)
+            .map(|_| [self.server.prefix(), self.server.prefix()])
+            .collect();
+        let workspaces: Vec<_> = prefixes
+            .iter()
+            .map(|[own, _]| self.open(own, home.path(), "durable"))
+            .collect();
+        let (mut ours, mut theirs) = (workspaces.iter(), prefixes.iter());
+        let boto = &mut self.boto;
+        let [floor, garret] = in_turns(
+            ROUNDS,
+            |_| (),
+            [
+                &mut || {
+                    let prefix = &theirs.next().expect("there is one for each round")[1];
+                    boto.ask(
+                        json!({"do": "write", "prefix": format!("{prefix}/"), "paths": paths, "content": text(1)}),
+                    );
+                },
+                &mut || {
+                    let toolbox = ours.next().expect("there is one for each round");
+                    paths.iter().for_each(|path| write(toolbox.workspace(), path, text(1)));
+                },
+            ],
+        );
+        line(
+            "a new object of 4 KiB, one after another, journaled",
+            BOTO,
+            floor,
+            garret,
+            count,
+        )
+    }
+
+    fn read_small(&mut self) -> Line {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let toolbox = self.open(&self.filled, home.path(), "durable");
+        let paths: Vec<_> = (0..files()).map(path).collect();
+        let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
+        let [floor, garret] = in_turns(
+            ROUNDS,
+            |_| (),
+            [
+                &mut || drop(boto.ask(json!({"do": "read", "prefix": prefix, "paths": paths}))),
+                &mut || {
+                    let reads = paths.iter().map(|path| toolbox.workspace().read_bytes(path));
+                    let reads = stream::iter(reads).buffer_unordered(AT_ONCE);
+                    wait(reads.for_each(|read| async move { drop(read.expect("it is there")) }));
+                },
+            ],
+        );
+        line(
+            "reading an object of 4 KiB, eight at once",
+            BOTO,
+            floor,
+            garret,
+            files(),
+        )
+    }
+
+    fn list_all(&mut self) -> Line {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let toolbox = self.open(&self.filled, home.path(), "durable");
+        let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
+        let [floor, garret] = in_turns(
+            ROUNDS,
+            |_| (),
+            [
+                &mut || drop(boto.ask(json!({"do": "list", "prefix": prefix}))),
+                &mut || list(toolbox.workspace()),
+            ],
+        );
+        line(&format!("listing {} objects", files()), BOTO, floor, garret, 1)
+    }
+
+    fn search(&mut self) -> Vec<Line> {
+        let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
+        let homes: Vec<_> = (0..=ROUNDS)
+            .map(|_| tempfile::tempdir().expect("a temporary directory"))
+            .collect();
+        let server = self.server;
+        let toolboxes: Vec<_> = homes
+            .iter()
+            .map(|home| open(server, &server.endpoint(), &self.filled, home.path(), "durable"))
+            .collect();
+        let local = wait(Garret::new().open_dir(self.local.path())).expect("the directory opens");
+        let mut cold = toolboxes.iter();
+        let [floor, first, again, near] = in_turns(
+            ROUNDS,
+            |_| (),
+            [
+                &mut || drop(boto.ask(json!({"do": "search", "prefix": prefix, "pattern": "needle"}))),
+                &mut || grep(cold.next().expect("there is one for each round").workspace()),
+                &mut || grep(toolboxes[0].workspace()),
+                &mut || {
+                    grep(local.workspace());
+                    list(toolboxes[0].workspace());
+                },
+            ],
+        );
+        let list_and_download = "boto3, list and download, 8 at once";
+        let what = |when: &str| format!("`grep` over {} objects, {when}", files());
+        vec![
+            line(&what("the first"), list_and_download, floor, first, 1),
+            line(&what("again"), list_and_download, floor, again, 1),
+            Line {
+                aim: "≥ 0.67 (≤ 1.5 × local grep, and the list)",
+                ..line(
+                    &what("again"),
+                    "the same of a local directory, and the list",
+                    near,
+                    again,
+                    1,
+                )
+            },
+        ]
+    }
+
+    /// What a command costs beside what others do: everything down, the command, everything up.
+    fn commands(&mut self) -> Vec<Line> {
+        let homes: Vec<_> = (0..=ROUNDS)
+            .map(|_| tempfile::tempdir().expect("a temporary directory"))
+            .collect();
+        let toolboxes: Vec<_> = homes
+            .iter()
+            .map(|home| self.open(&self.filled, home.path(), "durable"))
+            .collect();
+        let mut cold = toolboxes.iter();
+        let (server, remote) = (self.server, other::remote(self.server, &self.filled));
+        let command = "cat d00/*.txt | wc -l > counted.txt";
+        let work = tempfile::tempdir().expect("a temporary directory");
+        let by_hand = |directory: &Path| {
+            rclone(server, &["sync", "--transfers", "16", &remote, &shown(directory)]);
+            other::sh(directory, command);
+            rclone(server, &["sync", "--transfers", "16", &shown(directory), &remote]);
+        };
+        let mut fresh = homes.iter().map(|home| home.path().join("by-hand"));
+        let [floor, first] = in_turns(
+            ROUNDS,
+            |_| (),
+            [
+                &mut || by_hand(&fresh.next().expect("there is one for each round")),
+                &mut || run(cold.next().expect("there is one for each round").workspace(), command),
+            ],
+        );
+        let [floor_again, again] = in_turns(
+            ROUNDS,
+            |_| (),
+            [&mut || by_hand(work.path()), &mut || {
+                run(toolboxes[0].workspace(), command)
+            }],
+        );
+        let what = |when: &str| format!("a command on {} objects, {when}", files());
+        let beside = "rclone sync down, the command, rclone sync up";
+        vec![
+            line(&what("the first"), beside, floor, first, 1),
+            line(&what("again"), beside, floor_again, again, 1),
+        ]
+    }
+
+    fn large(&mut self) -> Vec<Line> {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let file = home.path().join("large");
+        std::fs::write(&file, vec![7; usize::try_from(large_bytes()).expect("it fits")]).expect("it is written");
+        let prefix = self.server.prefix();
+        let toolbox = self.open(&prefix, home.path(), "off");
+        let (boto, server) = (&mut self.boto, self.server);
+        let theirs = format!("{prefix}/boto/");
+        let remote = other::remote(server, &format!("{prefix}/rclone"));
+        let out = home.path().join("out");
+        let [boto_up, rclone_up, up] = in_turns(
+            1,
+            |_| (),
+            [
+                &mut || drop(boto.ask(json!({"do": "upload", "file": file, "prefix": theirs, "key": "large"}))),
+                &mut || rclone(server, &["copyto", &shown(&file), &format!("{remote}/large")]),
+                &mut || {
+                    write(
+                        toolbox.workspace(),
+                        "large",
+                        Content::from_source(FileSource(file.clone())),
+                    )
+                },
+            ],
+        );
+        let [boto_down, rclone_down, down] = in_turns(
+            1,
+            |_| (),
+            [
+                &mut || drop(boto.ask(json!({"do": "download", "prefix": theirs, "key": "large"}))),
+                &mut || {
+                    rclone(
+                        server,
+                        &["copyto", "--ignore-times", &format!("{remote}/large"), &shown(&out)],
+                    )
+                },
+                &mut || {
+                    let mut read = 0;
+                    let take = |piece: bytes::Bytes| {
+                        read += piece.len();
+                        std::ops::ControlFlow::Continue(())
+                    };
+                    wait(toolbox.workspace().read_stream("large", 0..u64::MAX, take)).expect("it is there");
+                    assert_eq!(read as u64, large_bytes());
+                },
+            ],
+        );
+        let size = large_bytes() >> 20;
+        let (wrote, read) = (
+            format!("writing {size} MiB, streamed"),
+            format!("reading {size} MiB, streamed"),
+        );
+        vec![
+            line(&wrote, BOTO, boto_up, up, 1),
+            line(&wrote, RCLONE, rclone_up, up, 1),
+            line(&read, BOTO, boto_down, down, 1),
+            line(&read, RCLONE, rclone_down, down, 1),
+        ]
+    }
+}
+
+/// A file, read as it is asked for.
+#[derive(Debug)]
+struct FileSource(std::path::PathBuf);
+
+impl ContentSource for FileSource {
+    fn size(&self) -> u64 {
+        std::fs::metadata(&self.0).map_or(0, |metadata| metadata.len())
+    }
+
+    fn open(&self) -> garret::Result<Box<dyn std::io::Read + Send>> {
+        Ok(Box::new(std::fs::File::open(&self.0).expect("it is there")))
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.to_str().expect("its name is UTF-8").to_owned()
+}
+
+fn line(
+    what: &str,
+    floor_name: &'static str,
+    floor: std::time::Duration,
+    garret: std::time::Duration,
+    operations: u32,
+) -> Line {
+    Line {
+        what: what.to_owned(),
+        floor_name,
+        aim: "",
+        floor,
+        garret,
+        operations,
+    }
+}

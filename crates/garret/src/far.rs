@@ -1,0 +1,99 @@
+//! Storages whose files are far away: what passes is kept at hand, and tools read and search no more than the options say.
+
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use garret_core::{Error, ErrorKind, OpenContext, Opened, Reach, Result, StorageFactory, shape};
+use garret_storage::cache::{CacheOptions, CachedStorage, ContentCache};
+use garret_storage::s3::{S3Factory, S3Options};
+use serde_json::{Map, Value};
+
+use crate::home::Home;
+
+/// Opens `s3:` with a cache of its content: in the home, or for the life of the program.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FarFactory {
+    pub(crate) home: Option<Home>,
+    temporary: Arc<OnceLock<Temporary>>,
+}
+
+/// A cache that goes with the program.
+#[derive(Debug)]
+struct Temporary {
+    cache: Arc<ContentCache>,
+    _directory: tempfile::TempDir,
+}
+
+impl FarFactory {
+    pub(crate) fn in_home(home: Home) -> Self {
+        Self {
+            home: Some(home),
+            temporary: Arc::default(),
+        }
+    }
+
+    fn cache(&self) -> Result<Arc<ContentCache>> {
+        if let Some(home) = &self.home {
+            return home.cache();
+        }
+        if let Some(temporary) = self.temporary.get() {
+            return Ok(temporary.cache.clone());
+        }
+        let made = Temporary::make()?;
+        Ok(self.temporary.get_or_init(|| made).cache.clone())
+    }
+}
+
+impl Temporary {
+    fn make() -> Result<Self> {
+        let no_room = |_| Error::new(ErrorKind::Unavailable, "there is no directory for temporary files");
+        let directory = tempfile::Builder::new()
+            .prefix("garret-cache-")
+            .tempdir()
+            .map_err(no_room)?;
+        let options = CacheOptions {
+            directory: directory.path().join("content"),
+            max_bytes: CacheOptions::MAX_BYTES,
+        };
+        Ok(Self {
+            cache: Arc::new(ContentCache::open(&options)?),
+            _directory: directory,
+        })
+    }
+}
+
+#[async_trait]
+impl StorageFactory for FarFactory {
+    fn kind(&self) -> &'static str {
+        S3Factory.kind()
+    }
+
+    fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>> {
+        S3Factory.options_of_url(rest)
+    }
+
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
+        let parsed: S3Options = shape::from_value(Value::Object(options.clone()))?;
+        let mut opened = S3Factory.open(options, context).await?;
+        opened.reach = reach_of(&parsed);
+        let Some(place) = &opened.place else { return Ok(opened) };
+        let cached = Arc::new(CachedStorage::new(opened.storage.clone(), self.cache()?, place));
+        Ok(Opened {
+            near: Some(cached.clone()),
+            storage: cached,
+            ..opened
+        })
+    }
+}
+
+/// What the options say of reading and searching.
+fn reach_of(options: &S3Options) -> Reach {
+    Reach {
+        is_far: true,
+        max_read_bytes: Some(options.max_read_bytes),
+        is_searched: options.search_enabled,
+        max_objects_scanned: options.max_objects_scanned,
+        max_grep_bytes_per_object: options.max_grep_bytes_per_object,
+        search_concurrency: options.search_concurrency,
+    }
+}

@@ -1,0 +1,201 @@
+//! Workspaces in a bucket, put together as a program does it: how many requests each operation takes, history included, and that what others
+//! do is neither missed nor overwritten.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use garret::text::edit::Edit;
+use garret::{
+    EditOptions, Garret, GrepRequest, Home, Point, Program, RunRequest, StorageConfig, Toolbox, Workspace,
+    WorkspaceConfig, WriteOptions,
+};
+use garret_testkit::s3::{Proxy, Server};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A program with a home, and a server behind a proxy that counts.
+struct Desk {
+    home: TempDir,
+    server: &'static Server,
+    proxy: Proxy,
+    prefix: String,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let server = Server::shared_seaweed();
+        Self {
+            home: tempfile::tempdir().unwrap(),
+            proxy: Proxy::before(server),
+            prefix: server.prefix(),
+            server,
+        }
+    }
+
+    fn config(&self) -> WorkspaceConfig {
+        let keys = self.server.keys();
+        let options = json!({
+            "bucket": self.server.bucket(), "prefix": self.prefix, "endpoint": self.proxy.endpoint(), "force_path_style": true,
+            "access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key,
+        });
+        let mut config = WorkspaceConfig::on(StorageConfig::Table {
+            kind: "s3".into(),
+            options: options.as_object().unwrap().clone(),
+        });
+        config.capabilities = garret::Capabilities::named(["fs", "shell", "snapshot"]).unwrap();
+        config
+    }
+
+    async fn open(&self) -> Toolbox {
+        let garret = Garret::new().home(Home::new(self.home.path()));
+        let toolbox = garret.open_config("cloud", &self.config()).await.unwrap();
+        self.proxy.forget();
+        toolbox
+    }
+
+    /// What was asked of the server since the last time, in order.
+    fn asked(&self) -> Vec<&'static str> {
+        let mut operations = self.proxy.operations();
+        self.proxy.forget();
+        operations.sort_unstable();
+        operations
+    }
+
+    /// What another program does.
+    fn put(&self, path: &str, content: &str) {
+        let key = format!("{}/{path}", self.prefix);
+        self.server.boto().put(&key, content.as_bytes(), &[]);
+    }
+
+    fn get(&self, path: &str) -> String {
+        let key = format!("{}/{path}", self.prefix);
+        String::from_utf8(self.server.boto().get(&key).body).unwrap()
+    }
+}
+
+async fn write(workspace: &Workspace, path: &str, content: &str) {
+    workspace
+        .write(path, content.to_owned(), WriteOptions::default())
+        .await
+        .unwrap();
+}
+
+async fn edit(workspace: &Workspace, path: &str, old: &str, new: &str) {
+    let edits = [Edit {
+        old_text: old.into(),
+        new_text: new.into(),
+        ..Edit::default()
+    }];
+    workspace.edit(path, &edits, EditOptions::default()).await.unwrap();
+}
+
+fn grepping(pattern: &str) -> GrepRequest {
+    GrepRequest {
+        pattern: pattern.into(),
+        ..GrepRequest::default()
+    }
+}
+
+async fn run(workspace: &Workspace, script: &str) -> garret::RunResult {
+    workspace
+        .run(RunRequest::of(Program::Shell(script.into())))
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_operation_takes_few_requests_history_included() {
+    let desk = Desk::new();
+    let toolbox = desk.open().await;
+    let workspace = toolbox.workspace();
+    write(workspace, "warm.txt", "up\n").await;
+    println!("first write: {:?}", desk.asked());
+    for round in ["a.txt", "b.txt"] {
+        write(workspace, round, "one\n").await;
+        let asked = desk.asked();
+        println!("create: {asked:?}");
+        assert_eq!(asked.len(), 1, "create: {asked:?}");
+        workspace.stat(round).await.unwrap();
+        let asked = desk.asked();
+        println!("stat: {asked:?}");
+        assert_eq!(asked.len(), 1, "stat: {asked:?}");
+        write(workspace, round, "two\n").await;
+        let asked = desk.asked();
+        println!("overwrite: {asked:?}");
+        assert!(asked.len() <= 2, "overwrite: {asked:?}");
+        edit(workspace, round, "two", "three").await;
+        let asked = desk.asked();
+        println!("edit: {asked:?}");
+        assert_eq!(asked.len(), 2, "edit: {asked:?}");
+        workspace
+            .append(round, "more\n", garret::AppendOptions::default())
+            .await
+            .unwrap();
+        let asked = desk.asked();
+        println!("append: {asked:?}");
+        assert!(asked.len() <= 3, "append: {asked:?}");
+    }
+    assert_eq!(desk.get("a.txt"), "three\nmore\n");
+    // A program that begins anew knows what the one before knew.
+    let toolbox = desk.open().await;
+    let workspace = toolbox.workspace();
+    write(workspace, "a.txt", "anew\n").await;
+    let asked = desk.asked();
+    println!("overwrite after reopening: {asked:?}");
+    assert!(asked.len() <= 2, "overwrite after reopening: {asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_a_snapshot_and_a_command_fetch_only_what_is_new() {
+    let desk = Desk::new();
+    for number in 0..30 {
+        desk.put(&format!("d{}/f{number}.txt", number % 3), &format!("canary {number}\n"));
+    }
+    let toolbox = desk.open().await;
+    let workspace = toolbox.workspace();
+    let gets = |asked: &[&str]| asked.iter().filter(|one| **one == "GET").count();
+    assert_eq!(workspace.grep(grepping("canary")).await.unwrap().match_count, 30);
+    let asked = desk.asked();
+    assert_eq!(gets(&asked), 30, "{asked:?}");
+    assert_eq!(workspace.grep(grepping("canary")).await.unwrap().match_count, 30);
+    let asked = desk.asked();
+    println!("second grep: {asked:?}");
+    assert_eq!(gets(&asked), 0, "{asked:?}");
+    assert!(asked.len() <= 2, "{asked:?}");
+    workspace
+        .snapshot("first", garret::SnapshotOptions::default())
+        .await
+        .unwrap();
+    println!("first snapshot: {}", desk.asked().len());
+    workspace
+        .snapshot("second", garret::SnapshotOptions::default())
+        .await
+        .unwrap();
+    let asked = desk.asked();
+    println!("second snapshot: {asked:?}");
+    assert_eq!(asked, ["LIST"]);
+    desk.put("d1/f1.txt", "canary changed\n");
+    let ran = run(
+        workspace,
+        "cat d1/f1.txt; echo made > made.txt; rm d2/f2.txt; echo new > d0/f0.txt",
+    )
+    .await;
+    assert_eq!(ran.stdout.0, "canary changed\n");
+    let asked = desk.asked();
+    println!("first command: {asked:?}");
+    // What others changed, and what the storage puts by of the two files that the command takes away, should a later step fail.
+    assert!(gets(&asked) <= 3, "only what changed: {asked:?}");
+    assert_eq!(
+        (desk.get("made.txt"), desk.get("d0/f0.txt")),
+        ("made\n".into(), "new\n".into())
+    );
+    run(workspace, "cat d0/f0.txt").await;
+    let asked = desk.asked();
+    println!("a command that only reads: {asked:?}");
+    assert_eq!(asked, ["LIST"]);
+    workspace.undo(garret::UndoRequest::Last(1)).await.unwrap();
+    println!("undo: {:?}", desk.asked());
+    assert_eq!(desk.get("d0/f0.txt"), "canary 0\n");
+    assert_eq!(desk.get("d2/f2.txt"), "canary 2\n");
+    let past = workspace.at(&Point::Snapshot("first".into())).await.unwrap();
+    assert_eq!(past.read_bytes("d1/f1.txt").await.unwrap().bytes, "canary 1\n");
+}
