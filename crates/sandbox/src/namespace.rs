@@ -12,6 +12,7 @@ mod guards;
 mod layer;
 mod machine;
 mod open;
+mod plain;
 mod probe;
 mod process;
 pub(crate) mod remove;

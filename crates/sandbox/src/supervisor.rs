@@ -12,6 +12,7 @@ pub(crate) mod protocol;
 
 mod clock;
 mod confine;
+mod execute;
 mod groups;
 mod held;
 mod init;

@@ -14,6 +14,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::connection::{Expected, Reply, ended};
 use super::open::{OpenShared, unusable};
+use super::plain;
 use super::plan::User;
 use super::process::Started;
 use crate::effects;
@@ -346,16 +347,24 @@ fn given(stdin: &Stdin) -> Option<Bytes> {
 }
 
 fn spawn_of(command: &Command, shell: &str, most: &Limits) -> Spawn {
-    let arguments = match &command.program {
-        Program::Arguments(arguments) => arguments.clone(),
-        Program::Shell(text) => vec![shell.to_owned(), "-c".to_owned(), text.clone()],
-    };
     Spawn {
-        program: Exec::Arguments(arguments),
+        program: program_of(command, shell),
         cwd: command.cwd.as_str().to_owned(),
         env: command.env.clone(),
         has_input: !matches!(command.stdin, Stdin::Closed),
         limits: limits_of(&command.limits, most),
+    }
+}
+
+fn program_of(command: &Command, shell: &str) -> Exec {
+    let text = match &command.program {
+        Program::Arguments(arguments) => return Exec::Arguments(arguments.clone()),
+        Program::Shell(text) => text,
+    };
+    let in_shell = vec![shell.to_owned(), "-c".to_owned(), text.clone()];
+    match plain::words(shell, text, &command.env) {
+        Some(words) => Exec::Plain { words, shell: in_shell },
+        None => Exec::Arguments(in_shell),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use garret_core::{Enforced, Error, ErrorKind, Guard, Layer, Network, OpenSandbox, Result, SandboxRequest};
@@ -14,13 +14,18 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use super::connection::Connection;
 use super::guards;
 use super::layer::{Form, LaidLayer, make_directories};
-use super::plan::{SandboxPlan, Wishes, plan};
+use super::plan::{self, Overlays, SandboxPlan, Wishes, plan};
 use super::remove::remove_tree;
 use super::{Layers, Options, SupervisorProgram, machine};
 use crate::supervisor::protocol::Opened;
 
 /// How the name of a layer begins that is about to be deleted.
 const GONE: &str = ".gone-";
+/// How the name of a directory begins on which a sandbox tries an overlay while it opens.
+const TRIAL: &str = ".trial-";
+
+/// Where overlays can be mounted, as far as it was tried: the file systems of the layers and of the bench, and the user.
+static KNOWN: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
 
 /// A sandbox that is ready on a bench.
 #[derive(Debug)]
@@ -68,22 +73,28 @@ impl Open {
         let name = options.ids.next();
         let system = [&options.system[..], &request.system].concat();
         let machine = machine::look(&request.bench, &system)?;
+        let (layers, lock) = make_ready(&request.scratch, &name)?;
+        let bench = open_directory(&request.bench)?;
+        let place = (device(&layers)?, device(&bench)?, machine.uid);
+        let overlays = match options.layers {
+            Layers::Copies => Overlays::Unwanted,
+            Layers::Best if known().contains(&place) => Overlays::Known,
+            Layers::Best => Overlays::Tried(format!("{TRIAL}{name}")),
+        };
         let wishes = Wishes {
             system: &system,
             uid: options.uid,
             gid: options.gid,
             shell: options.shell.as_deref(),
             name: &name,
-            trial: options.layers == Layers::Best,
+            overlays,
         };
-        let plan = plan(&request, &machine, wishes);
+        let plan = plan(&request, &machine, &wishes);
         if !plan.is_writable_down() {
             return Err(Error::invalid("the path of the bench is not text")
                 .hint("move the workspace to a directory with a plain name"));
         }
-        let (layers, lock) = make_ready(&plan)?;
-        let bench = open_directory(&plan.bench)?;
-        if let Some(trial) = &plan.trial {
+        if let Overlays::Tried(trial) = &plan.overlays {
             make_directories(&layers, &bench, &plan.user, trial).map_err(|_| unusable())?;
         }
         let program = program(options)?;
@@ -116,21 +127,33 @@ impl Open {
             next: AtomicU64::new(1),
             living: Mutex::default(),
         });
+        if let Overlays::Tried(trial) = &shared.plan.overlays {
+            shared.delete(trial.clone());
+            known().extend((form == Form::Overlay).then_some(place));
+        }
         shared.tidy();
         Ok((shared, opened))
     }
 }
 
 /// Makes the directories for layers, and takes the lock that says that they have an owner.
-fn make_ready(plan: &SandboxPlan) -> Result<(OwnedFd, OwnedFd)> {
-    let locks = plan.lock.parent().ok_or_else(unusable)?;
-    for directory in [plan.layers.as_path(), locks] {
+fn make_ready(scratch: &Path, name: &str) -> Result<(OwnedFd, OwnedFd)> {
+    let (layers, locks) = (plan::layers(scratch), plan::locks(scratch));
+    for directory in [&layers, &locks] {
         make_directory(directory)?;
     }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let lock = rustix::fs::open(&plan.lock, flags, Mode::RUSR | Mode::WUSR).map_err(|_| unusable())?;
+    let lock = rustix::fs::open(locks.join(name), flags, Mode::RUSR | Mode::WUSR).map_err(|_| unusable())?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).map_err(|_| unusable())?;
-    Ok((open_directory(&plan.layers)?, lock))
+    Ok((open_directory(&layers)?, lock))
+}
+
+fn known() -> MutexGuard<'static, Vec<(u64, u64, u32)>> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn device(directory: &OwnedFd) -> Result<u64> {
+    Ok(rustix::fs::fstat(directory).map_err(|_| unusable())?.st_dev)
 }
 
 /// The user of the commands passes through it, and can list nothing.
@@ -208,7 +231,8 @@ impl OpenSandbox for Open {
     async fn leftovers(&self) -> Result<Vec<Arc<dyn Layer>>> {
         let mut found: Vec<Arc<dyn Layer>> = Vec::new();
         for name in self.shared.names()? {
-            if let Some(lock) = self.shared.abandoned(&name) {
+            let sandbox = name.split_once('.').map(|(sandbox, _)| sandbox);
+            if let Some(lock) = sandbox.and_then(|sandbox| self.shared.abandoned(sandbox)) {
                 found.push(Arc::new(LaidLayer::left(&self.shared, name, lock)));
             }
         }
@@ -225,7 +249,7 @@ impl OpenSandbox for Open {
 }
 
 impl OpenShared {
-    fn living(&self) -> std::sync::MutexGuard<'_, Vec<Weak<LaidLayer>>> {
+    fn living(&self) -> MutexGuard<'_, Vec<Weak<LaidLayer>>> {
         self.living.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -244,9 +268,8 @@ impl OpenShared {
         Ok(names)
     }
 
-    /// The lock on a layer's sandbox, if nobody else holds it: neither Garret nor the supervisor that outlived it by a moment.
-    fn abandoned(&self, layer: &str) -> Option<Arc<OwnedFd>> {
-        let (sandbox, _) = layer.split_once('.')?;
+    /// The lock on another sandbox, if nobody holds it: neither Garret nor the supervisor that outlived it by a moment.
+    fn abandoned(&self, sandbox: &str) -> Option<Arc<OwnedFd>> {
         if sandbox == self.name {
             return None;
         }
@@ -289,9 +312,12 @@ impl OpenShared {
         let names = entries
             .flatten()
             .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
-        names
-            .filter(|name| name.starts_with(GONE))
-            .for_each(|gone| self.delete(gone));
+        // Another sandbox that opens just now has a trial of its own.
+        let is_over = |name: &str| {
+            let trial = name.strip_prefix(TRIAL);
+            name.starts_with(GONE) || trial.is_some_and(|sandbox| self.abandoned(sandbox).is_some())
+        };
+        names.filter(|name| is_over(name)).for_each(|gone| self.delete(gone));
     }
 
     pub(super) fn lock(&self) -> Arc<OwnedFd> {

@@ -66,8 +66,8 @@ pub struct SandboxPlan {
     pub bench: PathBuf,
     /// The directory that holds the layers.
     pub layers: PathBuf,
-    /// The directory among them on which an overlay is tried; `None` where layers are to be copies.
-    pub trial: Option<String>,
+    /// Whether layers are overlays.
+    pub overlays: Overlays,
     /// The file whose lock says that the sandbox lives.
     pub lock: PathBuf,
     /// Paths that do not exist for a command.
@@ -84,6 +84,17 @@ pub struct SandboxPlan {
     pub shell: String,
     /// What the environment of a command starts from.
     pub environment: BTreeMap<String, String>,
+}
+
+/// Whether layers are overlays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Overlays {
+    /// They are copies.
+    Unwanted,
+    /// Where one can be mounted on the directory of this name, among those of the layers.
+    Tried(String),
+    /// It is known that they can be mounted here.
+    Known,
 }
 
 /// Something that the kernel keeps apart.
@@ -234,7 +245,7 @@ pub enum Present {
 }
 
 /// What of the options goes into a plan.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Wishes<'a> {
     /// More system directories to show.
     pub system: &'a [PathBuf],
@@ -246,8 +257,8 @@ pub struct Wishes<'a> {
     pub shell: Option<&'a str>,
     /// The name of this sandbox, unique on the machine.
     pub name: &'a str,
-    /// Whether overlays are tried.
-    pub trial: bool,
+    /// Whether layers are to be overlays.
+    pub overlays: Overlays,
 }
 
 /// The paths of the host that a plan asks about.
@@ -267,15 +278,15 @@ pub fn wanted(system: &[PathBuf]) -> Vec<String> {
 }
 
 /// Plans a sandbox.
-pub fn plan(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> SandboxPlan {
+pub fn plan(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) -> SandboxPlan {
     SandboxPlan {
         namespaces: namespaces(request.network),
         user: user(machine, wishes),
         root: root(request, machine, wishes),
         bench: request.bench.clone(),
-        layers: request.scratch.join("layers"),
-        trial: wishes.trial.then(|| format!(".gone-trial-{}", wishes.name)),
-        lock: request.scratch.join("locks").join(wishes.name),
+        layers: layers(&request.scratch),
+        overlays: wishes.overlays.clone(),
+        lock: locks(&request.scratch).join(wishes.name),
         hidden: texts(&request.hidden),
         read_only: texts(&request.read_only),
         group: group(request, machine, wishes),
@@ -284,6 +295,16 @@ pub fn plan(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> 
         shell: shell(machine, wishes),
         environment: environment(),
     }
+}
+
+/// The directory that holds the layers.
+pub(crate) fn layers(scratch: &Path) -> PathBuf {
+    scratch.join("layers")
+}
+
+/// The directory of the locks that say which sandboxes live.
+pub(crate) fn locks(scratch: &Path) -> PathBuf {
+    scratch.join("locks")
 }
 
 /// What the environment of a command starts from, for whoever puts it together.
@@ -323,7 +344,7 @@ fn namespaces(network: Network) -> Vec<Space> {
     spaces
 }
 
-fn user(machine: &Machine, wishes: Wishes<'_>) -> User {
+fn user(machine: &Machine, wishes: &Wishes<'_>) -> User {
     let is_dedicated = machine.uid == 0;
     let (uid, gid) = if is_dedicated {
         (wishes.uid, wishes.gid)
@@ -339,7 +360,7 @@ fn user(machine: &Machine, wishes: Wishes<'_>) -> User {
     }
 }
 
-fn root(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> Vec<Step> {
+fn root(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     for path in [
         "/etc",
@@ -458,7 +479,7 @@ fn devices() -> Vec<Step> {
     steps
 }
 
-fn group(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> Option<Group> {
+fn group(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) -> Option<Group> {
     Some(Group {
         place: machine.group.clone()?,
         name: format!("garret-{}", wishes.name),
@@ -467,7 +488,7 @@ fn group(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> Opt
     })
 }
 
-fn shell(machine: &Machine, wishes: Wishes<'_>) -> String {
+fn shell(machine: &Machine, wishes: &Wishes<'_>) -> String {
     let best = || {
         let has_bash = ["/bin/bash", "/usr/bin/bash"]
             .into_iter()
@@ -546,12 +567,12 @@ mod tests {
             gid: 61184,
             shell: None,
             name: "s1",
-            trial: true,
+            overlays: Overlays::Known,
         }
     }
 
     fn planned(uid: u32) -> SandboxPlan {
-        plan(&request(), &machine(uid), wishes(&[]))
+        plan(&request(), &machine(uid), &wishes(&[]))
     }
 
     #[test]
@@ -575,7 +596,7 @@ mod tests {
     #[test]
     fn a_system_directory_that_was_asked_for_is_shown_and_no_other() {
         let system = [PathBuf::from("/opt/tools"), PathBuf::from("/opt/absent")];
-        let plan = plan(&request(), &machine(1001), wishes(&system));
+        let plan = plan(&request(), &machine(1001), &wishes(&system));
         assert!(plan.root.contains(&Step::Show {
             path: "/opt/tools".to_owned()
         }));
@@ -592,7 +613,7 @@ mod tests {
             network: Network::Full,
             ..request()
         };
-        let plan = plan(&open, &machine(1001), wishes(&[]));
+        let plan = plan(&open, &machine(1001), &wishes(&[]));
         assert!(plan.root.contains(&resolver));
         assert!(!plan.namespaces.contains(&Space::Network));
     }
@@ -648,7 +669,7 @@ mod tests {
             group: Some(place.clone()),
             ..machine(0)
         };
-        let group = plan(&request(), &machine, wishes(&[])).group.unwrap();
+        let group = plan(&request(), &machine, &wishes(&[])).group.unwrap();
         assert_eq!((group.place, group.name.as_str()), (place, "garret-s1"));
         assert_eq!(group.processes, Limits::default().processes);
     }

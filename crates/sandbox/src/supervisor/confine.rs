@@ -2,7 +2,6 @@
 
 #![cfg(target_os = "linux")]
 
-use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -13,15 +12,13 @@ use landlock::{
     Scope,
 };
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{Decoder, Exec, Failure, Frame, Spawn, read_frame};
-use super::sys;
 use super::system_calls::Filters;
-
-const DEFAULT_SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
+use super::{execute, sys};
 
 /// What the program reads and writes.
 #[derive(Debug)]
@@ -75,7 +72,8 @@ pub(super) fn wait_and_execute(standard: &Standard, filters: &Filters, orders: &
     match settle(&order) {
         Err(failure) => failure,
         Ok(()) => match &order.spawn.program {
-            Exec::Arguments(arguments) => search(arguments, &order.spawn),
+            Exec::Arguments(arguments) => execute::search(arguments, &order.spawn),
+            Exec::Plain { words, shell } => execute::plain(words, shell, &order.spawn),
             Exec::Probe => look_around(),
         },
     }
@@ -100,13 +98,18 @@ fn prepare(standard: &Standard, filters: &Filters) -> Result<(), Failure> {
     filters.install().map_err(refused)
 }
 
-/// Where memory ends, the kernel ends a command before it ends what watches over it. A kernel that does not let itself be told chooses by
-/// size.
+/// Where memory ends, the kernel ends a command before it ends what watches over it.
 fn choose_first_when_memory_ends() {
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    if let Ok(file) = rustix::fs::open("/proc/self/oom_score_adj", flags, Mode::empty()) {
+    // The files of a process that nobody may look into belong to root, and nobody is here yet to look.
+    let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable);
+    if let Ok(file) = rustix::fs::open(
+        "/proc/self/oom_score_adj",
+        OFlags::WRONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
         let _ = rustix::io::write(&file, b"1000");
     }
+    let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 /// What depends on the order.
@@ -191,59 +194,6 @@ fn restrict_files() -> Result<(), landlock::RulesetError> {
         }
     }
     ruleset.restrict_self().map(drop)
-}
-
-/// Looks for the program on the `PATH` of its own environment and becomes it.
-fn search(arguments: &[String], spawn: &Spawn) -> Failure {
-    let not_text = || Failure::new("reading the arguments", io::Error::from_raw_os_error(libc::EINVAL));
-    let Some(name) = arguments.first() else {
-        return not_text();
-    };
-    let texts: Result<Vec<CString>, _> = arguments.iter().map(|text| CString::new(text.as_str())).collect();
-    let environment: Result<Vec<CString>, _> = spawn
-        .env
-        .iter()
-        .map(|(name, value)| CString::new(format!("{name}={value}")))
-        .collect();
-    let (Ok(texts), Ok(environment)) = (texts, environment) else {
-        return not_text();
-    };
-    let mut kept = io::Error::from_raw_os_error(libc::ENOENT);
-    for candidate in candidates(name, spawn) {
-        let error = try_one(&candidate, &texts, &environment);
-        match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ENOTDIR) => {}
-            Some(libc::EACCES) => kept = error,
-            _ => return Failure::new("executing", error),
-        }
-    }
-    Failure::new("executing", kept)
-}
-
-fn candidates(name: &str, spawn: &Spawn) -> Vec<CString> {
-    let paths: Vec<String> = if name.contains('/') {
-        vec![name.to_owned()]
-    } else {
-        let search = spawn.env.get("PATH").map_or(DEFAULT_SEARCH, String::as_str);
-        search.split(':').map(|directory| beneath(directory, name)).collect()
-    };
-    paths.into_iter().filter_map(|path| CString::new(path).ok()).collect()
-}
-
-fn beneath(directory: &str, name: &str) -> String {
-    let directory = if directory.is_empty() { "." } else { directory };
-    Path::new(directory).join(name).to_string_lossy().into_owned()
-}
-
-/// A file that is executable but names no interpreter is a text for the shell, as ever.
-fn try_one(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
-    let error = sys::execute(program, arguments, environment);
-    if error.raw_os_error() != Some(libc::ENOEXEC) {
-        return error;
-    }
-    let mut with_shell = vec![c"sh".to_owned(), program.to_owned()];
-    with_shell.extend(arguments.iter().skip(1).cloned());
-    sys::execute(c"/bin/sh", &with_shell, environment)
 }
 
 /// Tries what a command must not be able to do, and says which guards held.

@@ -12,6 +12,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 
 use super::protocol::Failure;
 use super::root::{BENCH, LAYERS, MASKS, MOUNTED};
+use crate::namespace::plan::Overlays;
 
 /// A layer that lies over the bench.
 #[derive(Debug)]
@@ -91,9 +92,11 @@ impl Laid {
 }
 
 /// Mounts an overlay and takes it off again; why that did not work, where it did not.
-pub(super) fn try_overlay(trial: Option<&str>) -> Option<String> {
-    let Some(trial) = trial else {
-        return Some("asked for".to_owned());
+pub(super) fn try_overlay(overlays: &Overlays) -> Option<String> {
+    let trial = match overlays {
+        Overlays::Unwanted => return Some("asked for".to_owned()),
+        Overlays::Known => return None,
+        Overlays::Tried(trial) => trial,
     };
     let tried = Laid::lay(0, trial, &[]).and_then(Laid::lift);
     let reason = |failure: Failure| {

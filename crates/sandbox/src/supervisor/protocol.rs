@@ -89,6 +89,8 @@ pub(crate) struct Spawn {
 pub(crate) enum Exec {
     /// A program on the `PATH`, and its arguments.
     Arguments(Vec<String>),
+    /// A program on the `PATH` and its arguments, as a shell would execute it; where that is not so simple, the shell.
+    Plain { words: Vec<String>, shell: Vec<String> },
     /// Nothing: look around, for the probe, and write what was seen.
     Probe,
 }

@@ -67,11 +67,12 @@ pub(super) fn main(
                 leaving: Vec::new(),
                 arriving: BTreeMap::new(),
                 spare: None,
+                wants_spare: true,
                 laid_so_far: 0,
             };
             let _ = server.serve(Opened {
                 has_proc,
-                overlay_failure: layers::try_overlay(plan.trial.as_deref()),
+                overlay_failure: layers::try_overlay(&plan.overlays),
                 group_failure: grouped.group_failure,
             });
         }
@@ -131,6 +132,8 @@ struct Server<'a> {
     leaving: Vec<i32>,
     arriving: BTreeMap<u64, Arriving>,
     spare: Option<Spare>,
+    /// Whether it is time to make an init ahead: at first, while a command runs, and after it.
+    wants_spare: bool,
     laid_so_far: u64,
 }
 
@@ -142,17 +145,12 @@ impl Server<'_> {
         self.answer(&Answer::Opened(opened));
         self.flush()?;
         loop {
-            if self.is_idle() {
+            if std::mem::take(&mut self.wants_spare) && self.spare.is_none() {
                 self.spare = self.make_init(None).ok();
             }
             self.turn()?;
             self.flush()?;
         }
-    }
-
-    /// Whether there is time to make an init ahead.
-    fn is_idle(&self) -> bool {
-        self.spare.is_none() && self.running.is_empty() && self.laid.is_empty()
     }
 
     fn answer(&mut self, answer: &Answer) {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use garret_core::{Command, Ended, ErrorKind, Placed, Signal, Stdin, WsPath};
 
-use crate::room::{Room, arguments, finish, paths, reading, run_on, shell, variables};
+use crate::room::{Outcome, Room, arguments, finish, paths, reading, run_on, shell, variables};
 
 #[tokio::test]
 async fn a_command_runs_and_gives_its_output_apart_and_its_code() {
@@ -15,6 +15,42 @@ async fn a_command_runs_and_gives_its_output_apart_and_its_code() {
     );
     assert_eq!(outcome.exit.ended, Ended::Exited(3));
     assert!(effects.effects.is_empty());
+}
+
+#[tokio::test]
+async fn a_text_that_needs_no_shell_does_what_it_does_in_one() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    let made = "mkdir -p sub; echo 'echo $0 $1; echo ${BASH:+by-bash}' > bare; chmod +x bare; touch data; \
+                printf '#!/no/such/program\\n' > bad; chmod +x bad";
+    run_on(&*layer, shell(made)).await;
+    for text in [
+        "env",
+        "true",
+        "false",
+        "ls -d sub",
+        "cat nowhere",
+        "no-such-program -x",
+        "./bare one",
+        "./data",
+        "./sub",
+        "./bad",
+        "sub/none",
+        "printenv PWD SHLVL _",
+        "sh -c exit",
+        "readlink /proc/self/exe",
+        "expr 1 + 1",
+    ] {
+        let plain = run_on(&*layer, shell(text)).await;
+        let in_shell = run_on(&*layer, shell(&format!("{text} $NOTHING"))).await;
+        let told = |outcome: &Outcome| {
+            let mut lines: Vec<_> = outcome.text().lines().map(str::to_owned).collect();
+            lines.sort();
+            (lines, outcome.errors(), outcome.exit.ended)
+        };
+        assert_eq!(told(&plain), told(&in_shell), "{text}");
+    }
+    layer.remove().await.unwrap();
 }
 
 #[tokio::test]

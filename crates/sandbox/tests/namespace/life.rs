@@ -185,6 +185,24 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[tokio::test]
+async fn the_trial_of_a_sandbox_that_opens_just_now_is_left_alone() {
+    let directory = directory();
+    let [layers, locks] = ["layers", "locks"].map(|name| directory.path().join("scratch").join(name));
+    let trial = layers.join(".trial-other");
+    std::fs::create_dir_all(trial.join("upper")).unwrap();
+    std::fs::create_dir_all(&locks).unwrap();
+    let lock = std::fs::File::create(locks.join("other")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
+    let room = Room::on(directory, |_| {}).await;
+    room.run("true").await;
+    assert!(trial.exists());
+    drop(lock);
+    let next = Room::on(room.directory, |_| {}).await;
+    until("it is removed when nobody opens", || !trial.exists());
+    drop(next);
+}
+
+#[tokio::test]
 async fn files_in_tmp_last_as_long_as_the_sandbox_and_are_its_own() {
     let (one, other) = (Room::new().await, Room::new().await);
     one.run("echo mine > /tmp/note").await;

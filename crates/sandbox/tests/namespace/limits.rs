@@ -82,6 +82,14 @@ async fn memory_is_limited_for_all_processes_together() {
 }
 
 #[tokio::test]
+async fn where_memory_ends_the_kernel_ends_a_command_before_its_supervisor() {
+    let room = Room::new().await;
+    for text in ["cat /proc/self/oom_score_adj", "cat < /proc/self/oom_score_adj"] {
+        assert_eq!(room.text(text).await, "1000\n");
+    }
+}
+
+#[tokio::test]
 async fn who_fills_the_files_in_memory_ends_nobody_but_itself() {
     let room = Room::with(|request| request.limits.memory = Some(128 * MEBIBYTE)).await;
     let shared = "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\nsize = 24 << 20\n\

@@ -30,6 +30,7 @@ impl Server<'_> {
         };
         match said {
             Said::Started => {
+                self.wants_spare = true;
                 if let Some(request) = running.starting.take() {
                     self.settle(request, Ok(()));
                 }
@@ -99,6 +100,7 @@ impl Server<'_> {
             running.outputs = [None, None];
             self.settle(request, Err(failure));
         }
+        self.wants_spare |= self.running.len() == 1;
         self.answer(&Answer::Ended { process, exit });
         self.forget(process);
         if let Some(laid) = self.laid.get_mut(&layer) {

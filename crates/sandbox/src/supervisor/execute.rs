@@ -1,0 +1,106 @@
+//! Becoming a program.
+
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::path::Path;
+
+use super::protocol::{Failure, Spawn};
+use super::sys;
+
+const DEFAULT_SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Looks for the program on the `PATH` of its own environment and becomes it.
+pub(super) fn search(arguments: &[String], spawn: &Spawn) -> Failure {
+    let not_text = || Failure::new("reading the arguments", io::Error::from_raw_os_error(libc::EINVAL));
+    let Some(name) = arguments.first() else {
+        return not_text();
+    };
+    let (Some(texts), Some(environment)) = (strings(arguments), environment(&spawn.env)) else {
+        return not_text();
+    };
+    let mut kept = io::Error::from_raw_os_error(libc::ENOENT);
+    for candidate in candidates(name, spawn) {
+        let error = try_one(&candidate, &texts, &environment);
+        match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR) => {}
+            Some(libc::EACCES) => kept = error,
+            _ => return Failure::new("executing", error),
+        }
+    }
+    Failure::new("executing", kept)
+}
+
+fn candidates(name: &str, spawn: &Spawn) -> Vec<CString> {
+    let paths: Vec<String> = if name.contains('/') {
+        vec![name.to_owned()]
+    } else {
+        let search = spawn.env.get("PATH").map_or(DEFAULT_SEARCH, String::as_str);
+        search.split(':').map(|directory| beneath(directory, name)).collect()
+    };
+    paths.into_iter().filter_map(|path| CString::new(path).ok()).collect()
+}
+
+fn beneath(directory: &str, name: &str) -> String {
+    let directory = if directory.is_empty() { "." } else { directory };
+    Path::new(directory).join(name).to_string_lossy().into_owned()
+}
+
+/// A file that is executable but names no interpreter is a text for the shell, as ever.
+fn try_one(program: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
+    let error = sys::execute(program, arguments, environment);
+    if error.raw_os_error() != Some(libc::ENOEXEC) {
+        return error;
+    }
+    let mut with_shell = vec![c"sh".to_owned(), program.to_owned()];
+    with_shell.extend(arguments.iter().skip(1).cloned());
+    sys::execute(c"/bin/sh", &with_shell, environment)
+}
+
+/// Becomes the program that the words name, as a shell would that has nothing else to do; or the shell, where there is anything to say
+/// about that program.
+pub(super) fn plain(words: &[String], shell: &[String], spawn: &Spawn) -> Failure {
+    let found = words.first().and_then(|name| executable(name, spawn));
+    if let (Some(program), Some(texts)) = (found, strings(words))
+        && let Some(environment) = environment(&as_a_shell_leaves_it(spawn, &program))
+    {
+        sys::execute(&program, &texts, &environment);
+    }
+    search(shell, spawn)
+}
+
+/// The first that can be executed.
+fn executable(name: &str, spawn: &Spawn) -> Option<CString> {
+    let can_execute = |path: &CString| rustix::fs::access(path.as_c_str(), rustix::fs::Access::EXEC_OK).is_ok();
+    let is_file = |path: &CString| {
+        rustix::fs::stat(path.as_c_str())
+            .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile)
+    };
+    candidates(name, spawn)
+        .into_iter()
+        .find(|path| can_execute(path) && is_file(path))
+}
+
+/// The environment with what shells add to it.
+fn as_a_shell_leaves_it(spawn: &Spawn, program: &CStr) -> BTreeMap<String, String> {
+    let mut environment = spawn.env.clone();
+    if let Ok(here) = rustix::process::getcwd(Vec::new()) {
+        environment.insert("PWD".to_owned(), here.to_string_lossy().into_owned());
+    }
+    environment.entry("SHLVL".to_owned()).or_insert_with(|| "0".to_owned());
+    environment.insert("_".to_owned(), program.to_string_lossy().into_owned());
+    environment
+}
+
+fn strings(texts: &[String]) -> Option<Vec<CString>> {
+    texts.iter().map(|text| CString::new(text.as_str()).ok()).collect()
+}
+
+fn environment(variables: &BTreeMap<String, String>) -> Option<Vec<CString>> {
+    variables
+        .iter()
+        .map(|(name, value)| CString::new(format!("{name}={value}")).ok())
+        .collect()
+}
