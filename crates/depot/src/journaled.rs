@@ -35,6 +35,7 @@ mod operate;
 mod quick;
 mod record;
 mod settle;
+mod spool;
 mod steady;
 mod turn;
 mod view;

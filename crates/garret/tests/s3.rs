@@ -232,5 +232,8 @@ async fn a_list_of_several_pages_is_whole_and_its_directories_are_listed_side_by
     assert!(found.truncated);
     assert_eq!(found.paths, expected[..found.paths.len()]);
     // A page that has more to come, the directories, and one list for each of them, and of what Garret keeps for itself.
-    assert!(asked.iter().all(|one| *one == "LIST") && (5..=6).contains(&asked.len()), "{asked:?}");
+    assert!(
+        asked.iter().all(|one| *one == "LIST") && (5..=6).contains(&asked.len()),
+        "{asked:?}"
+    );
 }

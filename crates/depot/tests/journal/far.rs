@@ -361,3 +361,31 @@ async fn a_command_that_others_overtook_changes_nothing() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_large_file_is_captured_in_pieces_and_nothing_of_it_stays_beside_the_journal() {
+    let far = Far::new().await;
+    let content: String = (0..3_000_000)
+        .map(|number| char::from(b'a' + (number % 23) as u8))
+        .collect::<String>()
+        .repeat(7);
+    far.outside("large", &content).await;
+    far.room
+        .snapshot("one", SnapshotOptions::default())
+        .await
+        .expect("it is taken");
+    let reads = far.asked().iter().filter(|one| **one == "read").count();
+    assert_eq!(reads, 3, "of 21 MB, eight at a time");
+    far.outside("large", "small now").await;
+    let past = far.room.at(&Point::Snapshot("one".into())).await.expect("it is there");
+    let read = past
+        .read(&at("large"), ReadOptions::default())
+        .await
+        .expect("it was captured");
+    assert!(read.bytes == content.as_bytes(), "byte for byte");
+    let journals = std::fs::read_dir(far.home.path().join("journals")).expect("it is there");
+    let left = journals
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("fetch-"));
+    assert_eq!(left.count(), 0);
+}
