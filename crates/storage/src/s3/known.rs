@@ -105,6 +105,25 @@ impl Known {
             .is_some_and(|children| (parent.is_root() || !children.is_empty()) && children.is_free(name))
     }
 
+    /// Whether a directory above `path` is not there, as far as is known: then nothing is at `path`, and what will be made for it
+    /// begins empty.
+    pub(super) fn is_in_new_directory(&self, path: &WsPath) -> bool {
+        let above: Vec<_> = path.ancestry().filter(|above| above != path).collect();
+        let Some(first) = above.iter().position(|above| self.is_free(above)) else {
+            return false;
+        };
+        let seen = self.clock.elapsed();
+        let mut inner = self.inner();
+        for directory in &above[first..] {
+            let fresh = Children {
+                seen,
+                ..Children::default()
+            };
+            inner.directories.insert(directory.clone(), fresh);
+        }
+        true
+    }
+
     /// The names in `directory`, where they are known.
     pub(super) fn children(&self, directory: &WsPath) -> Option<Children> {
         let inner = self.inner();
@@ -322,6 +341,18 @@ mod tests {
         known.wrote(&path("a/b"), &object());
         known.learned(&WsPath::root(), Children::default(), mark);
         assert!(!known.is_free(&path("a")));
+    }
+
+    #[test]
+    fn what_is_made_in_a_new_directory_is_known() {
+        let (_, known) = known();
+        known.learned(&WsPath::root(), Children::default(), known.mark());
+        assert!(!known.is_in_new_directory(&path("f")));
+        assert!(known.is_in_new_directory(&path("a/b/c")));
+        known.wrote(&path("a/b/c"), &object());
+        assert!(known.is_free(&path("a/b/d")) && known.is_free(&path("a/e")));
+        assert!(!known.is_free(&path("a/b")));
+        assert!(!known.is_in_new_directory(&path("a/b/d")));
     }
 
     #[test]

@@ -9,8 +9,10 @@ use garret_core::{Error, Follow, Result, WsPath};
 use super::Shared;
 use super::at_once::try_all;
 use super::bucket::{ListCall, Object, PAGE};
+use super::keys::Layout;
 use super::known::Children;
 use super::wire::failure::Failure;
+use super::wire::xml::Page;
 
 const MAX_LINKS: usize = 40;
 
@@ -228,7 +230,7 @@ impl Shared {
 
     /// Finds what is at `path` for somebody who is about to write there, with the help of what is remembered: a name that is free
     /// takes no request at all, because the write is conditional on it.
-    pub(super) async fn locate_for_write(&self, path: &WsPath, way: Way) -> Result<Located> {
+    pub(super) async fn locate_for_write(&self, path: &WsPath, way: Way, parents: bool) -> Result<Located> {
         super::keys::refuse_reserved(path)?;
         let nothing = |has_parent| Located {
             path: path.clone(),
@@ -236,6 +238,9 @@ impl Shared {
         };
         if self.known.is_free(path) {
             return Ok(nothing(true));
+        }
+        if parents && self.known.is_in_new_directory(path) {
+            return Ok(nothing(false));
         }
         let Some((parent, name)) = path.parent().zip(path.name()) else {
             return self.locate(path, way).await;
@@ -287,14 +292,7 @@ impl Shared {
             .list(&list)
             .await
             .map_err(|failure| failed(directory, failure))?;
-        let inside = |key: &str| key.strip_prefix(&prefix).map(|name| self.layout.plain(name));
-        let mut children = Children::default();
-        let last = page.objects.iter().map(|object| object.key.as_str());
-        let last = last.chain(page.prefixes.iter().map(String::as_str)).max();
-        children.until = page.next.as_ref().and(last).and_then(inside);
-        children.files = page.objects.iter().filter_map(|object| inside(&object.key)).collect();
-        let directories = page.prefixes.iter().filter_map(|prefix| inside(prefix));
-        children.directories = directories.map(|name| name.trim_end_matches('/').to_owned()).collect();
+        let mut children = children(&self.layout, &prefix, &page);
         // The marker of the directory itself is a file without a name here. Where no other file is, a server that shows what was a
         // directory once may show only that.
         let has_file = children.files.iter().any(|name| !name.is_empty());
@@ -305,6 +303,19 @@ impl Shared {
         self.known.learned(directory, children.clone(), mark);
         Ok(children)
     }
+}
+
+/// The names in a page of the directory whose keys begin with `prefix`.
+pub(super) fn children(layout: &Layout, prefix: &str, page: &Page) -> Children {
+    let inside = |key: &str| key.strip_prefix(prefix).map(|name| layout.plain(name));
+    let last = page.objects.iter().map(|object| object.key.as_str());
+    let last = last.chain(page.prefixes.iter().map(String::as_str)).max();
+    let directories = page.prefixes.iter().filter_map(|prefix| inside(prefix));
+    let mut children = Children::default();
+    children.until = page.next.as_ref().and(last).and_then(inside);
+    children.files = page.objects.iter().filter_map(|object| inside(&object.key)).collect();
+    children.directories = directories.map(|name| name.trim_end_matches('/').to_owned()).collect();
+    children
 }
 
 /// A failed request about `path` as an error.

@@ -3,6 +3,7 @@
 //! The content is read part by part, and a few parts are on their way at once. Whatever ends an upload before it is complete, a failure
 //! or a caller who stops waiting, aborts it at the server, where that is permitted; the object is not touched before the end.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,6 +30,15 @@ fn part_size(size: u64, least: u64) -> u64 {
     least.max(size.div_ceil(MAX_PARTS))
 }
 
+/// `size` bytes in ranges of `part`. The last is the longest, so that none is too short to be a part.
+fn ranges(size: u64, part: u64) -> impl Iterator<Item = Range<u64>> {
+    let count = (size / part).max(u64::from(size > 0));
+    (0..count).map(move |index| match index + 1 == count {
+        true => index * part..size,
+        false => index * part..(index + 1) * part,
+    })
+}
+
 /// Sends `content` in parts; gives the ETag of the object.
 pub(super) async fn upload(
     bucket: &Arc<Bucket>,
@@ -52,22 +62,35 @@ pub(super) async fn upload(
     }
 }
 
-/// Copies a large object in parts on the server.
+/// An object on the server, and bytes that come after it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tail<'a> {
+    pub(super) object: &'a Object,
+    pub(super) content: &'a Bytes,
+}
+
+/// Copies a large object in parts on the server, with more bytes at its end.
 pub(super) async fn copy(
     bucket: &Arc<Bucket>,
     from: &str,
-    object: &Object,
+    tail: Tail<'_>,
     to: &str,
     metadata: &Metadata,
     condition: Condition<'_>,
 ) -> Result<String, Failure> {
     let upload = Upload::start(bucket, to, metadata).await?;
-    let part = part_size(object.size, COPY_PART);
-    let numbered = (0..object.size.div_ceil(part)).map(|index| {
-        let range = index * part..((index + 1) * part).min(object.size);
-        upload.copy_part(index + 1, from, &object.tag, range).boxed()
-    });
-    let parts = futures::stream::iter(numbered)
+    let Tail { object, content } = tail;
+    let mut steps = Vec::new();
+    for range in ranges(object.size, part_size(object.size, COPY_PART)) {
+        let number = steps.len() as u64 + 1;
+        steps.push(upload.copy_part(number, from, &object.tag, range).boxed());
+    }
+    for range in ranges(content.len() as u64, PART) {
+        let piece = content.slice(range.start as usize..range.end as usize);
+        let number = steps.len() as u64 + 1;
+        steps.push(upload.put_piece(Ok((number, piece))).boxed());
+    }
+    let parts = futures::stream::iter(steps)
         .buffered(AT_ONCE)
         .try_collect::<Vec<_>>()
         .await;
@@ -120,13 +143,7 @@ impl Upload {
         Ok(Part { number, tag })
     }
 
-    async fn copy_part(
-        &self,
-        number: u64,
-        from: &str,
-        tag: &str,
-        range: std::ops::Range<u64>,
-    ) -> Result<Part, Failure> {
+    async fn copy_part(&self, number: u64, from: &str, tag: &str, range: Range<u64>) -> Result<Part, Failure> {
         let call = self
             .part(number)
             .header("x-amz-copy-source", &self.bucket.source(from))
@@ -243,6 +260,15 @@ mod tests {
         let terabyte = 1 << 40;
         let part = part_size(terabyte, PART);
         assert!(terabyte.div_ceil(part) <= MAX_PARTS);
+    }
+
+    #[test]
+    fn ranges_cover_everything_and_none_is_short() {
+        let all = |size, part| ranges(size, part).collect::<Vec<_>>();
+        assert_eq!(all(25, 10), [0..10, 10..25]);
+        assert_eq!(all(20, 10), [0..10, 10..20]);
+        assert_eq!(all(5, 10), std::slice::from_ref(&(0..5)));
+        assert!(all(0, 10).is_empty());
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use garret_core::{Error, OpenContext, Opened, Result, StorageFactory, shape};
+use garret_core::{Error, OpenContext, Opened, Result, StorageFactory, WsPath, shape};
 use serde_json::{Map, Value};
 
-use super::bucket::{Bucket, ListCall};
+use super::bucket::{Bucket, ListCall, PAGE};
 use super::keys::Layout;
 use super::known::Known;
+use super::locate::children;
 use super::options::S3Options;
 use super::secret::Secret;
 use super::turns::Turns;
@@ -24,7 +25,8 @@ pub(super) async fn open(options: S3Options, context: &OpenContext) -> Result<Ar
     let wire = Wire::new(&options, provider, context.clock.clone(), context.ids.clone())?;
     let bucket = Arc::new(Bucket { wire });
     let opening = |error: Error| error.during("open");
-    see_bucket(&bucket, &layout, &options).await.map_err(opening)?;
+    let known = Known::new(context.clock.clone());
+    see_bucket(&bucket, &layout, &options, &known).await.map_err(opening)?;
     let id = context.ids.next();
     let abilities = probe::probe(&bucket, &layout, &id, options.writers)
         .await
@@ -34,7 +36,7 @@ pub(super) async fn open(options: S3Options, context: &OpenContext) -> Result<Ar
         layout: layout.sparing_backslash(abilities.takes_backslash),
         abilities,
         options,
-        known: Known::new(context.clock.clone()),
+        known,
         turns: Turns::default(),
         clock: context.clock.clone(),
         ids: context.ids.clone(),
@@ -48,15 +50,19 @@ pub(super) async fn open(options: S3Options, context: &OpenContext) -> Result<Ar
 }
 
 /// Asks for one list: wrong keys, a missing bucket and a missing permission show here, with their reason.
-async fn see_bucket(bucket: &Bucket, layout: &Layout, options: &S3Options) -> Result<()> {
+async fn see_bucket(bucket: &Bucket, layout: &Layout, options: &S3Options, known: &Known) -> Result<()> {
     let list = ListCall {
         prefix: layout.prefix(),
         is_shallow: true,
-        limit: 1,
+        limit: PAGE,
         ..ListCall::default()
     };
+    let mark = known.mark();
     match bucket.list(&list).await {
-        Ok(_) => Ok(()),
+        Ok(page) => {
+            known.learned(&WsPath::root(), children(layout, layout.prefix(), &page), mark);
+            Ok(())
+        }
         Err(Failure::NoBucket | Failure::NotFound) => {
             let message = format!("there is no bucket {}", garret_core::path::quote(&options.bucket));
             Err(Error::new(garret_core::ErrorKind::NotFound, message)

@@ -48,6 +48,8 @@ pub(super) enum Source<'a> {
     Content(&'a Content),
     /// An object on the server, with the ETag that it must have.
     Copy { key: &'a str, object: &'a Object },
+    /// The large object that is replaced, and what comes after it.
+    Longer { object: &'a Object, content: &'a Bytes },
 }
 
 impl Shared {
@@ -134,8 +136,16 @@ impl Shared {
         match source {
             Prepared::Bytes(bytes) => self.bucket.put(key, bytes.clone(), metadata, condition).await,
             Prepared::Parts(content) => multipart::upload(&self.bucket, key, content, metadata, condition).await,
+            Prepared::Longer { object, content } => {
+                let tail = multipart::Tail { object, content };
+                multipart::copy(&self.bucket, key, tail, key, metadata, condition).await
+            }
             Prepared::Copy { key: from, object } if object.size > multipart::MAX_COPY => {
-                multipart::copy(&self.bucket, from, object, key, metadata, condition).await
+                let tail = multipart::Tail {
+                    object,
+                    content: &Bytes::new(),
+                };
+                multipart::copy(&self.bucket, from, tail, key, metadata, condition).await
             }
             Prepared::Copy { key: from, object } => {
                 let copy = CopyCall {
@@ -206,6 +216,7 @@ enum Prepared<'a> {
     Bytes(Bytes),
     Parts(&'a Content),
     Copy { key: &'a str, object: &'a Object },
+    Longer { object: &'a Object, content: &'a Bytes },
 }
 
 impl Prepared<'_> {
@@ -214,6 +225,7 @@ impl Prepared<'_> {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Parts(content) => content.len(),
             Self::Copy { object, .. } => object.size,
+            Self::Longer { object, content } => object.size + content.len() as u64,
         }
     }
 
@@ -233,6 +245,7 @@ impl Prepared<'_> {
 async fn prepare(source: Source<'_>) -> Result<Prepared<'_>, Refusal> {
     match source {
         Source::Copy { key, object } => Ok(Prepared::Copy { key, object }),
+        Source::Longer { object, content } => Ok(Prepared::Longer { object, content }),
         Source::Content(content) if content.len() > ONE_PIECE => Ok(Prepared::Parts(content)),
         Source::Content(content) => read_all(content).await.map(Prepared::Bytes),
     }

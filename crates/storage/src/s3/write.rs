@@ -5,11 +5,11 @@ use garret_core::{Applied, Content, Error, ErrorKind, Precondition, Result, WsPa
 
 use super::batch::Work;
 use super::bucket::{Condition, Object};
-use super::locate::{Found, Last, Located, failed};
+use super::locate::{Found, Last, Located, failed, found};
 use super::metadata::Metadata;
 use super::read;
 use super::stat::{not_a_file, version};
-use super::store::{Refusal, Source};
+use super::store::{ONE_PIECE, Refusal, Source};
 use super::undo::Undo;
 use super::wire::failure::Failure;
 
@@ -29,7 +29,7 @@ impl Work<'_> {
             return Ok(applied);
         }
         for round in 1..=MAX_ROUNDS {
-            let located = self.locate_file(path).await?;
+            let located = self.locate_file(path, parents).await?;
             let before = self.check_file(&located, precondition)?;
             if before.is_none() {
                 need_parent(&located, parents)?;
@@ -97,7 +97,7 @@ impl Work<'_> {
         create: bool,
     ) -> Result<Applied> {
         for round in 1..=MAX_ROUNDS {
-            let located = self.locate_file(path).await?;
+            let (located, met) = self.meet(path, create).await?;
             let Some(before) = self.check_file(&located, precondition)? else {
                 if !create {
                     return Err(located.missing().hint("set `create` to make the file"));
@@ -107,28 +107,99 @@ impl Work<'_> {
             if content.is_empty() {
                 return Ok(applied(&before, false));
             }
-            let longer = match self.longer(&located.path, &before, content).await {
-                Ok(longer) => Content::from(longer),
-                // It was replaced between the look and the read.
-                Err(Failure::Precondition | Failure::NotFound) => {
-                    self.next_round(&located.path, round).await;
-                    continue;
-                }
-                Err(failure) => return Err(failed(&located.path, failure)),
+            let outcome = match met {
+                Some(bytes) => self.put_longer(&located.path, &before, &bytes, content).await,
+                None => self.extend(&located.path, &before, content).await,
             };
-            let put = Put {
-                path: &located.path,
-                source: Source::Content(&longer),
-                metadata: before.metadata.clone(),
-                before: Some(&before),
-            };
-            match self.put(put).await {
+            match outcome {
                 Ok(object) => return Ok(applied(&object, false)),
-                Err(Refusal::Conflict(_)) => self.next_round(&located.path, round).await,
+                // It was replaced since the look.
+                Err(Refusal::Conflict(_) | Refusal::Failed(Failure::Precondition | Failure::NotFound)) => {
+                    self.next_round(&located.path, round).await;
+                }
                 Err(Refusal::Failed(failure)) => return Err(failed(&located.path, failure)),
             }
         }
         Err(too_busy(path))
+    }
+
+    /// Finds the file to append to, with its content where that is small: one request where the path is the file's own.
+    async fn meet(&self, path: &WsPath, create: bool) -> Result<(Located, Option<Bytes>)> {
+        if !path.is_root()
+            && !self.shared.known.is_free(path)
+            && let Some(met) = self.get_small(path).await?
+        {
+            return Ok(met);
+        }
+        let located = self.locate_file(path, create).await?;
+        // A link was followed, or the file came just now: its own key is asked for its content.
+        if let Found::File(object) = &located.found
+            && object.size <= ONE_PIECE
+            && let Some(met) = self.get_small(&located.path).await?
+        {
+            return Ok(met);
+        }
+        Ok((located, None))
+    }
+
+    /// The file at exactly this path with its content; `None` where there is no file, or the content is too large to be taken along.
+    async fn get_small(&self, path: &WsPath) -> Result<Option<(Located, Option<Bytes>)>> {
+        let key = self.shared.layout.file(path)?;
+        let got = match self.shared.bucket.get(&key, None, None).await {
+            Ok(got) => got,
+            Err(Failure::NotFound) => return Ok(None),
+            Err(failure) => return Err(failed(path, failure)),
+        };
+        let found = found(got.object.clone());
+        if !matches!(found, Found::File(_)) {
+            return Ok(None);
+        }
+        let located = Located {
+            path: path.clone(),
+            found,
+        };
+        if got.object.size > ONE_PIECE {
+            return Ok(Some((located, None)));
+        }
+        match read::take(self.shared, &key, got, 0).await {
+            Ok(bytes) => Ok(Some((located, Some(bytes)))),
+            Err(Failure::Precondition | Failure::NotFound | Failure::Range) => Ok(None),
+            Err(failure) => Err(failed(path, failure)),
+        }
+    }
+
+    async fn put_longer(
+        &self,
+        path: &WsPath,
+        before: &Object,
+        bytes: &Bytes,
+        content: &Bytes,
+    ) -> Result<Object, Refusal> {
+        let mut joined = BytesMut::with_capacity(bytes.len() + content.len());
+        joined.extend_from_slice(bytes);
+        joined.extend_from_slice(content);
+        let longer = Content::from(joined.freeze());
+        let put = Put {
+            path,
+            source: Source::Content(&longer),
+            metadata: before.metadata.clone(),
+            before: Some(before),
+        };
+        self.put(put).await
+    }
+
+    /// Appends to a large file on the server: what is there is copied in parts, and only what is new is sent.
+    async fn extend(&self, path: &WsPath, before: &Object, content: &Bytes) -> Result<Object, Refusal> {
+        let put = Put {
+            path,
+            source: Source::Longer {
+                object: before,
+                content,
+            },
+            metadata: before.metadata.clone(),
+            before: Some(before),
+        };
+        self.put(put).await
     }
 
     /// Makes the file with the first bytes; where somebody was quicker, appends to theirs.
@@ -160,24 +231,12 @@ impl Work<'_> {
         }
     }
 
-    async fn longer(&self, path: &WsPath, before: &Object, content: &Bytes) -> Result<Bytes, Failure> {
-        if before.size == 0 {
-            return Ok(content.clone());
-        }
-        let key = self.shared.layout.file(path).map_err(Failure::Local)?;
-        let got = self.shared.bucket.get(&key, None, Some(&before.tag)).await?;
-        let bytes = read::take(self.shared, &key, got, 0).await?;
-        let mut joined = BytesMut::with_capacity(bytes.len() + content.len());
-        joined.extend_from_slice(&bytes);
-        joined.extend_from_slice(content);
-        Ok(joined.freeze())
-    }
-
-    async fn locate_file(&self, path: &WsPath) -> Result<Located> {
+    async fn locate_file(&self, path: &WsPath, parents: bool) -> Result<Located> {
         if path.is_root() {
             return Err(Error::is_a_directory(path));
         }
-        self.shared.locate_for_write(path, self.way(Last::Followed)).await
+        let way = self.way(Last::Followed);
+        self.shared.locate_for_write(path, way, parents).await
     }
 
     /// The file there, if any, once the precondition holds; another kind is refused as itself.

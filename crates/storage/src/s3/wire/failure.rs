@@ -48,6 +48,8 @@ impl Failure {
             (_, Some("NoSuchUpload")) => Self::NoUpload,
             (_, Some("KeyTooLongError")) => Self::KeyTooLong,
             (_, Some("RequestTimeout")) => Self::Busy { status, code },
+            // Nothing can be missing where something is written: the server does not take this key.
+            (404, _) if operation == Operation::Put => Self::Other { status, code },
             (404, _) => Self::NotFound,
             (409 | 412, _) => Self::Precondition,
             (416, _) => Self::Range,
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn a_kind_says_what_to_do_next() {
         for (status, code, kind) in [
-            (404, Some("NoSuchKey"), ErrorKind::NotFound),
+            (404, None, ErrorKind::Invalid),
             (404, Some("NoSuchBucket"), ErrorKind::NotFound),
             (409, Some("ConditionalRequestConflict"), ErrorKind::Conflict),
             (412, Some("PreconditionFailed"), ErrorKind::Conflict),
