@@ -288,6 +288,17 @@ fn keys_are_in_no_ref_no_log_and_no_file_of_the_home() {
 }
 
 #[test]
+fn keys_that_stand_in_each_others_way_are_told_by_fsck() {
+    let cloud = Cloud::new();
+    cloud.put("k", "a file");
+    assert!(!cloud.run(&["fsck"]).done().contains("key"));
+    cloud.put("k/sub", "below it");
+    let told = cloud.run(&["fsck"]);
+    assert!(told.done().contains("`k/sub`"), "{}", told.out());
+    assert_eq!(cloud.on(&["cat", "k"], "").done(), "a file");
+}
+
+#[test]
 fn a_search_that_is_limited_says_so_and_one_that_is_off_is_not_offered() {
     let cloud = Cloud::bare(Server::shared_seaweed());
     for path in ["a.txt", "b.txt", "c.txt"] {

@@ -3,11 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use garret_core::{Error, ErrorKind, OpenContext, Opened, Reach, Result, StorageFactory, shape};
+use garret_core::{
+    Error, ErrorKind, HistoryMode, OpenContext, Opened, Reach, Result, StorageConfig, StorageFactory, shape,
+};
 use garret_storage::cache::{CacheOptions, CachedStorage, ContentCache};
-use garret_storage::s3::{S3Factory, S3Options};
+use garret_storage::s3::{Finding, S3Factory, S3Options, S3Storage};
 use serde_json::{Map, Value};
 
+use crate::Garret;
 use crate::home::Home;
 
 /// Opens `s3:` with a cache of its content: in the home, or for the life of the program.
@@ -83,6 +86,22 @@ impl StorageFactory for FarFactory {
             storage: cached,
             ..opened
         })
+    }
+}
+
+impl Garret {
+    /// The keys below the prefix of the workspace `name` of the home that no path names, or that stand in each other's way; none where its
+    /// files are not in a bucket.
+    pub async fn odd_keys(&self, name: &str) -> Result<Vec<Finding>> {
+        let StorageConfig::Table { kind, options } = self.config_of(name).await?.storage else {
+            return Ok(Vec::new());
+        };
+        if kind != S3Factory.kind() {
+            return Ok(Vec::new());
+        }
+        let options: S3Options = shape::from_value(Value::Object(options))?;
+        let storage = S3Storage::open(options, &self.context(HistoryMode::Off)).await?;
+        storage.check().await
     }
 }
 

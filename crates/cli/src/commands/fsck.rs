@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use clap::Args;
 use garret::WorkspaceInfo;
 use garret::depot::{Inspection, Problem, Repaired};
-use garret::path::printable;
+use garret::path::{printable, quote};
 use serde_json::json;
 
 use crate::output::{Outcome, Report};
@@ -36,9 +36,11 @@ impl Fsck {
             true => depot.repair().await?,
             false => Repaired::default(),
         };
-        let found = depot.inspect().await?;
+        let mut found = depot.inspect().await?;
+        let all = depot.workspaces().await?;
+        found.notes.extend(in_buckets(session, &all).await);
         drop(progress);
-        let names = names(&depot.workspaces().await?);
+        let names = names(&all);
         let text = text(&found, &repaired, &names);
         let is_sound = found.problems.is_empty();
         let data = json!({"sound": is_sound, "repaired": repaired.repaired, "found": found});
@@ -47,6 +49,25 @@ impl Fsck {
             false => Report::wanting(text, data),
         })
     }
+}
+
+/// What lies in the buckets of workspaces and cannot be named there.
+async fn in_buckets(session: &Session, all: &[WorkspaceInfo]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for one in all.iter().filter(|one| one.kind == "s3" && one.deleted.is_none()) {
+        let name = printable(one.name.as_deref().unwrap_or(&one.id));
+        match session.garret().odd_keys(&one.id).await {
+            Ok(odd) => notes.extend(
+                odd.iter()
+                    .map(|odd| format!("{name}: {}: {}", quote(&odd.key), odd.trouble.message())),
+            ),
+            Err(error) => notes.push(format!(
+                "{name}: its bucket could not be looked at: {}",
+                printable(error.message())
+            )),
+        }
+    }
+    notes
 }
 
 /// What a person calls each workspace.
