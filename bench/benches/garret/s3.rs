@@ -348,7 +348,12 @@ impl Bench {
             |_| (),
             [
                 &mut || drop(boto.ask(json!({"do": "upload", "file": file, "prefix": theirs, "key": "large"}))),
-                &mut || rclone(server, &["copyto", &shown(&file), &format!("{remote}/large")]),
+                &mut || {
+                    rclone(
+                        server,
+                        &["copyto", "--ignore-times", &shown(&file), &format!("{remote}/large")],
+                    )
+                },
                 &mut || {
                     write(
                         toolbox.workspace(),

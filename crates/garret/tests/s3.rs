@@ -199,3 +199,41 @@ async fn a_search_a_snapshot_and_a_command_fetch_only_what_is_new() {
     let past = workspace.at(&Point::Snapshot("first".into())).await.unwrap();
     assert_eq!(past.read_bytes("d1/f1.txt").await.unwrap().bytes, "canary 1\n");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_several_pages_is_whole_and_its_directories_are_listed_side_by_side() {
+    const EACH: usize = 400;
+    let desk = Desk::new();
+    let toolbox = desk.open().await;
+    let workspace = toolbox.workspace();
+    run(
+        workspace,
+        &format!("for d in one two three; do mkdir -p $d/deep; for i in $(seq {EACH}); do echo $d $i > $d/deep/f$i; done; done; echo top > top.txt"),
+    )
+    .await;
+    let start = format!("{}/", desk.prefix);
+    let keys = desk.server.boto().keys(&start);
+    let keys: Vec<_> = keys
+        .iter()
+        .filter(|key| !key.contains("/.garret/") && !key.ends_with('/'))
+        .collect();
+    assert_eq!(keys.len(), 3 * EACH + 1);
+    desk.proxy.forget();
+    let found = workspace
+        .glob(garret::GlobRequest {
+            pattern: "**".into(),
+            ..Default::default()
+        })
+        .await
+        .unwrap();
+    let asked = desk.asked();
+    let mut expected: Vec<_> = keys.iter().map(|key| key[start.len()..].to_owned()).collect();
+    expected.sort();
+    assert!(found.truncated);
+    assert_eq!(found.paths, expected[..found.paths.len()]);
+    // A page that has more to come, the directories, and one list for each of them, and of what Garret keeps for itself.
+    assert!(
+        asked.iter().all(|one| *one == "LIST") && (5..=6).contains(&asked.len()),
+        "{asked:?}"
+    );
+}

@@ -31,11 +31,14 @@ pub(super) fn table(server: &Server) -> String {
         new_text: "three".into(),
         ..Edit::default()
     };
-    let operations: [(&str, &str, &dyn Fn()); 12] = [
+    let operations: [(&str, &str, &dyn Fn()); 13] = [
         ("`stat` of a file", "1", &|| {
             drop(wait(workspace.stat("d0/f0.txt")).expect("it is there"))
         }),
         ("a new file", "1", &|| write(workspace, "d0/new.txt", "one\n")),
+        ("a new file in a new directory", "", &|| {
+            write(workspace, "e/new.txt", "one\n")
+        }),
         ("an overwrite", "2", &|| write(workspace, "d0/new.txt", "two\n")),
         ("an edit", "2", &|| {
             wait(workspace.edit("d0/new.txt", std::slice::from_ref(&edit), EditOptions::default()))

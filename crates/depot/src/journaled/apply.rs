@@ -32,8 +32,9 @@ impl Turn<'_> {
         if batch.origin.summary.is_empty() {
             batch.origin.summary = summary_of(&batch);
         }
-        if let Some(guarded) = self.quick(&batch)? {
-            match self.apply_quickly(guarded).await {
+        let made = self.way_to(&batch).await?;
+        if let Some(guarded) = self.quick(&batch, &made)? {
+            match self.apply_quickly(guarded, made).await {
                 Ok(applied) => return Ok(applied),
                 // Something is not as it was known: the long way finds out what, or gives the error that is due.
                 Err(error) if is_surprise(&error) => {}

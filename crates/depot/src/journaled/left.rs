@@ -8,7 +8,7 @@ use super::record::{Known, Seen};
 use super::turn::Turn;
 
 /// The mode of a directory that nobody gave one.
-const DIRECTORY_MODE: u32 = 0o755;
+pub(super) const DIRECTORY_MODE: u32 = 0o755;
 
 /// What is now at paths that were changed.
 #[derive(Debug, Default)]
@@ -129,7 +129,8 @@ impl<'b> Told<'b> {
     }
 }
 
-fn directory(mode: u32) -> Known {
+/// A directory as the journal knows it.
+pub(super) fn directory(mode: u32) -> Known {
     Known {
         kind: EntryKind::Directory,
         mode,

@@ -17,9 +17,9 @@ use super::turn::Turn;
 use super::walk::is_plainly_same;
 
 /// How often a file that changes while it is read is read again.
-const TRIES: usize = 5;
+pub(super) const TRIES: usize = 5;
 /// A file up to this size is read at once.
-const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
+pub(super) const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// A place to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -320,6 +320,11 @@ impl Turn<'_> {
         {
             return Ok(Some(thing));
         }
+        if known.size > WHOLE_BYTES
+            && let Some(thing) = self.capture_in_pieces(path, &known).await?
+        {
+            return Ok(Some(thing));
+        }
         for _ in 0..TRIES {
             let options = ReadOptions {
                 follow: Follow::Never,
@@ -413,7 +418,7 @@ impl Turn<'_> {
     }
 }
 
-fn unsteady(path: &WsPath) -> Error {
+pub(super) fn unsteady(path: &WsPath) -> Error {
     Error::new(ErrorKind::Unavailable, "a file keeps changing while it is read").at(path)
 }
 

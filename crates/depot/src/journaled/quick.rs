@@ -4,19 +4,46 @@
 
 use garret_core::{Applied, Batch, EntryKind, Follow, Mutation, Precondition, Result, Version, WsPath};
 
+use super::left::{DIRECTORY_MODE, directory};
 use super::record::{Known, Seen};
 use super::turn::Turn;
 
 impl Turn<'_> {
-    /// The batch, bound to what is known of its one file; `None` for what is no such change.
-    pub(super) fn quick(&mut self, batch: &Batch) -> Result<Option<Batch>> {
+    /// The directories that a write of one file far away will make, the highest first; none where it makes none, or where a look has to
+    /// tell more. One question is enough: where nothing is at the highest, nothing is below it.
+    pub(super) async fn way_to(&mut self, batch: &Batch) -> Result<Vec<WsPath>> {
+        let [
+            Mutation::Write {
+                path, parents: true, ..
+            },
+        ] = batch.mutations.as_slice()
+        else {
+            return Ok(Vec::new());
+        };
+        let mut made = Vec::new();
+        for above in path.ancestry().filter(|above| above != path) {
+            match self.known(above.as_str().as_bytes())? {
+                None => made.push(above),
+                Some(known) if known.kind == EntryKind::Directory => {}
+                Some(_) => return Ok(Vec::new()),
+            }
+        }
+        let highest = made.first().filter(|_| self.journaled.reach.is_far);
+        match highest {
+            Some(highest) if self.stat(highest).await?.is_none() => Ok(made),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The batch, bound to what is known of its one file; `None` for what is no such change. `made` are directories that it will make.
+    pub(super) fn quick(&mut self, batch: &Batch, made: &[WsPath]) -> Result<Option<Batch>> {
         let [mutation] = batch.mutations.as_slice() else {
             return Ok(None);
         };
         let Some((path, precondition)) = self.quick_parts(mutation) else {
             return Ok(None);
         };
-        if path.is_root() || !self.is_above_known(path)? {
+        if path.is_root() || (made.is_empty() && !self.is_above_known(path)?) {
             return Ok(None);
         }
         let known = self.known(path.as_str().as_bytes())?;
@@ -82,7 +109,7 @@ impl Turn<'_> {
         self.state.file_mode.or_else(|| self.journaled.files.info().file_mode)
     }
 
-    pub(super) async fn apply_quickly(&mut self, batch: Batch) -> Result<Vec<Applied>> {
+    pub(super) async fn apply_quickly(&mut self, batch: Batch, made: Vec<WsPath>) -> Result<Vec<Applied>> {
         let contents = self.contents(&batch.mutations).await?;
         self.begin(&batch, batch.follow, contents)?;
         let applied = match self.journaled.files.apply(batch.clone()).await {
@@ -92,10 +119,17 @@ impl Turn<'_> {
                 return Err(error);
             }
         };
-        let path = batch.mutations[0].path();
         let known = self.known_left(&batch.mutations[0], &applied[0])?;
-        let path = path.as_str().as_bytes().to_vec();
-        self.close(vec![Seen { path, known }]).await?;
+        let seen = |path: &WsPath, known| Seen {
+            path: path.as_str().as_bytes().to_vec(),
+            known,
+        };
+        let mut left: Vec<_> = made
+            .iter()
+            .map(|made| seen(made, Some(directory(DIRECTORY_MODE))))
+            .collect();
+        left.push(seen(batch.mutations[0].path(), known));
+        self.close(left).await?;
         Ok(applied)
     }
 

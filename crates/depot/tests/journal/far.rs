@@ -179,6 +179,44 @@ async fn a_change_of_one_file_is_one_question() {
 }
 
 #[tokio::test]
+async fn the_first_file_of_a_new_directory_takes_one_look_more() {
+    let far = Far::new().await;
+    far.apply(write("a/b/c/one", "1")).await.expect("it is made");
+    assert_eq!(far.asked(), ["stat", "apply"]);
+    far.apply(write("a/b/c/two", "2")).await.expect("it is made");
+    assert_eq!(far.asked(), ["apply"]);
+    far.outside("x/theirs", "3").await;
+    far.apply(write("x/y/ours", "4")).await.expect("it is made");
+    for _ in 0..3 {
+        History::undo(&*far.room, Selection::Last(1), making())
+            .await
+            .expect("it is undone");
+    }
+    let listed = far
+        .files
+        .inner
+        .list(
+            &WsPath::root(),
+            ListOptions {
+                is_deep: true,
+                ..ListOptions::default()
+            },
+        )
+        .await;
+    let left: Vec<_> = listed
+        .expect("it can be listed")
+        .entries
+        .iter()
+        .map(|entry| entry.path.shown())
+        .collect();
+    assert_eq!(
+        left,
+        ["x", "x/theirs"],
+        "what came with the files went with them, and nothing else"
+    );
+}
+
+#[tokio::test]
 async fn what_others_did_is_never_overwritten_unseen() {
     let far = Far::new().await;
     far.apply(write("a", "ours")).await.expect("it is made");
@@ -322,4 +360,32 @@ async fn a_command_that_others_overtook_changes_nothing() {
             "{path}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_large_file_is_captured_in_pieces_and_nothing_of_it_stays_beside_the_journal() {
+    let far = Far::new().await;
+    let content: String = (0..3_000_000)
+        .map(|number| char::from(b'a' + (number % 23) as u8))
+        .collect::<String>()
+        .repeat(7);
+    far.outside("large", &content).await;
+    far.room
+        .snapshot("one", SnapshotOptions::default())
+        .await
+        .expect("it is taken");
+    let reads = far.asked().iter().filter(|one| **one == "read").count();
+    assert_eq!(reads, 3, "of 21 MB, eight at a time");
+    far.outside("large", "small now").await;
+    let past = far.room.at(&Point::Snapshot("one".into())).await.expect("it is there");
+    let read = past
+        .read(&at("large"), ReadOptions::default())
+        .await
+        .expect("it was captured");
+    assert!(read.bytes == content.as_bytes(), "byte for byte");
+    let journals = std::fs::read_dir(far.home.path().join("journals")).expect("it is there");
+    let left = journals
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("fetch-"));
+    assert_eq!(left.count(), 0);
 }

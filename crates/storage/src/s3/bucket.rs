@@ -69,7 +69,7 @@ pub(super) struct Got {
 }
 
 /// What a list is asked for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ListCall<'a> {
     pub(super) prefix: &'a str,
     /// Whether everything below a further `/` is one entry.
@@ -202,18 +202,31 @@ impl Bucket {
 
     /// Every page of a list.
     pub(super) async fn list_all(&self, prefix: &str, is_shallow: bool) -> Result<Page, Failure> {
+        let first = ListCall {
+            prefix,
+            is_shallow,
+            limit: PAGE,
+            ..ListCall::default()
+        };
+        self.list_on(&first, self.list(&first).await?).await
+    }
+
+    /// Every page of a list of which the first is there.
+    pub(super) async fn list_on(&self, list: &ListCall<'_>, first: Page) -> Result<Page, Failure> {
         let mut whole = Page::default();
         let mut token: Option<String> = None;
+        let (prefix, mut first) = (list.prefix, Some(first));
         loop {
-            let page = self
-                .list(&ListCall {
-                    prefix,
-                    is_shallow,
-                    token: token.as_deref(),
-                    limit: PAGE,
-                    ..ListCall::default()
-                })
-                .await?;
+            let page = match first.take() {
+                Some(page) => page,
+                None => {
+                    let next = ListCall {
+                        token: token.as_deref(),
+                        ..*list
+                    };
+                    self.list(&next).await?
+                }
+            };
             let unfinished = unfinished_marker(&page);
             whole.objects.extend(page.objects);
             whole.prefixes.extend(page.prefixes);

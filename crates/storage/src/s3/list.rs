@@ -123,7 +123,7 @@ struct Gathered {
 async fn gather(shared: &Shared, directory: &WsPath, is_deep: bool) -> Result<Gathered> {
     let prefix = shared.layout.directory(directory);
     let pages = match is_deep {
-        true => shared.bucket.list_all(&prefix, false).await,
+        true => shared.bucket.list_below(&prefix).await,
         false => shallow(shared, &prefix).await,
     };
     let page = pages.map_err(|failure| failed(directory, failure))?;

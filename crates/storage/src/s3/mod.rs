@@ -31,6 +31,7 @@ mod rename;
 mod secret;
 mod stat;
 mod store;
+mod sweep;
 mod turns;
 mod undo;
 mod url;

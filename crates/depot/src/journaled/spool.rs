@@ -1,0 +1,119 @@
+//! Large files of a storage without handles, captured in pieces: by way of a file in the home, so that memory holds a piece and no more.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file owns the files of the home that large content passes through"
+)]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use garret_core::{
+    Content, ContentSource, Error, ErrorKind, Follow, Precondition, ReadOptions, ReadResult, Result, WsPath,
+};
+
+use super::look::{TRIES, WHOLE_BYTES, is_nothing, unsteady};
+use super::record::{Known, Thing};
+use super::turn::Turn;
+use crate::{error, private};
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A file of the home that goes when this does.
+#[derive(Debug)]
+struct Spool {
+    path: PathBuf,
+}
+
+impl Spool {
+    fn make(folder: &Path) -> Result<(Self, File)> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("fetch-{}-{number}", std::process::id()));
+        // What a process of the same number left behind.
+        let _ = std::fs::remove_file(&path);
+        let file = private::make_file(&path).map_err(|failure| error::home(&failure))?;
+        Ok((Self { path }, file))
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// What is in a spool.
+#[derive(Debug)]
+struct SpoolSource {
+    spool: Spool,
+    size: u64,
+}
+
+impl ContentSource for SpoolSource {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        let file = File::open(&self.spool.path).map_err(|failure| error::home(&failure))?;
+        Ok(Box::new(file))
+    }
+}
+
+impl Turn<'_> {
+    /// Captures a large file piece by piece; `None` where nothing is there any more, or where there is no home to put it.
+    pub(super) async fn capture_in_pieces(&self, path: &WsPath, known: &Known) -> Result<Option<Thing>> {
+        let Some(files) = self.journaled.gate.files() else {
+            return Ok(None);
+        };
+        for _ in 0..TRIES {
+            match self.spooled(path, &files.folder).await {
+                Ok((content, first)) => {
+                    let mut known = known.clone();
+                    known.size = first.size;
+                    known.mode = first.mode.unwrap_or(known.mode);
+                    known.token = Some(first.version.as_str().to_owned());
+                    let content = Some(self.keep(content).await?);
+                    return Ok(Some(Thing { known, content }));
+                }
+                Err(failure) if is_nothing(failure.kind()) => return Ok(None),
+                // Others wrote it between two pieces.
+                Err(failure) if matches!(failure.kind(), ErrorKind::Conflict | ErrorKind::Unavailable) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(unsteady(path))
+    }
+
+    /// The content of a file in a spool, and what the first piece told.
+    async fn spooled(&self, path: &WsPath, folder: &Path) -> Result<(Content, ReadResult)> {
+        let (spool, mut file) = Spool::make(folder)?;
+        let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|failure| error::home(&failure));
+        let first = self.piece(path, 0, Precondition::Any).await?;
+        put(&first.bytes)?;
+        let mut at = first.bytes.len() as u64;
+        while at < first.size {
+            let same = Precondition::Version(first.version.clone());
+            let piece = self.piece(path, at, same).await?;
+            if piece.bytes.is_empty() {
+                return Err(Error::new(ErrorKind::Unavailable, "a file ends too early").at(path));
+            }
+            put(&piece.bytes)?;
+            at += piece.bytes.len() as u64;
+        }
+        let size = first.size;
+        Ok((Content::from_source(SpoolSource { spool, size }), first))
+    }
+
+    async fn piece(&self, path: &WsPath, at: u64, precondition: Precondition) -> Result<ReadResult> {
+        let options = ReadOptions {
+            range: Some(at..at + WHOLE_BYTES),
+            follow: Follow::Never,
+            precondition,
+            ..ReadOptions::default()
+        };
+        self.journaled.files.read(path, options).await
+    }
+}
