@@ -185,8 +185,10 @@ impl Journaled {
             self.gate.check();
         }
         for _ in 0..READS {
+            // Far away a read that is made again costs more than a look beforehand.
+            let before = self.reach.is_far.then(|| self.gate.now());
             let found = read().await;
-            match self.gate.check() {
+            match self.gate.check_since(before) {
                 Reading::Steady => return found,
                 Reading::Disturbed => {}
                 Reading::UnderWay => self.calm().await?,

@@ -13,6 +13,7 @@ use crate::Probe;
 pub struct Fixture {
     storage: Arc<dyn Storage>,
     hidden: Option<Arc<str>>,
+    is_far: bool,
     guard: Option<Box<dyn Any + Send>>,
 }
 
@@ -22,6 +23,7 @@ impl Fixture {
         Self {
             storage,
             hidden: None,
+            is_far: false,
             guard: None,
         }
     }
@@ -40,6 +42,13 @@ impl Fixture {
         self
     }
 
+    /// Says that every file costs a request to a server: where a behaviour takes thousands of files, a quarter will do.
+    #[must_use]
+    pub fn far(mut self) -> Self {
+        self.is_far = true;
+        self
+    }
+
     /// Puts a wrapper around the storage.
     #[must_use]
     pub fn wrapped(mut self, wrap: impl FnOnce(Arc<dyn Storage>) -> Arc<dyn Storage>) -> Self {
@@ -54,7 +63,8 @@ impl Fixture {
 
     /// The storage with the comforts of a test.
     pub fn probe(&self) -> Probe {
-        Probe::new(self.storage.clone(), self.hidden.clone())
+        let probe = Probe::new(self.storage.clone(), self.hidden.clone());
+        if self.is_far { probe.far() } else { probe }
     }
 }
 

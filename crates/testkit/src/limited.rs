@@ -19,6 +19,11 @@ const PIECE: u64 = 4 * MEBIBYTE;
 /// Runs the test `name` (its full path, as the test harness prints it) again with at most so many MiB of address space. True in the
 /// process that is limited, which should do the work; false in the one that waited for it. Panics where the limited one fails.
 pub fn is_limited(name: &str, mebibytes: u64) -> bool {
+    is_limited_with(name, mebibytes, &[])
+}
+
+/// The same, with more in the environment of the limited process; each value is asked for only in the one that waits.
+pub fn is_limited_with(name: &str, mebibytes: u64, environment: &[(&str, &dyn Fn() -> String)]) -> bool {
     if std::env::var_os(MARK).is_some() {
         let mut room: Vec<u8> = Vec::new();
         let is_real = room.try_reserve_exact((mebibytes * MEBIBYTE) as usize).is_err();
@@ -34,6 +39,7 @@ pub fn is_limited(name: &str, mebibytes: u64) -> bool {
         .arg(program)
         .args([(mebibytes * 1024).to_string().as_str(), name])
         .env(MARK, "1")
+        .envs(environment.iter().map(|(name, value)| (name, value())))
         // Each arena would reserve address space that nobody uses.
         .env("MALLOC_ARENA_MAX", "1")
         .output()

@@ -15,12 +15,30 @@ use crate::{Node, Tree};
 pub struct Probe {
     storage: Arc<dyn Storage>,
     hidden: Option<Arc<str>>,
+    is_far: bool,
 }
 
 impl Probe {
     /// Probes `storage`; `hidden` is what no error may show.
     pub fn new(storage: Arc<dyn Storage>, hidden: Option<Arc<str>>) -> Self {
-        Self { storage, hidden }
+        let is_far = false;
+        Self {
+            storage,
+            hidden,
+            is_far,
+        }
+    }
+
+    /// The same for a storage of which every file costs a request.
+    #[must_use]
+    pub fn far(mut self) -> Self {
+        self.is_far = true;
+        self
+    }
+
+    /// How many files stand for `count` here: all of them, or a quarter where each costs a request.
+    pub fn many(&self, count: usize) -> usize {
+        if self.is_far { count / 4 } else { count }
     }
 
     /// The storage itself.

@@ -114,6 +114,21 @@ impl Gate {
         }
     }
 
+    /// The same for a read that began at `before`, where that is known: it need not be made again for what happened earlier.
+    pub(super) fn check_since(&self, before: Option<u64>) -> Reading {
+        let Some(before) = before else { return self.check() };
+        match self.now() {
+            now if now % 2 == 1 => Reading::UnderWay,
+            now if now == before => Reading::Steady,
+            _ => Reading::Disturbed,
+        }
+    }
+
+    /// The count as it is, for [`Gate::check_since`].
+    pub(super) fn now(&self) -> u64 {
+        self.count()
+    }
+
     fn count(&self) -> u64 {
         if self.files.is_none() {
             return self.count.load(Ordering::Acquire);

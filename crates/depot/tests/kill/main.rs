@@ -4,7 +4,7 @@
 //! processes work on one home ([`worker`]), each is killed at a random moment ([`process`]), and the home is opened as the next
 //! process would and looked over ([`verdict`]). What must be there is worked out by running the same deterministic program ([`program`]) in
 //! memory. Where the files live is one argument of all of it ([`place`]). A program of its own instead of a list of tests, since it starts
-//! itself as the process to kill: `cargo test -p garret-depot --test kill -- 1000`, with `local` or `filestore` for one place only, and
+//! itself as the process to kill: `cargo test -p garret-depot --test kill -- 1000`, with `local`, `filestore` or `s3` for one place only, and
 //! with `share 200` for the first part alone, so many times.
 
 #![allow(
@@ -29,9 +29,6 @@ use place::Place;
 use process::{End, Process, Role};
 use verdict::Ledger;
 
-/// How many steps a task that is not killed takes.
-const STEPS: usize = 25;
-const DEFAULT_ROUNDS: u64 = 12;
 /// A home is used for so many rounds, so that what is looked over does not grow for ever.
 const ROUNDS_PER_HOME: u64 = 20;
 const PROCESSES: u64 = 2;
@@ -55,7 +52,7 @@ fn main() {
             true => (0..count.unwrap_or(1)).for_each(|_| share_a_home(place)),
             false => {
                 share_a_home(place);
-                survives(place, count.unwrap_or(DEFAULT_ROUNDS));
+                survives(place, count.unwrap_or(place.rounds()));
             }
         }
     }
@@ -63,7 +60,7 @@ fn main() {
 
 /// Two processes that nobody kills: every acknowledged step is there, once, and nothing else is.
 fn share_a_home(place: Place) {
-    let home = tempfile::tempdir().expect("a temporary directory can be made");
+    let home = place.home();
     let running = ["0-0", "0-1"].map(|name| Process::start(Role::ToTheEnd, home.path(), place, name));
     let mut ledger = Ledger::exact();
     for process in running {
@@ -86,12 +83,13 @@ fn survives(place: Place, rounds: u64) {
     let started = Instant::now();
     let mut acknowledged = 0;
     for first in (0..rounds).step_by(ROUNDS_PER_HOME as usize) {
-        let home = tempfile::tempdir().expect("a temporary directory can be made");
+        let home = place.home();
         let mut ledger = Ledger::default();
         for round in first..rounds.min(first + ROUNDS_PER_HOME) {
             for (name, said) in killed(home.path(), place, round) {
                 ledger.note(&name, &said);
             }
+            place.settle();
             block_on(ledger.judge(home.path(), place, round));
         }
         block_on(ledger.judge_all(home.path(), place));

@@ -11,7 +11,6 @@ use std::time::Duration;
 use garret_testkit::fixture::block_on;
 use garret_testkit::fuzz::Random;
 
-use crate::STEPS;
 use crate::place::Place;
 use crate::worker;
 
@@ -48,7 +47,7 @@ pub(crate) fn live(home: &Path, place: Place, name: &str, role: Role) {
         std::process::abort();
     });
     let steps = match role {
-        Role::ToTheEnd => STEPS,
+        Role::ToTheEnd => place.steps(),
         Role::UntilKilled => usize::MAX,
     };
     block_on(worker::work(home, place, name, steps));

@@ -132,7 +132,7 @@ struct Server<'a> {
     leaving: Vec<i32>,
     arriving: BTreeMap<u64, Arriving>,
     spare: Option<Spare>,
-    /// Whether it is time to make an init ahead: at first, while a command runs, and after it.
+    /// Whether it is time to make an init ahead: at first, while a command runs that is not the first, and when nothing is laid any more.
     wants_spare: bool,
     laid_so_far: u64,
 }

@@ -157,10 +157,12 @@ impl Bucket {
         if let Some(tag) = tag {
             call = call.header("if-match", &quoted(tag));
         }
-        match self.wire.send(&call).await {
-            Ok(_) => Ok(()),
-            Err(Failure::NotFound) if tag.is_none() => Ok(()),
-            Err(failure) => Err(failure),
+        match self.wire.send_again(&call).await {
+            (Ok(_), _) => Ok(()),
+            (Err(Failure::NotFound), _) if tag.is_none() => Ok(()),
+            // What was to go is gone: the request that did it got no answer through.
+            (Err(Failure::Precondition | Failure::NotFound), 1..) if self.head(key).await?.is_none() => Ok(()),
+            (Err(failure), _) => Err(failure),
         }
     }
 

@@ -82,6 +82,8 @@ impl Shared {
             }
             let now = match self.bucket.head(key).await {
                 Ok(now) => now,
+                // Whether it was this write that changed the object cannot be seen: no conflict is claimed.
+                Err(unseen) if matches!(failure, Failure::Precondition) => return Err(Refusal::Failed(unseen)),
                 Err(_) => return Err(Refusal::Failed(failure)),
             };
             match now {

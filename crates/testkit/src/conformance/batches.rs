@@ -193,7 +193,7 @@ pub async fn a_path_changed_many_times_is_taken_back(probe: Probe) {
 /// Hundreds of changes are taken back like one.
 pub async fn a_large_batch_is_taken_back(probe: Probe) {
     plant(&probe).await;
-    let mut mutations: Vec<_> = (0..300)
+    let mut mutations: Vec<_> = (0..probe.many(300))
         .map(|index| write(&format!("many/{}/{index}", index % 7), "x"))
         .collect();
     mutations.push(make_dir("dir"));

@@ -19,6 +19,8 @@ pub fn run<Made: Future<Output = Fixture>>(make: impl Fn() -> Made, cases: u32, 
         cases,
         failure_persistence: None,
         max_shrink_iters: 2_000,
+        // A storage behind a network is slow to run again; a long example is better than none.
+        max_shrink_time: 120_000,
         ..Config::default()
     };
     let outcome = TestRunner::new(config).run(&sequences(length, with_links), |sequence| {

@@ -10,8 +10,9 @@ mod message;
 mod record;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use fault::{Fault, Rule, Struck};
 pub use record::Seen;
@@ -32,6 +33,7 @@ struct State {
     upstream: SocketAddr,
     rules: Mutex<Rules>,
     seen: Mutex<Vec<Seen>>,
+    clients: AtomicUsize,
     is_over: AtomicBool,
 }
 
@@ -49,6 +51,7 @@ impl Proxy {
             upstream,
             rules: Mutex::default(),
             seen: Mutex::default(),
+            clients: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
         });
         let shared = state.clone();
@@ -79,6 +82,14 @@ impl Proxy {
     /// The operations of everything that was asked, in the order in which the exchanges ended.
     pub fn operations(&self) -> Vec<&'static str> {
         locked(&self.state.seen).iter().map(|seen| seen.operation).collect()
+    }
+
+    /// Waits until every client has closed its connections, and the server has done what was still under way for them. What a killed process
+    /// had sent may otherwise be done after somebody has looked.
+    pub fn wait_for_clients_to_go(&self) {
+        while self.state.clients.load(Ordering::Acquire) > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Forgets what was asked so far.
@@ -117,7 +128,11 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
         }
         if let Ok(client) = client {
             let state = state.clone();
-            std::thread::spawn(move || exchange::serve(client, &state));
+            state.clients.fetch_add(1, Ordering::AcqRel);
+            std::thread::spawn(move || {
+                exchange::serve(client, &state);
+                state.clients.fetch_sub(1, Ordering::AcqRel);
+            });
         }
     }
 }

@@ -15,9 +15,8 @@ use super::boto::Boto;
 use super::guarded::{Guarded, room};
 use super::keys::{Keys, LIMITED_BUCKET, configuration};
 use super::ports;
-use super::programs::installed;
+use super::programs::{installed, script};
 
-const BUCKET: &str = "garret-tests";
 const PAUSE: Duration = Duration::from_millis(25);
 /// A server that does not answer for so many pauses, a minute and a half or more, never will.
 const PATIENCE: u32 = 3_600;
@@ -31,7 +30,7 @@ static LARGE: [u8; 100_000] = [b'x'; 100_000];
 pub enum Brand {
     /// SeaweedFS: conditional writes, identities and policies.
     Seaweed,
-    /// moto in server mode: conditional writes, no authorisation.
+    /// moto in server mode, one request at a time: conditional writes, no authorisation.
     Moto,
     /// `rclone serve s3`: answers 200 and ignores preconditions.
     Rclone,
@@ -48,6 +47,9 @@ pub struct Server {
 }
 
 impl Server {
+    /// The name of the bucket for tests, on every server.
+    pub const BUCKET: &str = "garret-tests";
+
     /// Starts a SeaweedFS.
     pub fn seaweed() -> Self {
         Self::start(Brand::Seaweed)
@@ -97,7 +99,7 @@ impl Server {
 
     /// The bucket for tests.
     pub fn bucket(&self) -> &'static str {
-        BUCKET
+        Self::BUCKET
     }
 
     /// A prefix that no other test has, without a slash at its end.
@@ -136,7 +138,7 @@ impl Server {
         if brand == Brand::Seaweed {
             make_bucket(&mut process, &mut Boto::new(&endpoint, &keys, LIMITED_BUCKET))?;
         }
-        let mut boto = Boto::new(&endpoint, &keys, BUCKET);
+        let mut boto = Boto::new(&endpoint, &keys, Self::BUCKET);
         make_bucket(&mut process, &mut boto)?;
         wait_for(&mut process, || boto.try_put("ready", &LARGE, &[]))?;
         boto.delete("ready");
@@ -249,8 +251,9 @@ impl Plan {
 
     fn moto() -> Self {
         let [port] = ports::free();
-        let arguments = ["-H", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned);
-        Self::new("moto_server", arguments.to_vec(), port)
+        let server = script("moto_one_at_a_time.py");
+        let server = server.to_str().expect("its path is UTF-8").to_owned();
+        Self::new("python", vec![server, port.to_string()], port)
     }
 
     fn rclone(room: &Path) -> Self {

@@ -30,7 +30,8 @@ impl Server<'_> {
         };
         match said {
             Said::Started => {
-                self.wants_spare = true;
+                // Who runs one command may run no other, and then it would only be in the way.
+                self.wants_spare |= self.laid_so_far > 1;
                 if let Some(request) = running.starting.take() {
                     self.settle(request, Ok(()));
                 }
@@ -100,7 +101,6 @@ impl Server<'_> {
             running.outputs = [None, None];
             self.settle(request, Err(failure));
         }
-        self.wants_spare |= self.running.len() == 1;
         self.answer(&Answer::Ended { process, exit });
         self.forget(process);
         if let Some(laid) = self.laid.get_mut(&layer) {

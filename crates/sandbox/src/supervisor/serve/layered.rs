@@ -118,6 +118,7 @@ impl Server<'_> {
         {
             let lifted = laid.map_or(Ok(()), Laid::lift);
             self.settle(request, lifted);
+            self.wants_spare |= self.laid.is_empty();
         }
     }
 

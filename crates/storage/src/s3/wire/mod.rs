@@ -80,14 +80,19 @@ impl Wire {
 
     /// Sends a request; what fails for a passing reason is sent again, after a while.
     pub(super) async fn send(&self, call: &Call) -> Result<Answer, Failure> {
+        self.send_again(call).await.0
+    }
+
+    /// The same, with how often it was sent again: where it was, an earlier one may have done its work, and only its answer was lost.
+    pub(super) async fn send_again(&self, call: &Call) -> (Result<Answer, Failure>, u32) {
         let mut attempt = 0;
         loop {
             let failure = match self.once(call).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => return (Ok(answer), attempt),
                 Err(failure) => failure,
             };
             if attempt >= self.backoff.max_retries() || !failure.is_passing() {
-                return Err(failure);
+                return (Err(failure), attempt);
             }
             attempt += 1;
             self.backoff.pause(attempt).await;

@@ -1,10 +1,12 @@
 //! What went through.
 
+use std::fmt;
+
 use super::fault::Fault;
 use super::message::Message;
 
 /// One exchange.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The HTTP method, or `LIST` for a `GET` that lists and `COPY` for a `PUT` that copies.
     pub operation: &'static str,
@@ -18,6 +20,21 @@ pub struct Seen {
     pub sent: usize,
     /// The bytes of the answer's body.
     pub received: usize,
+}
+
+/// On one line: a test that fails shows many.
+impl fmt::Debug for Seen {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}", self.operation, self.target)?;
+        match self.status {
+            Some(status) => write!(formatter, " -> {status}")?,
+            None => write!(formatter, " -> nothing")?,
+        }
+        match &self.fault {
+            Some(fault) => write!(formatter, " ({fault:?})"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a request asks for.
