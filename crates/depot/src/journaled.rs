@@ -28,6 +28,7 @@ mod logs;
 mod look;
 mod named;
 mod operate;
+mod raw;
 mod record;
 mod settle;
 mod steady;

@@ -3,6 +3,7 @@
 //! A file is known to be the same by the storage's own version of it; only where that differs is it read. What differs was done by
 //! other programs, or was there before the journal began.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use garret_core::{
     ReadOptions, Result, Stat, StatOptions, Storage, Version, WsPath,
 };
 
+use super::raw::above;
 use super::record::{Authorship, Found, FoundEntry, Held, Known, Seen, Thing};
 use super::turn::Turn;
 use super::walk::is_plainly_same;
@@ -34,20 +36,45 @@ impl Turn<'_> {
         let mut found = Vec::new();
         for concern in concerns {
             for above in concern.path.ancestry() {
-                if above != concern.path && !self.is_known_directory(&above)? {
+                if above != concern.path && !self.is_known_directory(above.as_str().as_bytes())? {
                     self.look(&above, &mut found).await?;
                 }
             }
             self.look(&concern.path, &mut found).await?;
             if concern.is_deep {
-                self.look_below(&concern.path, &mut found).await?;
+                self.look_below(&concern.path.clone().into(), &mut found).await?;
             }
         }
         self.record(found, false).await
     }
 
-    fn is_known_directory(&mut self, path: &WsPath) -> Result<bool> {
-        let known = self.known(path.as_str().as_bytes())?;
+    /// The same for entries of which no path can spell some. With each comes whether everything below it counts too.
+    pub(super) async fn look_at_entries(&mut self, entries: &[(EntryPath, bool)]) -> Result<()> {
+        let mut found = Vec::new();
+        for (path, is_deep) in entries {
+            for above in above(path.as_bytes()) {
+                if !self.is_known_directory(above)? {
+                    let above = EntryPath::from_bytes(above.to_vec());
+                    self.look_at_entry(&above, &mut found).await?;
+                }
+            }
+            self.look_at_entry(path, &mut found).await?;
+            if *is_deep {
+                self.look_below(path, &mut found).await?;
+            }
+        }
+        self.record(found, false).await
+    }
+
+    async fn look_at_entry(&mut self, path: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
+        match path.as_path() {
+            Some(path) => self.look(path, found).await,
+            None => self.look_raw(path, found).await,
+        }
+    }
+
+    fn is_known_directory(&mut self, path: &[u8]) -> Result<bool> {
+        let known = self.known(path)?;
         Ok(known.is_some_and(|known| known.kind == EntryKind::Directory))
     }
 
@@ -162,7 +189,7 @@ impl Turn<'_> {
         let is_directory = |known: &Known| known.kind == EntryKind::Directory;
         let was_directory = known.as_ref().is_some_and(is_directory);
         if was_directory && !thing.as_ref().is_some_and(|thing| is_directory(&thing.known)) {
-            self.lose_below(path, found)?;
+            self.lose_below(path.as_str().as_bytes(), found)?;
         }
         found.push(FoundEntry {
             path: path.as_str().as_bytes().to_vec(),
@@ -173,18 +200,18 @@ impl Turn<'_> {
 
     /// What was in a directory that is none any more is gone with it. Where others bring it back, it is met anew, and what was known
     /// of it is not taken for what the journal has.
-    fn lose_below(&self, directory: &WsPath, found: &mut Vec<FoundEntry>) -> Result<()> {
-        let below = self.state.knowledge.below(self.room, directory.as_str().as_bytes())?;
+    pub(super) fn lose_below(&self, directory: &[u8], found: &mut Vec<FoundEntry>) -> Result<()> {
+        let below = self.state.knowledge.below(self.room, directory)?;
         found.extend(below.into_iter().map(|(path, _)| FoundEntry { path, thing: None }));
         Ok(())
     }
 
     /// Looks at everything below a directory, names that no path can spell included, and for what is known there and gone.
-    async fn look_below(&mut self, directory: &WsPath, found: &mut Vec<FoundEntry>) -> Result<()> {
+    async fn look_below(&mut self, directory: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
         let walked = self.walked(directory).await?;
         for (path, stat) in &walked {
             let entry = EntryPath::from_bytes(path.clone());
-            if entry.as_path() == Some(directory) {
+            if entry == *directory {
                 continue;
             }
             if let Some(path) = entry.as_path() {
@@ -199,7 +226,7 @@ impl Turn<'_> {
             }
         }
         let exclusions = self.journaled.exclusions.clone();
-        for (path, known) in self.state.knowledge.below(self.room, directory.as_str().as_bytes())? {
+        for (path, known) in self.state.knowledge.below(self.room, directory.as_bytes())? {
             let is_excluded = exclusions.covers_bytes(&path, known.kind == EntryKind::Directory);
             if !is_excluded && walked.binary_search_by(|(walked, _)| walked.cmp(&path)).is_err() {
                 found.push(FoundEntry { path, thing: None });
@@ -344,12 +371,22 @@ impl Turn<'_> {
     }
 
     /// What is now at paths that were changed.
-    pub(super) async fn seen(&self, paths: impl IntoIterator<Item = WsPath>) -> Result<Vec<Seen>> {
-        let mut seen = Vec::new();
-        for path in paths.into_iter().filter(|path| !path.is_root()) {
-            let stat = self.stat(&path).await?;
+    pub(super) async fn seen(&self, paths: BTreeSet<WsPath>) -> Result<Vec<Seen>> {
+        let entries = paths.into_iter().filter(|path| !path.is_root());
+        let entries = entries.map(EntryPath::from).collect();
+        self.seen_entries(entries).await
+    }
+
+    /// The same for entries of which no path can spell some.
+    pub(super) async fn seen_entries(&self, paths: Vec<EntryPath>) -> Result<Vec<Seen>> {
+        let (mut way, mut seen) = (self.way(), Vec::new());
+        for path in paths {
+            let stat = match path.as_path() {
+                Some(path) => self.stat(path).await?,
+                None => way.stat(path.as_bytes())?,
+            };
             seen.push(Seen {
-                path: path.as_str().as_bytes().to_vec(),
+                path: path.as_bytes().to_vec(),
                 known: stat.as_ref().map(known_of),
             });
         }

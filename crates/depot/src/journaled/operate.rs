@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use garret_core::path::quote;
 use garret_core::{
     Actor, Change, Clash, EntryPath, Error, ErrorKind, Expected, Making, Origin, PathChange, Put, Puts, Restore,
-    Result, Reversed, Timestamp, WsPath,
+    Result, Reversed, Timestamp,
 };
 
-use super::bring::{Goal, cannot_carry, not_carried};
+use super::bring::Goal;
 use super::ingest::{is_only_looking, note_seen, only_looking};
-use super::look::Concern;
+use super::raw::split;
 use super::record::{Authorship, Intent, Operation, Seen, Work};
 use super::turn::Turn;
 use crate::history::changed;
@@ -72,9 +72,8 @@ impl Turn<'_> {
     }
 
     async fn look_at_clashes(&mut self, clashes: &[Clash]) -> Result<()> {
-        let paths = clashes.iter().filter_map(|clash| clash.path.as_path().cloned());
-        let concerns: Vec<_> = paths.map(|path| Concern { path, is_deep: false }).collect();
-        self.look_at(&concerns).await?;
+        let entries: Vec<_> = clashes.iter().map(|clash| (clash.path.clone(), false)).collect();
+        self.look_at_entries(&entries).await?;
         self.drain().await
     }
 
@@ -85,37 +84,25 @@ impl Turn<'_> {
                 .as_ref()
                 .is_some_and(|image| image.kind == garret_core::EntryKind::Directory)
         };
-        let mut concerns: Vec<_> = planned
+        let goes = |change: &PathChange| is_directory(&change.before) && !is_directory(&change.after);
+        let mut entries: Vec<_> = planned
             .iter()
-            .filter_map(|change| {
-                Some(Concern {
-                    path: change.path.as_path()?.clone(),
-                    is_deep: is_directory(&change.before) && !is_directory(&change.after),
-                })
-            })
+            .map(|change| (change.path.clone(), goes(change)))
             .collect();
         if let Operation::Restore(Restore::Point { path, .. } | Restore::Version { path, .. }) = operation {
             let is_deep = matches!(operation, Operation::Restore(Restore::Point { .. }));
-            concerns.push(Concern {
-                path: path.clone(),
-                is_deep,
-            });
+            entries.push((path.clone().into(), is_deep));
         }
-        self.look_at(&concerns).await?;
+        self.look_at_entries(&entries).await?;
         self.drain().await
     }
 
     /// Looks at the paths of puts that were worked out from files which the journal may never have met.
     async fn look_at_puts(&mut self, puts: &Puts) -> Result<()> {
         let is_unmet = |put: &&Put| matches!(put.expected, Expected::UnchangedSince { .. });
-        let paths = puts.puts.iter().filter(is_unmet).filter_map(|put| put.path.as_path());
-        let concerns: Vec<_> = paths
-            .map(|path| Concern {
-                path: path.clone(),
-                is_deep: false,
-            })
-            .collect();
-        self.look_at(&concerns).await?;
+        let unmet = puts.puts.iter().filter(is_unmet);
+        let entries: Vec<_> = unmet.map(|put| (put.path.clone(), false)).collect();
+        self.look_at_entries(&entries).await?;
         self.drain().await?;
         self.check_met(puts).await
     }
@@ -125,8 +112,8 @@ impl Turn<'_> {
     async fn check_met(&self, puts: &Puts) -> Result<()> {
         let met: BTreeSet<&[u8]> = self.new.iter().chain(&self.outside).map(Vec::as_slice).collect();
         for put in puts.puts.iter().filter(|put| met.contains(put.path.as_bytes())) {
-            if let (Expected::UnchangedSince { at, .. }, Some(path)) = (&put.expected, put.path.as_path())
-                && self.touched_at(path).await?.is_some_and(|touched| touched > *at)
+            if let Expected::UnchangedSince { at, .. } = &put.expected
+                && self.touched_at(&put.path).await?.is_some_and(|touched| touched > *at)
             {
                 return Err(changed(put));
             }
@@ -135,12 +122,12 @@ impl Turn<'_> {
     }
 
     /// When something was last done to a path: of one that is gone, when its directory last changed.
-    async fn touched_at(&self, path: &WsPath) -> Result<Option<Timestamp>> {
-        if let Some(stat) = self.stat(path).await? {
+    async fn touched_at(&self, path: &EntryPath) -> Result<Option<Timestamp>> {
+        if let Some(stat) = self.stat_entry(path).await? {
             return Ok(stat.modified);
         }
-        let above = path.parent().unwrap_or_else(WsPath::root);
-        Ok(self.stat(&above).await?.and_then(|stat| stat.modified))
+        let above = EntryPath::from_bytes(split(path.as_bytes()).0.to_vec());
+        Ok(self.stat_entry(&above).await?.and_then(|stat| stat.modified))
     }
 
     async fn carry_out(
@@ -158,10 +145,8 @@ impl Turn<'_> {
         if let Some(review) = &making.review {
             review(&planned)?;
         }
-        if let Some(raw) = not_carried(&planned) {
-            return Err(cannot_carry(raw));
-        }
-        let goals: Vec<_> = planned.iter().filter_map(Goal::forward).collect();
+        let goals: Vec<_> = planned.iter().map(Goal::forward).collect();
+        self.check_raw(&goals)?;
         let batch = self.bringing(&goals).await?;
         let id = self.next_id();
         let by = Authorship::new(String::new(), self.now(), making.origin.clone());
@@ -182,9 +167,13 @@ impl Turn<'_> {
                 }
             };
         }
-        self.bring_raw(&planned).await?;
-        let touched: Vec<WsPath> = goals.iter().map(|goal| goal.path.clone()).collect();
-        let mut seen = self.seen(touched).await?;
+        if let Err(error) = self.bring_raw(&goals).await {
+            // Where this fails as well, the next turn finds the intent open.
+            self.take_back(&operation, &planned).await?;
+            return Err(error);
+        }
+        let touched = goals.iter().map(|goal| goal.path.clone()).collect();
+        let mut seen = self.seen_entries(touched).await?;
         let mut misfits = self.doubtful(&batch, &applied, &mut seen).await?;
         misfits.extend(unfit(&goals, &mut seen));
         let done = run(&self.concluding(id, seen.clone()), operation, making.origin.into()).await;
@@ -251,7 +240,7 @@ impl Turn<'_> {
 fn unfit(goals: &[Goal], seen: &mut [Seen]) -> Vec<Vec<u8>> {
     let mut misfits = Vec::new();
     for one in seen {
-        let goal = goals.iter().find(|goal| goal.path.as_str().as_bytes() == one.path);
+        let goal = goals.iter().find(|goal| goal.path.as_bytes() == one.path);
         if goal.is_some_and(|goal| !goal.is_reached_by(one.known.as_ref())) {
             one.known = None;
             misfits.push(one.path.clone());

@@ -14,6 +14,7 @@ mod history;
 mod meddling;
 mod putting;
 mod random;
+mod raw;
 mod settling;
 mod stopping;
 mod support;

@@ -13,8 +13,8 @@ use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
 use futures::executor::block_on;
 use garret_core::{
-    Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, NewEntry, OpenFile, ReadOptions,
-    Result, Stat, StatOptions, Storage, WsPath,
+    Alteration, Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, OpenFile,
+    ReadOptions, Result, Stat, StatOptions, Storage, WsPath,
 };
 
 /// How many questions are under way at once.
@@ -197,7 +197,7 @@ impl Directory for ListedDirectory {
         })
     }
 
-    fn make(&self, _name: &[u8], _entry: NewEntry<'_>) -> Result<()> {
+    fn alter(&self, _name: &[u8], _alteration: Alteration<'_>) -> Result<()> {
         Err(unsupported())
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod benched;
 pub(crate) mod driven;
 mod environment;
 mod fence;
+mod filed;
 mod images;
 mod keep;
 mod label;
