@@ -23,6 +23,7 @@ mod gate;
 mod ingest;
 mod known;
 mod lazy;
+mod lend;
 mod log;
 mod logs;
 mod look;

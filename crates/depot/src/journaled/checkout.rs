@@ -98,7 +98,7 @@ impl super::turn::Turn<'_> {
                 follow: Follow::Never,
                 ..self.bringing(slice).await?
             };
-            self.journaled.files.apply(batch).await?;
+            self.apply_lending(batch).await?;
             self.bring_raw(slice).await?;
             made.extend(slice.iter().map(|goal| goal.path.clone()));
         }

@@ -241,7 +241,11 @@ impl Turn<'_> {
             follow: Follow::Never,
             with_version: true,
         };
-        match self.journaled.files.stat(path, options).await {
+        let stat = match self.journaled.files.stat(path, options).await {
+            Err(error) if error.kind() == ErrorKind::Denied => self.stat_lending(path, error).await,
+            stat => stat,
+        };
+        match stat {
             Ok(stat) if stat.kind == EntryKind::Other => Ok(None),
             Ok(stat) => Ok(Some(stat)),
             Err(error) if is_nothing(error.kind()) => Ok(None),

@@ -158,7 +158,7 @@ impl Turn<'_> {
         self.lock.begin()?;
         let mut applied = Vec::new();
         if !batch.mutations.is_empty() {
-            applied = match self.journaled.files.apply(batch.clone()).await {
+            applied = match self.apply_lending(batch.clone()).await {
                 Ok(applied) => applied,
                 Err(error) => {
                     self.abort()?;

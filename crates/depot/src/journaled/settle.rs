@@ -51,9 +51,10 @@ impl Turn<'_> {
         }
         let standings = self.standings(&intent.work, &paths).await?;
         match self.can_go_forward(&paths, &standings).await? {
-            true => self.roll_forward(intent, &paths, &standings).await,
-            false => self.roll_back(intent, &paths, &standings).await,
+            true => self.roll_forward(intent, &paths, &standings).await?,
+            false => self.roll_back(intent, &paths, &standings).await?,
         }
+        self.give_back(&paths).await
     }
 
     async fn standings(&self, work: &Work, paths: &[PathChange]) -> Result<Vec<Standing>> {
@@ -196,7 +197,7 @@ impl Turn<'_> {
         let mut batch = self.bringing(&goals).await?;
         batch.mutations.iter_mut().for_each(unbind);
         if !batch.mutations.is_empty() {
-            self.journaled.files.apply(batch).await?;
+            self.apply_lending(batch).await?;
         }
         self.fill_raw(&goals).await
     }

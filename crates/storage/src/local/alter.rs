@@ -10,6 +10,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::error::Cause;
+use super::lend::lending;
 use super::names::open_child;
 use super::owner::Owner;
 use super::reopen::{expect_file, force_mode};
@@ -17,8 +18,6 @@ use super::temp::{self, PREFIX};
 use super::write::{dress, write_all};
 
 const PIECE_BYTES: usize = 1024 * 1024;
-/// What it takes to change the names in a directory.
-const BITS_TO_CHANGE: u32 = 0o300;
 
 /// Why an entry was not changed.
 #[derive(Debug)]
@@ -36,18 +35,8 @@ impl<C: Into<Cause>> From<C> for Failure {
 
 /// Changes the entry, synced. Bits of the directory that stand in the way of its owner are lent for the time.
 pub(super) fn alter(parent: &OwnedFd, name: &[u8], alteration: Alteration<'_>) -> Result<(), Failure> {
-    match attempt(parent, name, alteration) {
-        Err(Failure::Cause(Cause::System(Errno::ACCESS))) => {}
-        done => return done,
-    }
-    let mode = fstat(parent)?.st_mode & 0o7777;
-    if mode & BITS_TO_CHANGE == BITS_TO_CHANGE {
-        return Err(Errno::ACCESS.into());
-    }
-    fchmod(parent, Mode::from_raw_mode(mode | BITS_TO_CHANGE))?;
-    let done = attempt(parent, name, alteration);
-    fchmod(parent, Mode::from_raw_mode(mode))?;
-    done
+    let is_denied = |failure: &Failure| matches!(failure, Failure::Cause(Cause::System(Errno::ACCESS)));
+    lending(parent.as_fd(), is_denied, || attempt(parent, name, alteration))
 }
 
 fn attempt(parent: &OwnedFd, name: &[u8], alteration: Alteration<'_>) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ mod blocking;
 mod copy;
 mod error;
 mod known;
+mod lend;
 mod link;
 mod list;
 mod lock;
