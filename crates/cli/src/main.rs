@@ -13,6 +13,7 @@ mod config_file;
 mod files;
 mod home;
 mod input;
+mod interruption;
 mod output;
 mod point;
 mod progress;

@@ -149,7 +149,7 @@ impl Session {
     /// The same, for reading, as it was at `point`.
     pub(crate) async fn workspace_at(&self, point: Option<&str>) -> Result<Workspace, Failure> {
         let mut chosen = self.chosen_by_option().await?;
-        chosen.check_declares("fs")?;
+        chosen.check_declares(&["fs"])?;
         chosen.go_to(point)?;
         if chosen.holds_home && chosen.point.is_some() {
             return Err(home::inside().into());
@@ -160,7 +160,7 @@ impl Session {
     /// Opens the chosen workspace for a command on its history, which is that of its capability `capability`.
     pub(crate) async fn with_history(&self, capability: &str) -> Result<Workspace, Failure> {
         let chosen = self.chosen_by_option().await?;
-        chosen.check_declares(capability)?;
+        chosen.check_declares(&[capability])?;
         chosen.check_present()?;
         if chosen.holds_home {
             return Err(home::inside().into());
@@ -170,8 +170,13 @@ impl Session {
 
     /// Opens the chosen workspace for something that runs in it.
     pub(crate) async fn workspace_for(&self, capability: &str) -> Result<Workspace, Failure> {
+        self.workspace_for_any(&[capability]).await
+    }
+
+    /// The same, where each of several capabilities would do.
+    pub(crate) async fn workspace_for_any(&self, capabilities: &[&str]) -> Result<Workspace, Failure> {
         let chosen = self.chosen_by_option().await?;
-        chosen.check_declares(capability)?;
+        chosen.check_declares(capabilities)?;
         chosen.check_present()?;
         Ok(chosen.open(self).await?.workspace().clone())
     }
@@ -347,17 +352,39 @@ impl Chosen {
         }
     }
 
-    /// Refuses a command whose capability is not declared.
-    fn check_declares(&self, capability: &str) -> Result<(), Failure> {
-        match self.config.capabilities.declared().contains(&capability) {
-            true => Ok(()),
-            false => Err(Error::new(
+    /// Refuses a command where none of the capabilities that would do is declared; it speaks of the first.
+    fn check_declares(&self, capabilities: &[&str]) -> Result<(), Failure> {
+        let declared = self.config.capabilities.declared();
+        let missing = match capabilities {
+            [first, ..] if !capabilities.iter().any(|one| declared.contains(one)) => Some(*first),
+            _ => None,
+        };
+        match missing {
+            None => Ok(()),
+            Some(capability) => Err(Error::new(
                 ErrorKind::Denied,
                 format!("this workspace does not declare the capability `{capability}`"),
             )
-            .hint(format!("set `{capability} = true` under its capabilities"))
+            .hint(self.how_to_declare(capability))
             .into()),
         }
+    }
+
+    /// How somebody who may decide it declares a capability.
+    fn how_to_declare(&self, capability: &str) -> String {
+        if self.base.is_some() {
+            return format!("set `{capability} = true` under its capabilities in the configuration");
+        }
+        let storage = match self.config.storage.kind() {
+            "local" => " --storage local:DIR",
+            _ => "",
+        };
+        let mut wanted: Vec<&str> = self.config.capabilities.declared();
+        wanted.push(capability);
+        format!(
+            "make a workspace that does, with a name of your choice: `garret create NAME{storage} --capability {}`",
+            wanted.join(",")
+        )
     }
 
     /// Refuses a point of the past where the workspace itself is needed.

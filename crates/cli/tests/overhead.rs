@@ -16,6 +16,9 @@ use common::{GARRET, Room};
 /// What may differ between two runs of the same: temporary names that are tried again, and the like.
 const SLACK: u64 = 60;
 
+/// While a command waits for a busy machine, Garret looks after its limits and its locks: the run with the fewest calls had to wait least.
+const RUNS: usize = 5;
+
 #[test]
 fn a_command_on_a_directory_of_100_000_files_makes_as_many_calls_as_on_one_of_100() {
     let counts = [100, 100_000].map(|files| {
@@ -45,8 +48,8 @@ fn fill(tree: &Path, files: u32) {
     }
 }
 
-/// The calls on files that a command makes which changes one file, by Garret and everything that it starts, after one that laid the
-/// files out.
+/// The calls on files that a command needs which changes one file, by Garret and everything that it starts, after one that laid the files
+/// out.
 fn calls(room: &Room, storage: &str) -> u64 {
     let config = format!("[workspaces.box]\nstorage = '{storage}'\ncapabilities = {{ fs = true, shell = true }}\n");
     room.put("garret.toml", config);
@@ -55,6 +58,10 @@ fn calls(room: &Room, storage: &str) -> u64 {
     }
     let text = ["-w", "box", "run", "-c", "date +%N > d1/new"];
     room.run(&text).done();
+    (0..RUNS).map(|_| calls_of(room, &text)).min().unwrap()
+}
+
+fn calls_of(room: &Room, text: &[&str]) -> u64 {
     let log = room.home().with_file_name("calls");
     let mut command = Command::new("strace");
     command.args(["-f", "-c", "-U", "calls,name", "-e", "trace=%file,getdents64"]);

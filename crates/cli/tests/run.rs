@@ -7,6 +7,9 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::Room;
@@ -167,4 +170,61 @@ fn the_doctor_tells_what_the_sandbox_can_enforce() {
     assert_eq!(data["kind"], "namespace");
     assert_eq!(data["enforced"].as_array().unwrap().len(), 9, "{data}");
     assert_eq!(ran.code() == 0, data["missing"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn ctrl_c_ends_the_command_and_keeps_nothing_of_it() {
+    let room = room();
+    let arguments = [
+        "-w",
+        "box",
+        "run",
+        "-c",
+        "echo half > file; echo ready; exec sleep 7681",
+    ];
+    let mut child = room
+        .command(&arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    // As a terminal does it: to everything that belongs to the job.
+    let job = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process_group(job, rustix::process::Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    assert!(
+        String::from_utf8_lossy(&ended.stderr).contains("interrupted"),
+        "{ended:?}"
+    );
+    assert_eq!(room.run(&["-w", "box", "ls"]).done(), "");
+    assert!(
+        room.run(&["-w", "box", "leftovers"])
+            .done()
+            .contains("nothing was left")
+    );
+}
+
+#[test]
+fn a_command_ends_when_nobody_reads_its_output() {
+    let room = room();
+    let mut child = room
+        .command(&["-w", "box", "run", "-c", "yes"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "y\n");
+    assert_eq!(child.wait().unwrap().code(), Some(141));
 }

@@ -77,8 +77,16 @@ impl ShellPolicy {
         match &self.require {
             Some(guards) => guards.clone(),
             None if self.sandbox == Self::HOST => Vec::new(),
-            None => Guard::DEFAULT.to_vec(),
+            None => Guard::DEFAULT
+                .into_iter()
+                .filter(|guard| self.expects(*guard))
+                .collect(),
         }
+    }
+
+    /// Whether a sandbox can be expected to enforce it: a network that is open on purpose, none can close.
+    fn expects(&self, guard: Guard) -> bool {
+        guard != Guard::Network || self.network == Network::None
     }
 }
 

@@ -19,6 +19,7 @@
 //! - [`model`]: random operation sequences against a plain model of a tree.
 //! - [`forwarding`] and [`faults`]: wrappers as ordinary storages, one that changes nothing and one that fails on purpose.
 //! - [`sandbox`]: the contract of sandboxes as tests, for ours and for others'.
+//! - [`s3`]: real S3 servers, and a proxy that spoils what goes to them.
 //! - [`vectors`]: the published path cases.
 //! - [`cases`]: the published file operations, over a workspace.
 //! - [`limited`]: a test in a process with little memory.
@@ -37,6 +38,7 @@ pub mod limited;
 pub mod model;
 pub mod mutations;
 pub mod probe;
+pub mod s3;
 pub mod sandbox;
 pub mod tree;
 pub mod vectors;

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use garret::{CodeRequest, CodeResult, EffectsMode, Error, Language, Result};
 
 use crate::commands::run::{Ran, Terminal, notes, variable};
+use crate::interruption::unless_interrupted;
 use crate::output::{Failure, Format, Outcome, Report};
 use crate::session::Session;
 use crate::{input, time};
@@ -57,12 +58,20 @@ impl Code {
         let request = self.request().map_err(Failure::usage)?;
         let workspace = session.workspace_for("code").await?;
         let format = session.global().format();
-        let result = match format {
-            Format::Json => workspace.run_code(request).await,
-            Format::Text => workspace.run_code_with(request, &mut Terminal).await,
+        let mut terminal = Terminal::default();
+        let reader = terminal.reader.clone();
+        let running = async {
+            match format {
+                Format::Json => workspace.run_code(request).await,
+                Format::Text => workspace.run_code_with(request, &mut terminal).await,
+            }
         };
+        let result = unless_interrupted(&reader, running).await;
         let closed = workspace.close().await;
-        let result = result?;
+        let result = match result {
+            Ok(result) => result?,
+            Err(stopped) => return stopped.report("code"),
+        };
         closed?;
         let code = u8::try_from(result.exit_code.unwrap_or(0)).unwrap_or(u8::MAX);
         let report = match format {

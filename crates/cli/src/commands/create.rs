@@ -24,7 +24,8 @@ pub(crate) struct Create {
     /// Where its files live: `filestore` (in the home) or `local:DIR` (a directory that exists)
     #[arg(long, default_value = "filestore", value_name = "STORAGE")]
     storage: String,
-    /// What may be done in it: `fs` (files and their history), `snapshot` (snapshots, branches, merges), `shell` (commands), `code`
+    /// What may be done in it: `fs` (files and their history), `snapshot` (snapshots, branches, merges), `shell` (commands),
+    /// `code` (Python, JavaScript and Bash that keeps its state from call to call)
     /// [default: fs,snapshot]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     capability: Vec<String>,

@@ -35,6 +35,12 @@ const PATCH: &str = "\
 +- [ ] sweep the room
 ";
 
+const CODE: &str = "\
+tasks = open('notes/todo.md').read().count('[ ]')
+open('notes/count.txt', 'w').write(str(tasks))
+tasks
+";
+
 impl Demo {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let directory =
@@ -49,6 +55,7 @@ impl Demo {
         tour.policy().await;
         tour.looking_back().await?;
         tour.undoing().await?;
+        tour.computing().await;
         tour.ruining().await?;
         tour.branching().await?;
         tour.events();
@@ -86,6 +93,7 @@ impl Tour {
         };
         config.capabilities.fs = Declared::Options(policy);
         config.capabilities.shell = Declared::Switch(true);
+        config.capabilities.code = Declared::Switch(true);
         garret.create("demo", &config).await?;
         let toolbox = garret.open_named("demo").await?;
         let text = "\
@@ -234,6 +242,14 @@ each is shown with its answer.
         self.show("-w demo undo", &history::made(&undone));
         self.call("read_file", json!({"path": "notes/todo.md"})).await;
         Ok(())
+    }
+
+    async fn computing(&mut self) {
+        self.say(
+            "Run code",
+            "Code runs in the same sandbox; the value of its last line is the answer, and what it wrote is one change.",
+        );
+        self.call("run_code", json!({"language": "python", "code": CODE})).await;
     }
 
     async fn ruining(&mut self) -> Result<()> {

@@ -10,7 +10,7 @@ use std::path::Path;
 use clap::Args;
 use garret::path::printable;
 use garret::probe::{Check, Status, probe};
-use garret::{Enforced, Guard, WorkspaceConfig};
+use garret::{Enforced, Guard, ShellPolicy, WorkspaceConfig};
 use serde::Serialize;
 use serde_json::json;
 
@@ -84,6 +84,9 @@ impl HomeState {
 #[derive(Debug, Serialize)]
 struct SandboxState {
     kind: String,
+    /// Whether it is none at all.
+    #[serde(skip)]
+    is_host: bool,
     enforced: Vec<Enforced>,
     /// What is required and does not hold.
     missing: Vec<&'static str>,
@@ -107,6 +110,7 @@ impl SandboxState {
         let required = policy.required();
         Ok(Self {
             kind: sandbox.kind().to_owned(),
+            is_host: policy.sandbox == ShellPolicy::HOST,
             missing: required
                 .iter()
                 .filter(|guard| !holds(guard))
@@ -118,7 +122,11 @@ impl SandboxState {
     }
 
     fn lines(&self) -> String {
-        let mut text = format!("sandbox {}: tried by running a process in it\n", self.kind);
+        let how = match self.is_host {
+            true => "none; commands run as any program of this user does",
+            false => "tried by running a process in it",
+        };
+        let mut text = format!("sandbox {}: {how}\n", self.kind);
         for one in &self.enforced {
             let word = one.guard.as_str();
             let status = match (one.is_enforced, self.missing.contains(&word)) {
@@ -166,10 +174,10 @@ fn report(mut text: String, checks: Vec<Check>, home: HomeState, sandbox: Sandbo
     let is_wanting = home.status == "MISSING"
         || !sandbox.missing.is_empty()
         || checks.iter().any(|check| check.status == Status::Missing);
-    text.push_str(if is_wanting {
-        "something that Garret needs is missing\n"
-    } else {
-        "Garret can keep its promises here\n"
+    text.push_str(match (is_wanting, sandbox.is_host) {
+        (true, _) => "something that Garret needs is missing\n",
+        (false, true) => "Garret can keep its promises here, except that commands are kept from nothing\n",
+        (false, false) => "Garret can keep its promises here\n",
     });
     let data = json!({"checks": checks, "home": home, "sandbox": sandbox});
     if is_wanting {

@@ -29,7 +29,7 @@ pub(crate) struct Leftovers {
 
 impl Leftovers {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace_for("shell").await?;
+        let workspace = session.workspace_for_any(&["shell", "code"]).await?;
         let report = match (&self.keep, &self.discard) {
             (Some(id), _) => workspace.commit_leftover(id).await.map(|changed| kept(id, changed)),
             (_, Some(id)) => {

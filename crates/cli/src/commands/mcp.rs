@@ -11,7 +11,7 @@ use crate::session::Session;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret mcp .
-  garret mcp . --shell
+  garret mcp . --shell --code
   garret -w site mcp --read-only
 In a client's configuration: {\"command\": \"garret\", \"args\": [\"mcp\", \"path/to/project\"]}";
 

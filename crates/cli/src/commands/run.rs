@@ -8,19 +8,20 @@ use clap::Args;
 use garret::path::{printable, quote};
 use garret::{Changed, Chunk, EffectsMode, Error, Limit, OutputSink, Program, Result, RunRequest, Stream};
 
+use crate::interruption::{ReaderGone, unless_interrupted};
 use crate::output::{Failure, Format, Outcome, Report};
 use crate::session::Session;
 use crate::{input, time};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  garret -w box run -- cargo test
+  garret -w box run -- make test
   garret -w box run -c 'mkdir -p src && echo hi > src/a'
   garret -w box run --discard -c 'rm -rf *'
   garret -w box run --timeout 2s --env LEVEL=debug -- make
 What the command did to the files is one change; `garret undo` takes it back.
 The exit code is the command's own; 128 and the number of the signal where one ended it.
-With 1 or 2 and `error:` on standard error, the command did not run.";
+With 1 or 2 and `error:` on standard error, the command did not run. Ctrl-C ends the command and keeps nothing of what it did.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -51,12 +52,20 @@ impl Run {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let request = self.request().map_err(Failure::usage)?;
         let workspace = session.workspace_for("shell").await?;
-        let result = match session.global().format() {
-            Format::Json => workspace.run(request).await,
-            Format::Text => workspace.run_with(request, &mut Terminal).await,
+        let mut terminal = Terminal::default();
+        let reader = terminal.reader.clone();
+        let running = async {
+            match session.global().format() {
+                Format::Json => workspace.run(request).await,
+                Format::Text => workspace.run_with(request, &mut terminal).await,
+            }
         };
+        let result = unless_interrupted(&reader, running).await;
         let closed = workspace.close().await;
-        let result = result?;
+        let result = match result {
+            Ok(result) => result?,
+            Err(stopped) => return stopped.report("command"),
+        };
         closed?;
         let code = u8::try_from(result.exit_code).unwrap_or(u8::MAX);
         let note = notes(&Ran {
@@ -103,16 +112,21 @@ pub(crate) fn variable(text: &str) -> Result<(String, String)> {
 }
 
 /// Prints output as it comes, each stream to its own.
-pub(crate) struct Terminal;
+#[derive(Debug, Default)]
+pub(crate) struct Terminal {
+    pub(crate) reader: ReaderGone,
+}
 
 #[async_trait]
 impl OutputSink for Terminal {
     async fn take(&mut self, chunk: &Chunk) {
-        // A reader that has gone away takes no more; the command goes on all the same.
-        let _ = match chunk.stream {
+        let put = match chunk.stream {
             Stream::Stdout => put(std::io::stdout().lock(), &chunk.bytes),
             Stream::Stderr => put(std::io::stderr().lock(), &chunk.bytes),
         };
+        if put.is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
+            self.reader.notify_one();
+        }
     }
 }
 
@@ -141,8 +155,11 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
         note(format!(
             "the {what} took too long, and was ended with everything that it started"
         ));
-    } else if ran.limit.is_some() {
-        note(format!("the {what} came to a limit, and was ended"));
+    } else if let Some(limit) = ran.limit {
+        note(format!(
+            "the {what} came to its limit of {}, and was ended",
+            limit.words()
+        ));
     }
     if changed.discarded && !changed.is_nothing() {
         note(format!("discarded: {}", changed.counts()));

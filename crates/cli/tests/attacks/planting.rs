@@ -70,6 +70,28 @@ pub(crate) const ATTACKS: &[Attack] = &[
         },
     },
     Attack {
+        name: "lock the workspace by files and directories that nobody may open",
+        run: |scene| {
+            let locked = scene.attack(10, "echo one > f; mkdir -p r/s d; echo two > r/s/t; echo end");
+            let closing = scene.attack(10, "chmod 000 f; chmod 500 r/s r; chmod 000 d; echo end");
+            for command in [&["log"][..], &["undo"], &["redo"], &["undo"], &["cat", "f"]] {
+                let ran = scene.garret(&[&["-w", "box"], command].concat());
+                if ran.code != Some(0) {
+                    return ran;
+                }
+            }
+            match locked.code {
+                Some(0) => closing,
+                _ => locked,
+            }
+        },
+        holds: |scene, ran| {
+            ran.code == Some(0)
+                && ran.stdout.trim() == "end"
+                && scene.attack(10, "rm -rf f r d; ls").stdout.contains("kept")
+        },
+    },
+    Attack {
         name: "forge the attributes of the layer",
         run: |scene| {
             let outside = scene.text("outside");

@@ -57,3 +57,16 @@ pub enum Limit {
     /// Bytes written in all.
     Written,
 }
+
+impl Limit {
+    /// The limit in words, after "its limit of".
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Wall => "time",
+            Self::Cpu => "processor time",
+            Self::Memory => "memory",
+            Self::FileSize => "bytes in one file",
+            Self::Written => "bytes written",
+        }
+    }
+}

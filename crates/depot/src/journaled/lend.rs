@@ -11,6 +11,7 @@ use garret_core::{
     WsPath,
 };
 
+use super::look::described;
 use super::turn::Turn;
 
 const OWNER_BITS: u32 = 0o700;
@@ -101,14 +102,10 @@ impl Turn<'_> {
 
     /// Describes what is at `path` in a directory that keeps its owner out.
     pub(super) async fn stat_lending(&self, path: &WsPath, denied: Error) -> Result<Stat> {
-        let options = StatOptions {
-            follow: Follow::Never,
-            with_version: true,
-        };
         let mut lent = Vec::new();
         let opened = self.open_above(path, &mut lent).await;
         let stat = match opened {
-            Ok(()) if !lent.is_empty() => self.journaled.files.stat(path, options).await,
+            Ok(()) if !lent.is_empty() => described(&*self.journaled.files, path).await,
             _ => Err(denied),
         };
         for (directory, mode) in lent.iter().rev() {

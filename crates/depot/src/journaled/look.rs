@@ -235,13 +235,9 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Describes what is at `path`; `None` for nothing, and for what no journal can hold.
+    /// Describes what is at `path`; `None` for nothing, and for what no journal can hold. A file that may not be read has no version.
     pub(super) async fn stat(&self, path: &WsPath) -> Result<Option<Stat>> {
-        let options = StatOptions {
-            follow: Follow::Never,
-            with_version: true,
-        };
-        let stat = match self.journaled.files.stat(path, options).await {
+        let stat = match described(&*self.journaled.files, path).await {
             Err(error) if error.kind() == ErrorKind::Denied => self.stat_lending(path, error).await,
             stat => stat,
         };
@@ -267,8 +263,10 @@ impl Turn<'_> {
         if known.kind != EntryKind::File || (known.token.is_some() && known.token == now.token) {
             return Ok(true);
         }
-        match &known.token {
-            Some(token) if known.size == now.size => self.holds(path, token).await,
+        match (&known.token, &now.token) {
+            // One that may not be read, and could not be when the journal met it: its size is all that can be told.
+            (None, None) => Ok(known.size == now.size),
+            (Some(token), Some(_)) if known.size == now.size => self.holds(path, token).await,
             _ => Ok(false),
         }
     }
@@ -395,6 +393,18 @@ impl Turn<'_> {
             });
         }
         Ok(seen)
+    }
+}
+
+/// Describes what is at `path`. A file that may not be read has no version.
+pub(super) async fn described(files: &dyn Storage, path: &WsPath) -> Result<Stat> {
+    let options = |with_version| StatOptions {
+        follow: Follow::Never,
+        with_version,
+    };
+    match files.stat(path, options(true)).await {
+        Err(error) if error.kind() == ErrorKind::Denied => files.stat(path, options(false)).await,
+        stat => stat,
     }
 }
 

@@ -209,7 +209,12 @@ impl<'a> Placing<'a> {
             self.keep_parent(path, parent);
             return Ok(false);
         }
-        let dressed = strip_attributes(file).and_then(|()| self.dress(file, (&parent, path), mode, modified));
+        let stripped = strip_attributes(file).or_else(|errno| match errno {
+            // Attributes are written like content; the mode that stands in the way is set again below.
+            Errno::ACCESS => fchmod(file, Mode::RUSR | Mode::WUSR).and_then(|()| strip_attributes(file)),
+            other => Err(other),
+        });
+        let dressed = stripped.and_then(|()| self.dress(file, (&parent, path), mode, modified));
         if let Err(errno) = dressed {
             let _ = unlinkat(&parent, &temporary, AtFlags::empty());
             return Err(errno).at(path);

@@ -70,7 +70,11 @@ fn network(plan: &SandboxPlan) -> Enforced {
     if plan.namespaces.contains(&super::plan::Space::Network) {
         holds(Guard::Network, "network namespace")
     } else {
-        holds(Guard::Network, "allowed by the configuration")
+        lacks(
+            Guard::Network,
+            "the configuration lets commands reach it".to_owned(),
+            "set `network` to `none` where commands need none",
+        )
     }
 }
 

@@ -135,10 +135,11 @@ fn limit(order: &Order) -> Result<(), Failure> {
     let processes = limits.processes.map(|count| count + order.own_processes);
     // Two seconds at least: the limit on all together, which counts finer, ends a command first.
     let cpu = limits.cpu_ms.map(|ms| ms.div_ceil(1000) + 1);
+    let largest_file = limits.largest_file().map(|(bytes, _)| bytes);
     let wanted = [
         (Resource::Core, Some(0)),
         (Resource::Cpu, cpu),
-        (Resource::Fsize, limits.file_size),
+        (Resource::Fsize, largest_file),
         (Resource::Nofile, limits.open_files),
         (Resource::Nproc, processes),
         (Resource::Data, alone(limits.memory)),

@@ -105,6 +105,16 @@ pub(crate) struct SpawnLimits {
     pub(crate) open_files: Option<u64>,
 }
 
+impl SpawnLimits {
+    /// The most bytes in one file, and the limit that says so. What is written in all is looked at from time to time only: one file, at
+    /// least, cannot outrun that by far.
+    pub(crate) fn largest_file(&self) -> Option<(u64, Ending)> {
+        let by_size = self.file_size.map(|bytes| (bytes, Ending::FileSize));
+        let by_written = self.written.map(|bytes| (bytes.saturating_mul(2), Ending::Written));
+        by_size.into_iter().chain(by_written).min_by_key(|(bytes, _)| *bytes)
+    }
+}
+
 /// What the supervisor answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {

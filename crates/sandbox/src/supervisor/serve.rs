@@ -23,8 +23,8 @@ use super::keeper::{Grabbed, read_admission};
 use super::layers::Laid;
 use super::place::{self, Draft};
 use super::protocol::{
-    Answer, Ask, CREDIT, DATA, Decoder, EndedExit, Ending, Failure, Frame, Item, Opened, Spawn, encode_bytes,
-    encode_message, write_message,
+    Answer, Ask, CREDIT, DATA, Decoder, EndedExit, Ending, Failure, Frame, Item, Opened, Spawn, SpawnLimits,
+    encode_bytes, encode_message, write_message,
 };
 use super::sys::{self, Forked, Fresh};
 use super::system_calls::Filters;
@@ -881,16 +881,19 @@ impl Running {
             max_memory: 0,
         });
         exit.duration_us = u64::try_from(self.started.elapsed_now().as_micros()).unwrap_or(u64::MAX);
-        exit.limit = self.limit.or_else(|| ended_by(&exit, memory_kills > self.memory_kills));
+        let has_memory_kill = memory_kills > self.memory_kills;
+        exit.limit = self
+            .limit
+            .or_else(|| ended_by(&exit, &self.spawn.limits, has_memory_kill));
         exit
     }
 }
 
 /// The limit that a way of ending tells of. A shell gives 128 and the number where a signal ended what it ran.
-fn ended_by(exit: &EndedExit, has_memory_kill: bool) -> Option<Ending> {
+fn ended_by(exit: &EndedExit, limits: &SpawnLimits, has_memory_kill: bool) -> Option<Ending> {
     let number = exit.signal.or(exit.code.map(|code| code - 128))?;
     match number {
-        libc::SIGXFSZ => Some(Ending::FileSize),
+        libc::SIGXFSZ => limits.largest_file().map(|(_, limit)| limit),
         libc::SIGXCPU => Some(Ending::Cpu),
         _ if has_memory_kill && exit.code != Some(0) => Some(Ending::Memory),
         _ => None,

@@ -123,7 +123,9 @@ async fn what_is_written_is_limited_in_all_wherever_it_goes() {
     ] {
         let command = limited(text, |limits| limits.written = Some(32 * MEBIBYTE));
         let (outcome, _) = room.run_command(command).await;
-        assert_eq!(outcome.exit.limit, Some(Limit::Written), "{text}: {outcome:?}");
+        // Who writes more quickly than anybody looks is stopped at twice the limit in each file.
+        let is_stopped = outcome.exit.limit == Some(Limit::Written) || outcome.errors().contains("File too large");
+        assert!(is_stopped, "{text}: {outcome:?}");
         room.run("rm -rf /tmp/*").await;
     }
 }

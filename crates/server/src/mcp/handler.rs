@@ -45,10 +45,21 @@ impl Handler {
         } else {
             ""
         };
+        let has = |tool: &str| self.toolbox.definitions().iter().any(|one| one.canonical == tool);
+        let commands = if has("run") {
+            " Commands run in a sandbox in which the files are at /workspace; what one did to them is one change."
+        } else {
+            ""
+        };
+        let way_back = if has("undo") {
+            " Every change can be taken back: `history` lists them, `undo` takes one back."
+        } else {
+            ""
+        };
         format!(
             "The tools work on the files of one workspace, `{}`.{limits} Paths are relative to its root; `/a`, `a` and `/workspace/a` are one \
              file, and nothing outside can be reached. A failed call says why and what to try instead. Reads give a `version`; pass it \
-             as `if_version` when you write, so that nobody else's change is lost. Long results are paged: the last line says how to go on.",
+             as `if_version` when you write, so that nobody else's change is lost. Long results are paged: the last line says how to go on.{commands}{way_back}",
             garret::path::printable(workspace.name()),
         )
     }

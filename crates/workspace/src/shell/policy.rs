@@ -99,11 +99,13 @@ impl ShellRules {
     fn check_denied(&self, command: &SimpleCommand) -> Result<()> {
         match self.denied.iter().find(|rule| rule.is_for_all() || rule.is_in(command)) {
             None => Ok(()),
-            Some(rule) => Err(refusal(
-                &command.program().text,
-                &rule.shown(),
-                "choose another command",
-            )),
+            Some(rule) => {
+                let what = match rule.is_for_all() {
+                    true => &command.program().text,
+                    false => &rule.text,
+                };
+                Err(refusal(what, &rule.shown(), "choose another command"))
+            }
         }
     }
 
@@ -142,8 +144,8 @@ fn is_of_the_shell(line: &CommandLine, command: &SimpleCommand) -> bool {
     command.program().is_literal() && (runs_more || BUILTINS.contains(&name) || is_own)
 }
 
-fn refusal(program: &str, rule: &str, hint: &str) -> Error {
-    let message = format!("{} may not be run: the policy says {}", quote(program), quote(rule));
+fn refusal(what: &str, rule: &str, hint: &str) -> Error {
+    let message = format!("{} may not be run: the policy says {}", quote(what), quote(rule));
     Error::new(ErrorKind::Denied, message)
         .rule(rule)
         .hint(format!("{hint}; {ADVICE}"))

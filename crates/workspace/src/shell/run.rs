@@ -315,19 +315,9 @@ fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
 pub(crate) fn ended(exit: &Exit) -> String {
     match (exit.limit, exit.ended) {
         (Some(Limit::Wall), _) => "timed out".to_owned(),
-        (Some(limit), _) => format!("over its limit ({})", limit_word(limit)),
+        (Some(limit), _) => format!("over its limit ({})", limit.words()),
         (None, Ended::Exited(code)) => format!("exit {code}"),
         (None, Ended::Signalled(number)) => format!("signal {number}"),
-    }
-}
-
-fn limit_word(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Wall => "time",
-        Limit::Cpu => "processor time",
-        Limit::Memory => "memory",
-        Limit::FileSize => "file size",
-        Limit::Written => "bytes written",
     }
 }
 

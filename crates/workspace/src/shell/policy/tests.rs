@@ -324,7 +324,7 @@ fn a_refusal_says_what_and_why() {
     let error = refuses(&denying(&["git push"]), "git push");
     assert_eq!(
         error.message(),
-        "`git` may not be run: the policy says `denied_commands = git push`"
+        "`git push` may not be run: the policy says `denied_commands = git push`"
     );
     let error = refuses(&allowing(&["ls"]), "$x");
     assert_eq!(
