@@ -215,6 +215,7 @@ impl Garret {
             payload,
             capabilities: config.capabilities.clone(),
             history,
+            exclude: config.exclude.clone(),
         });
         let declared = config.capabilities.fs.policy();
         let shell = self.shell_parts(config, &opened, history)?;
@@ -282,6 +283,7 @@ impl Garret {
         let config = WorkspaceConfig {
             capabilities: reference.capabilities.clone(),
             history: Some(reference.history),
+            exclude: reference.exclude.clone(),
             ..WorkspaceConfig::on(StorageConfig::Table {
                 kind: reference.kind.clone(),
                 options: reference.payload.clone(),
