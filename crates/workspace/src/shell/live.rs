@@ -128,7 +128,7 @@ impl Workshop {
             return Ok(seat);
         }
         let under = self.under(view);
-        let fence = under.fence().await?;
+        let fence = under.fence_in(self).await?;
         let (state, held) = self.ready().await?;
         let at = under.shared.clock.now();
         let laid = self.lay(&fence, &state).await?;

@@ -149,7 +149,7 @@ impl Workspace {
     ) -> Result<RunResult> {
         let shop = self.workshop()?;
         let under = shop.under(self);
-        let fence = under.fence().await?;
+        let fence = under.fence_in(shop).await?;
         let (state, held) = shop.ready().await?;
         let basis = Basis {
             head: state.head,
