@@ -185,6 +185,10 @@ impl Bench for TemporaryBench {
         self.bench.ready().await
     }
 
+    fn scratch(&self) -> PathBuf {
+        self.bench.scratch()
+    }
+
     async fn take(&self, taken: Taken<'_>) -> Result<()> {
         self.bench.take(taken).await
     }

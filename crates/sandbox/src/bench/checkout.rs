@@ -396,9 +396,13 @@ impl Bench for CheckoutBench {
         };
         Ok(BenchState {
             root: self.options.directory.join("tree"),
-            scratch: self.options.directory.join("scratch"),
+            scratch: self.scratch(),
             head,
         })
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.options.directory.join("scratch")
     }
 
     async fn take(&self, taken: Taken<'_>) -> Result<()> {

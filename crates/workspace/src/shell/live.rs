@@ -246,7 +246,7 @@ impl Workshop {
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
         let Split { kept, excluded } = split;
         live.mark = Some(effects.mark);
-        self.note(live, &keeping);
+        self.note(live, &keeping, &excluded);
         let mut places = Vec::new();
         if !keeping.is_in_files() {
             places = live.view.as_in_files(kept.iter().map(|effect| &effect.path)).await?;
@@ -261,8 +261,9 @@ impl Workshop {
     }
 
     /// Remembers what a taking came to.
-    fn note(&self, live: &mut Live, keeping: &Keeping) {
+    fn note(&self, live: &mut Live, keeping: &Keeping, excluded: &[Effect]) {
         match &keeping.kept {
+            Kept::Change(change) => self.note_kept_out(change.number, excluded),
             Kept::Refused(error) => self.live.notice(format!("rolled back: {}", error.message())),
             Kept::Branch(name) => self.live.notice(format!(
                 "others changed the same files meanwhile; what the processes did is on the branch `{name}`"
@@ -318,7 +319,7 @@ impl Workshop {
         let effects = layer.effects(live.mark.as_ref()).await?;
         let split = live.view.split(self, effects.effects).await?;
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
-        self.note(live, &keeping);
+        self.note(live, &keeping, &split.excluded);
         // What is kept out of history came over all the time that the layer lived.
         let whole = layer.effects(None).await?;
         let Split { mut excluded, .. } = live.view.split(self, whole.effects).await?;

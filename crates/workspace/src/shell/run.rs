@@ -198,6 +198,9 @@ impl Workspace {
             false => Vec::new(),
         };
         let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
+        if let Kept::Change(change) = &keeping.kept {
+            shop.note_kept_out(change.number, &excluded);
+        }
         let next = match &keeping.kept {
             // Where others made changes in between, the bench has those still to come.
             Kept::Change(change) if change.number == cover.state.head + 1 => change.number,

@@ -145,6 +145,11 @@ impl Workshop {
         Ok((state, held))
     }
 
+    /// The private directory of the bench.
+    pub(super) fn scratch(&self) -> std::path::PathBuf {
+        self.bench.scratch()
+    }
+
     /// Lays a layer over the bench. A sandbox that died is opened again, once.
     pub(super) async fn lay(&self, fence: &Fence, state: &BenchState) -> Result<Laid> {
         let opened = self.opened(fence, state).await?;
