@@ -13,9 +13,11 @@ pub mod event;
 pub mod exclude;
 pub mod history;
 pub mod keep;
+pub mod listing;
 pub mod memory;
 pub mod path;
 pub mod policy;
+pub mod reach;
 pub mod reference;
 pub mod registry;
 pub mod sandbox;
@@ -38,9 +40,11 @@ pub use history::{
     Put, Puts, Restore, Reversed, Review, Selection, Side, Snapshot, SnapshotOptions, SnapshotSize,
 };
 pub use keep::Keep;
+pub use listing::{ListAll, ListedAll, list_all};
 pub use memory::MemoryStorage;
 pub use path::{EntryPath, OnEscape, WsPath};
 pub use policy::{Access, FsPolicy, FsRules};
+pub use reach::{NearContent, Reach};
 pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use sandbox::{

@@ -48,6 +48,7 @@ impl Storage for MemoryStorage {
             is_durable: false,
             has_modes: true,
             has_symlinks: true,
+            file_mode: Some(0o644),
         }
     }
 

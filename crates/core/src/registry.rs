@@ -12,7 +12,7 @@ use crate::config::StorageConfig;
 use crate::memory::MemoryStorage;
 use crate::path::quote;
 use crate::time::{Clock, Ids};
-use crate::{Durability, Error, History, HistoryMode, Result, Storage, shape};
+use crate::{Durability, Error, History, HistoryMode, NearContent, Reach, Result, Storage, shape};
 
 /// What a factory may use while it opens a storage.
 #[derive(Debug, Clone)]
@@ -41,6 +41,10 @@ pub struct Opened {
     pub durability: Durability,
     /// The directory in which the files lie in plain form, where they do: commands work on it. It never reaches a user.
     pub directory: Option<PathBuf>,
+    /// How much of the files is read and searched at once.
+    pub reach: Reach,
+    /// Where content of files that are far away lies at hand.
+    pub near: Option<Arc<dyn NearContent>>,
 }
 
 impl<S: Storage + 'static> From<Arc<S>> for Opened {
@@ -52,6 +56,8 @@ impl<S: Storage + 'static> From<Arc<S>> for Opened {
             reference: None,
             durability: Durability::Full,
             directory: None,
+            reach: Reach::default(),
+            near: None,
         }
     }
 }

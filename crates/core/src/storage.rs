@@ -249,6 +249,8 @@ pub struct Entry {
     pub size: u64,
     /// When its content last changed, where the storage knows.
     pub modified: Option<Timestamp>,
+    /// The version of a file, where a list tells it at no cost; [`Storage::stat`] tells it everywhere.
+    pub version: Option<Version>,
 }
 
 /// Mutations that happen together or not at all.
@@ -429,4 +431,7 @@ pub struct StorageInfo {
     pub has_modes: bool,
     /// Whether it keeps symbolic links.
     pub has_symlinks: bool,
+    /// The permission bits that a new file has where none are given, where that is the same for every file.
+    #[serde(skip)]
+    pub file_mode: Option<u32>,
 }

@@ -119,7 +119,8 @@ impl Depot {
             true => Expected::Either,
             false => Expected::Depot,
         };
-        if expected == Expected::Depot && !file.exists() {
+        // Before SQLite looks at it, which would throw away the log beside an empty database.
+        if expected == Expected::Depot && !file.metadata().is_ok_and(|found| found.len() > 0) {
             return Err(error::lost_database());
         }
         if expected == Expected::Either {

@@ -105,6 +105,7 @@ impl Depot {
         }
         collected.blob_bytes = self.sweep_blobs(before.millis).await?;
         collected.leftovers = self.remove_leftovers(before.millis)?;
+        self.shared.database.empty_log()?;
         Ok(collected)
     }
 

@@ -9,8 +9,11 @@
 //! more, and is settled: forward, or back where the content it needs is lost. The log enters the depot's database later and in bulk,
 //! always before anybody asks for the history; a transaction for each change would cost more than the write itself.
 //!
+//! Where the files are far away, each look is a request. A change that can be made on the condition that a file is what is known needs none
+//! before it, and what it left is taken from what the storage answered; a look at everything is a list, which tells versions.
+//!
 //! `gate` is the lock and what readers look at, `log` and `record` what is written down, `known` what is remembered, `look` the
-//! comparison, `apply` a change, `settle` what a crash left, `ingest` the way into the journal, `operate` undo and its like, `walk` a look at
+//! comparison, `apply` a change, `quick` one that needs no look, `left` what a change left, `settle` what a crash left, `ingest` the way into the journal, `operate` undo and its like, `walk` a look at
 //! everything.
 
 mod apply;
@@ -23,12 +26,14 @@ mod gate;
 mod ingest;
 mod known;
 mod lazy;
+mod left;
 mod lend;
 mod log;
 mod logs;
 mod look;
 mod named;
 mod operate;
+mod quick;
 mod raw;
 mod record;
 mod settle;
@@ -43,8 +48,8 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use futures::lock::Mutex;
 use garret_core::{
-    Applied, Batch, Clock, Directory, Exclusions, Ids, Keep, ListOptions, ListPage, Opened, ReadOptions, ReadResult,
-    Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Applied, Batch, Clock, Directory, Exclusions, Ids, Keep, ListOptions, ListPage, Opened, Reach, ReadOptions,
+    ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 
 use self::gate::{Files, Gate, Reading};
@@ -81,6 +86,8 @@ pub struct Journaled {
     owner: u64,
     /// What is not looked at where everything is: it is kept out of history.
     exclusions: Exclusions,
+    /// How far away the files are.
+    reach: Reach,
 }
 
 impl fmt::Debug for Journaled {
@@ -126,6 +133,7 @@ impl Journaled {
             ids: context.ids,
             owner: u64::from_le_bytes(owner.as_bytes()[..8].try_into().expect("a hash is longer")) | 1,
             exclusions,
+            reach: opened.reach,
         };
         let is_left = journaled.gate.files().is_some_and(log::is_there);
         if is_left && journaled.known_room().await?.is_some() {
@@ -158,6 +166,14 @@ impl Journaled {
             room.set_keep(&keep).await?;
         }
         Ok(room)
+    }
+
+    /// How many files are looked at or fetched at once: one where that is quick, several where each is a request.
+    fn at_once(&self) -> usize {
+        match self.reach.is_far {
+            true => self.reach.search_concurrency.max(1),
+            false => 1,
+        }
     }
 
     /// Reads so that no half of a change is seen.

@@ -91,6 +91,7 @@ impl Storage for DepotView {
             is_durable: self.shared.database.is_durable(),
             has_modes: true,
             has_symlinks: true,
+            file_mode: Some(0o644),
         }
     }
 

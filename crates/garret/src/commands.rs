@@ -13,8 +13,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use garret_core::path::quote;
 use garret_core::{
-    Bench, BenchState, Error, ErrorKind, Exclusions, HistoryMode, Opened, Result, Sandbox, ShellPolicy, Taken,
-    WorkspaceConfig,
+    Bench, BenchState, Error, ErrorKind, Exclusions, History, HistoryMode, Opened, Point, Result, Sandbox, ShellPolicy,
+    Taken, WorkspaceConfig,
 };
 use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions};
 use garret_sandbox::host::{HostOptions, HostSandbox};
@@ -118,6 +118,13 @@ impl Garret {
                 exclude: config.exclude.clone(),
             })?),
         };
+        let bench = match &opened.history {
+            Some(history) if opened.reach.is_far => Arc::new(LookingBench {
+                bench,
+                history: history.clone(),
+            }),
+            _ => bench,
+        };
         Ok(match place {
             Place::Kept(_) => bench,
             Place::Temporary(directory) => Arc::new(TemporaryBench {
@@ -182,6 +189,31 @@ struct TemporaryBench {
 #[async_trait]
 impl Bench for TemporaryBench {
     async fn ready(&self) -> Result<BenchState> {
+        self.bench.ready().await
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.bench.scratch()
+    }
+
+    async fn take(&self, taken: Taken<'_>) -> Result<()> {
+        self.bench.take(taken).await
+    }
+}
+
+/// A bench of files that others reach too: a look at them comes first, so that the journal, which the bench follows, has what they did. What
+/// has the version that the journal knows is not fetched.
+#[derive(Debug)]
+struct LookingBench {
+    bench: Arc<dyn Bench>,
+    history: Arc<dyn History>,
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Bench for LookingBench {
+    async fn ready(&self) -> Result<BenchState> {
+        self.history.at(&Point::Now).await?;
         self.bench.ready().await
     }
 

@@ -226,6 +226,8 @@ impl Garret {
             .history(opened.history)
             .reference(reference)
             .branch_config(branch_config(config)?)
+            .reach(opened.reach)
+            .near(opened.near)
             .name(name)
             .policy(policy)
             .shell(shell)

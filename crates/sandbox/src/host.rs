@@ -12,19 +12,12 @@
     reason = "a sandbox starts programs, looks at the clock and at its own directories"
 )]
 
-#[cfg(target_os = "linux")]
 mod layer;
-#[cfg(target_os = "linux")]
 mod minder;
-#[cfg(target_os = "linux")]
 mod open;
-#[cfg(target_os = "linux")]
 mod place;
-#[cfg(target_os = "linux")]
 mod process;
-#[cfg(target_os = "linux")]
 mod tree;
-#[cfg(target_os = "linux")]
 mod unchanged;
 
 use std::sync::Arc;

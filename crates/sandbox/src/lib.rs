@@ -9,4 +9,5 @@ pub mod bench;
 pub mod effects;
 pub mod host;
 pub mod namespace;
+mod placing;
 pub mod supervisor;

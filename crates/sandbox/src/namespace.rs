@@ -7,21 +7,13 @@
 
 pub mod plan;
 
-#[cfg(target_os = "linux")]
 mod connection;
-#[cfg(target_os = "linux")]
 mod guards;
-#[cfg(target_os = "linux")]
 mod layer;
-#[cfg(target_os = "linux")]
 mod machine;
-#[cfg(target_os = "linux")]
 mod open;
-#[cfg(target_os = "linux")]
 mod probe;
-#[cfg(target_os = "linux")]
 mod process;
-#[cfg(target_os = "linux")]
 pub(crate) mod remove;
 
 use std::ffi::OsString;

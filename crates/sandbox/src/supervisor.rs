@@ -10,28 +10,21 @@
 
 pub(crate) mod protocol;
 
-#[cfg(target_os = "linux")]
+mod clock;
 mod confine;
-#[cfg(target_os = "linux")]
 mod groups;
-#[cfg(target_os = "linux")]
+mod held;
 mod init;
-#[cfg(target_os = "linux")]
 mod keeper;
-#[cfg(target_os = "linux")]
 mod layers;
-#[cfg(target_os = "linux")]
 mod place;
-#[cfg(target_os = "linux")]
 mod root;
-#[cfg(target_os = "linux")]
 mod sample;
-#[cfg(target_os = "linux")]
 mod serve;
-#[cfg(target_os = "linux")]
 mod sys;
-#[cfg(target_os = "linux")]
 mod system_calls;
+mod walk;
+mod watch;
 
 use std::process::ExitCode;
 

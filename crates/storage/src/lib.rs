@@ -6,9 +6,12 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("the storage `local` needs Linux: see docs/decisions/0002-local-by-handle.md");
 
+pub mod cache;
 #[cfg(target_os = "linux")]
 pub mod local;
+pub mod s3;
 
 pub use garret_core::Durability;
 #[cfg(target_os = "linux")]
 pub use local::{LocalFactory, LocalOptions, LocalStorage};
+pub use s3::{S3Factory, S3Options, S3Storage};

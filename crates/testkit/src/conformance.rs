@@ -134,6 +134,7 @@ macro_rules! for_each_behaviour {
             lists {
                 a_shallow_list_gives_one_directory
                 a_deep_list_is_in_byte_order
+                a_version_that_a_list_tells_is_the_file_s
                 pages_of_every_size_give_the_same_list
                 a_full_last_page_has_no_more
                 a_cursor_need_not_exist

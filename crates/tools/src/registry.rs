@@ -10,6 +10,9 @@ use crate::{
     restore_version, rm, run, run_code, run_in_code_context, snapshot, start, stat, undo, write_file,
 };
 
+const GLOB: &dyn AnyTool = &glob::Glob;
+const GREP: &dyn AnyTool = &grep::Grep;
+
 /// The tools of the `fs` capability.
 const FS: &[&dyn AnyTool] = &[
     &read_file::ReadFile,
@@ -18,8 +21,8 @@ const FS: &[&dyn AnyTool] = &[
     &edit_file::EditFile,
     &apply_patch::ApplyPatch,
     &ls::Ls,
-    &glob::Glob,
-    &grep::Grep,
+    GLOB,
+    GREP,
     &stat::Stat,
     &exists::Exists,
     &mkdir::Mkdir,
@@ -73,7 +76,7 @@ pub fn tool_names() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 /// The tools that `capabilities` declare and `workspace` can serve: without a history there is nothing to show or to go
-/// back to, and without a sandbox nothing runs.
+/// back to, without a sandbox nothing runs, and where a storage is not to be searched nothing searches it.
 pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl Iterator<Item = &'static dyn AnyTool> {
     let has_history = workspace.has_history();
     let (fs, snapshot) = (capabilities.fs.is_declared(), capabilities.snapshot.is_declared());
@@ -90,7 +93,13 @@ pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl 
         (CONTEXTS, code.is_some_and(|policy| policy.is_stateful)),
     ];
     let offered = groups.into_iter().filter(|(_, is_offered)| *is_offered);
-    offered.flat_map(|(group, _)| group.iter().copied())
+    let has_search = workspace.has_search();
+    let is_served = move |tool: &&'static dyn AnyTool| has_search || !searches(*tool);
+    offered.flat_map(|(group, _)| group.iter().copied()).filter(is_served)
+}
+
+fn searches(tool: &dyn AnyTool) -> bool {
+    [GLOB, GREP].iter().any(|search| search.name() == tool.name())
 }
 
 #[cfg(test)]

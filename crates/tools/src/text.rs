@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use garret_core::path::printable;
 use garret_core::{EntryKind, Version};
-use garret_workspace::Skipped;
+use garret_workspace::{LeftOut, Skipped};
 
 use crate::limits::Limits;
 
@@ -98,6 +98,14 @@ pub(crate) fn cut_block(text: &str, limits: &Limits) -> String {
         ));
     }
     block
+}
+
+/// What a limit of the storage kept a search from looking at, for a footer.
+pub(crate) fn left_out_note(left_out: Option<&LeftOut>) -> String {
+    left_out.map_or_else(String::new, |left_out| {
+        let after = printable(&left_out.after);
+        format!("; NOT SEARCHED, by `{}`: everything after {after}", left_out.reason)
+    })
 }
 
 /// `; skipped 2: a.bin (binary), big.log (too_large)`, for a footer: as many names as have room.

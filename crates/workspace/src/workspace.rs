@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    Actor, Clock, CodePolicy, Error, ErrorKind, EventSink, FsPolicy, FsRules, History, Ids, NoEvents, RandomIds,
-    Reference, Result, Storage, StorageInfo, SystemClock, WsPath,
+    Actor, Clock, CodePolicy, Error, ErrorKind, EventSink, FsPolicy, FsRules, History, Ids, NearContent, NoEvents,
+    RandomIds, Reach, Reference, Result, Storage, StorageInfo, SystemClock, WsPath,
 };
 
 use crate::code::CodeRules;
@@ -37,6 +37,10 @@ pub(crate) struct Shared {
     pub(crate) events: Arc<dyn EventSink>,
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) approved: Arc<Mutex<HashSet<(WsPath, String)>>>,
+    /// How much of the files is read and searched at once.
+    pub(crate) reach: Reach,
+    /// Where content of files that are far away lies at hand.
+    pub(crate) near: Option<Arc<dyn NearContent>>,
     /// What code may run, where it may.
     pub(crate) code: Option<CodeRules>,
     /// Where commands run, where they may.
@@ -83,6 +87,8 @@ impl Workspace {
             ids: Arc::new(RandomIds),
             events: Arc::new(NoEvents),
             approver: None,
+            reach: Reach::default(),
+            near: None,
             shell: None,
             code: None,
             actor: Actor {
@@ -115,6 +121,16 @@ impl Workspace {
     /// What its storage is.
     pub fn storage_info(&self) -> StorageInfo {
         self.shared.storage.info()
+    }
+
+    /// Whether its files can be found by name and by content.
+    pub fn has_search(&self) -> bool {
+        self.shared.reach.is_searched
+    }
+
+    /// Whether its files are far away, so that looking through them takes its time.
+    pub fn is_far(&self) -> bool {
+        self.shared.reach.is_far
     }
 
     /// What commands in it find in their environment.
@@ -160,6 +176,8 @@ pub struct WorkspaceBuilder {
     ids: Arc<dyn Ids>,
     events: Arc<dyn EventSink>,
     approver: Option<Arc<dyn Approver>>,
+    reach: Reach,
+    near: Option<Arc<dyn NearContent>>,
     shell: Option<ShellParts>,
     code: Option<CodePolicy>,
     actor: Actor,
@@ -243,6 +261,20 @@ impl WorkspaceBuilder {
         self
     }
 
+    /// How much of the files is read and searched at once.
+    #[must_use]
+    pub fn reach(mut self, reach: Reach) -> Self {
+        self.reach = reach;
+        self
+    }
+
+    /// Where content of files that are far away lies at hand.
+    #[must_use]
+    pub fn near(mut self, near: Option<Arc<dyn NearContent>>) -> Self {
+        self.near = near;
+        self
+    }
+
     /// Where commands run, and what they may do; without it none can.
     #[must_use]
     pub fn shell(mut self, shell: Option<ShellParts>) -> Self {
@@ -279,6 +311,8 @@ impl WorkspaceBuilder {
             events: self.events,
             approver: self.approver,
             approved: Arc::default(),
+            reach: self.reach,
+            near: self.near,
             code: self.code.map(CodeRules::new).transpose()?,
             workshop: None,
         };
@@ -341,6 +375,8 @@ impl Shared {
             events: self.events.clone(),
             approver: self.approver.clone(),
             approved: self.approved.clone(),
+            reach: self.reach.clone(),
+            near: self.near.clone(),
             code: self.code.clone(),
             workshop: None,
         }

@@ -1,10 +1,12 @@
 //! `garret grep`
 
+use std::sync::{Arc, Mutex};
+
 use clap::Args;
-use garret::{GrepFound, GrepOutput, GrepRequest};
+use garret::{GrepFound, GrepMatch, GrepOutput, GrepRequest, GrepSink, Workspace};
 
 use crate::commands::glob::Coverage;
-use crate::output::{Outcome, Report};
+use crate::output::{Format, Outcome, Pipe, Report};
 use crate::point::At;
 use crate::render;
 use crate::session::Session;
@@ -71,14 +73,44 @@ pub(crate) struct Grep {
 
 impl Grep {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let found = session
-            .workspace_at(self.at.point())
-            .await?
-            .grep(self.request())
-            .await?;
+        let workspace = session.workspace_at(self.at.point()).await?;
+        if workspace.is_far() && self.is_streamed() && session.global().format() == Format::Text {
+            return self.print_as_found(&workspace).await;
+        }
+        let found = workspace.grep(self.request()).await?;
+        Ok(Report::done(lines(&found), found.clone()).with_note(self.note(&found)))
+    }
+
+    /// Whether the results are all matches, so that none has to wait for others to be found.
+    fn is_streamed(&self) -> bool {
+        self.output() == GrepOutput::Content && self.limit.is_none() && self.offset == 0
+    }
+
+    /// Prints the matches of each file as soon as it was searched: where the files are far away, the last may take its time.
+    async fn print_as_found(&self, workspace: &Workspace) -> Outcome {
+        let pipe = Arc::new(Mutex::new(Some(Pipe::default())));
+        let print = {
+            let pipe = pipe.clone();
+            move |found: Vec<GrepMatch>| {
+                if let Some(pipe) = pipe.lock().expect("no holder panics").as_mut() {
+                    // Nobody reads any more: the search goes on unheard.
+                    let _ = pipe.put(render::matches(&found).as_bytes());
+                }
+            }
+        };
+        let found = workspace.grep_with(self.request(), GrepSink::new(print)).await?;
+        let pipe = pipe.lock().expect("no holder panics").take().unwrap_or_default();
+        Ok(pipe.done().with_note(self.note(&found)))
+    }
+
+    fn note(&self, found: &GrepFound) -> String {
         let count = found.skipped_count.unwrap_or(found.skipped.len() as u64);
-        let note = format!("{}{}", render::skipped(&found.skipped, count), self.rest(&found));
-        Ok(Report::done(lines(&found), found).with_note(note))
+        let left_out = render::left_out(found.left_out.as_ref());
+        format!(
+            "{}{left_out}{}",
+            render::skipped(&found.skipped, count),
+            self.rest(found)
+        )
     }
 
     fn request(&self) -> GrepRequest {

@@ -4,7 +4,7 @@ pub(crate) mod history;
 pub(crate) mod usage;
 
 use garret::path::printable;
-use garret::{EntryKind, GrepMatch, ListedEntry, Skipped, Transferred};
+use garret::{EntryKind, GrepMatch, LeftOut, ListedEntry, Skipped, Transferred};
 
 /// How many skipped files are named to a person.
 const MAX_NAMED: usize = 10;
@@ -202,6 +202,14 @@ pub(crate) fn skipped(skipped: &[Skipped], count: u64) -> String {
         ));
     }
     text
+}
+
+/// What a limit of the storage kept a search from looking at.
+pub(crate) fn left_out(left_out: Option<&LeftOut>) -> String {
+    left_out.map_or_else(String::new, |left_out| {
+        let after = shown(&left_out.after);
+        format!("not searched, by {}: everything after {after}\n", left_out.reason)
+    })
 }
 
 /// Reads permission bits.

@@ -68,16 +68,7 @@ impl Room {
 
     /// Runs the program here with something on its standard input.
     pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> Ran {
-        let mut child = self
-            .command(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // A program that does not read its input may be gone before all of it is written.
-        let _ = child.stdin.take().unwrap().write_all(input);
-        Ran(child.wait_with_output().unwrap())
+        Ran::of(self.command(arguments), input)
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
@@ -97,6 +88,19 @@ impl Room {
 pub struct Ran(Output);
 
 impl Ran {
+    /// Runs a command with something on its standard input.
+    pub fn of(mut command: Command, input: &[u8]) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A program that does not read its input may be gone before all of it is written.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        Self(child.wait_with_output().unwrap())
+    }
+
     pub fn code(&self) -> i32 {
         self.0.status.code().expect("the program ends by itself")
     }

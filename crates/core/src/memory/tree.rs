@@ -273,5 +273,9 @@ fn entry(path: &WsPath, node: &Node) -> Entry {
         kind: node.kind(),
         size: node.size(),
         modified: Some(node.modified()),
+        version: match node {
+            Node::File(file) => Some(file.version()),
+            Node::Directory { .. } | Node::Symlink { .. } => None,
+        },
     }
 }

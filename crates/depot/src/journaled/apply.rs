@@ -7,6 +7,7 @@ use garret_core::{
 };
 
 use super::ingest::foreseen;
+use super::left::Left;
 use super::look::{Concern, known_of};
 use super::record::{Authorship, Held, Intent, Known, LoggedStep, Seen, Work};
 use super::turn::Turn;
@@ -32,7 +33,7 @@ impl Turn<'_> {
             batch.origin.summary = summary_of(&batch);
         }
         if let Some(guarded) = self.quick(&batch)? {
-            match self.write_quickly(guarded).await {
+            match self.apply_quickly(guarded).await {
                 Ok(applied) => return Ok(applied),
                 // Something is not as it was known: the long way finds out what, or gives the error that is due.
                 Err(error) if is_surprise(&error) => {}
@@ -49,91 +50,8 @@ impl Turn<'_> {
         self.attempt(&batch, false).await.map_err(Refusal::into_error)
     }
 
-    /// A write of one small file in a directory that is known, bound to what is known of the file; `None` for all else.
-    fn quick(&mut self, batch: &Batch) -> Result<Option<Batch>> {
-        let [
-            Mutation::Write {
-                path,
-                content,
-                precondition,
-                ..
-            },
-        ] = batch.mutations.as_slice()
-        else {
-            return Ok(None);
-        };
-        if content
-            .as_bytes()
-            .is_none_or(|bytes| bytes.len() > self.room.shared().options.inline_bytes)
-            || path.is_root()
-        {
-            return Ok(None);
-        }
-        let text = path.as_str();
-        let above = &text[..text.rfind('/').unwrap_or(0)];
-        if self
-            .known(above.as_bytes())?
-            .is_none_or(|above| above.kind != EntryKind::Directory)
-        {
-            return Ok(None);
-        }
-        let known = self.known(text.as_bytes())?;
-        let binding = match &known {
-            None if self.state.file_mode.is_some() => Precondition::Absent,
-            Some(Known {
-                kind: EntryKind::File,
-                token: Some(token),
-                ..
-            }) => Precondition::Version(Version::new(token)),
-            _ => return Ok(None),
-        };
-        if *precondition != Precondition::Any && *precondition != binding {
-            return Ok(None);
-        }
-        let mut guarded = batch.clone();
-        // No link can lead it elsewhere than where it is recorded.
-        guarded.follow = Follow::Never;
-        if let Mutation::Write { precondition, .. } = &mut guarded.mutations[0] {
-            *precondition = binding;
-        }
-        Ok(Some(guarded))
-    }
-
-    async fn write_quickly(&mut self, batch: Batch) -> Result<Vec<Applied>> {
-        let Mutation::Write {
-            path, mode, content, ..
-        } = &batch.mutations[0]
-        else {
-            unreachable!("only a write is quick")
-        };
-        let (path, size) = (path.clone(), content.len());
-        let inline = Held::Inline(content.to_bytes()?);
-        let before = self.known(path.as_str().as_bytes())?.map(|known| known.mode);
-        let mode = mode.map(|mode| mode & 0o7777).or(before).or(self.state.file_mode);
-        self.begin(&batch, batch.follow, vec![Some(inline)])?;
-        let applied = match self.journaled.files.apply(batch).await {
-            Ok(applied) => applied,
-            Err(error) => {
-                self.abort()?;
-                return Err(error);
-            }
-        };
-        let token = applied[0].version.as_ref().map(|version| version.as_str().to_owned());
-        let known = Known {
-            kind: EntryKind::File,
-            mode: mode.unwrap_or(0o644),
-            size,
-            target: None,
-            token,
-        };
-        let path = path.as_str().as_bytes().to_vec();
-        let known = Some(known);
-        self.close(vec![Seen { path, known }]).await?;
-        Ok(applied)
-    }
-
     /// Puts the intent of `batch` into the log.
-    fn begin(&mut self, batch: &Batch, follow: Follow, contents: Vec<Option<Held>>) -> Result<()> {
+    pub(super) fn begin(&mut self, batch: &Batch, follow: Follow, contents: Vec<Option<Held>>) -> Result<()> {
         let intent = Intent {
             id: self.next_id(),
             // Its id comes with its entry into the journal: nobody asks for it before.
@@ -198,9 +116,13 @@ impl Turn<'_> {
             }
         };
         touched.extend(moved(batch, &concerns, &below));
-        let mut seen = self.seen(touched).await?;
-        seen.extend(self.gone(&below, &seen).await?);
-        let doubtful = self.doubtful(&sent, &applied, &mut seen).await?;
+        if self.journaled.reach.is_far {
+            touched.extend(below.iter().filter_map(|path| path_of(path)));
+        }
+        let mut left = self.left(&sent, &applied, touched).await?;
+        left.looked.extend(self.gone(&below, &left).await?);
+        let doubtful = self.doubtful(&sent, &applied, &mut left.looked).await?;
+        let seen = left.all();
         self.learn_file_mode(batch, &applied, &seen);
         self.close(seen).await?;
         self.lock.end()?;
@@ -409,7 +331,7 @@ impl Turn<'_> {
         Ok(applied)
     }
 
-    async fn contents(&self, mutations: &[Mutation]) -> Result<Vec<Option<Held>>> {
+    pub(super) async fn contents(&self, mutations: &[Mutation]) -> Result<Vec<Option<Held>>> {
         let mut contents = Vec::with_capacity(mutations.len());
         for mutation in mutations {
             contents.push(match mutation {
@@ -490,8 +412,9 @@ impl Turn<'_> {
     }
 
     /// Those of the known paths that are no longer there.
-    async fn gone(&self, below: &[Vec<u8>], seen: &[Seen]) -> Result<Vec<Seen>> {
-        let told: BTreeSet<_> = seen.iter().map(|seen| seen.path.as_slice()).collect();
+    async fn gone(&self, below: &[Vec<u8>], left: &Left) -> Result<Vec<Seen>> {
+        let seen = left.told.iter().chain(&left.looked);
+        let told: BTreeSet<_> = seen.map(|seen| seen.path.as_slice()).collect();
         let mut gone = Vec::new();
         for path in below.iter().filter(|path| !told.contains(path.as_slice())) {
             let known = match std::str::from_utf8(path).ok().and_then(|text| WsPath::parse(text).ok()) {

@@ -83,6 +83,11 @@ impl Turn<'_> {
             .iter()
             .filter_map(|goal| Some((goal.path.as_path()?.clone(), goal)))
             .collect();
+        let raw: BTreeSet<&[u8]> = goals
+            .iter()
+            .filter(|goal| goal.path.is_escaped() && goal.from.is_some())
+            .map(|goal| goal.path.as_bytes())
+            .collect();
         let mut mutations = Vec::new();
         let mut staying = BTreeSet::new();
         for (path, goal) in ordered.iter().rev() {
@@ -97,7 +102,7 @@ impl Turn<'_> {
             mutations.push(Mutation::Remove {
                 path: path.clone(),
                 // What no path can spell goes with the directory that it is in; it was looked at and is in the plan.
-                recursive: is_directory && self.has_raw_below(path)?,
+                recursive: is_directory && has_raw_below(&raw, path),
                 precondition: self.binding(goal)?,
             });
         }
@@ -160,11 +165,6 @@ impl Turn<'_> {
         }
     }
 
-    fn has_raw_below(&self, directory: &WsPath) -> Result<bool> {
-        let below = self.state.knowledge.below(self.room, directory.as_str().as_bytes())?;
-        Ok(below.iter().any(|(path, _)| is_raw(path)))
-    }
-
     async fn make(
         &mut self,
         path: &WsPath,
@@ -223,6 +223,12 @@ impl Turn<'_> {
     }
 }
 
+fn has_raw_below(raw: &BTreeSet<&[u8]>, directory: &WsPath) -> bool {
+    let start = [directory.as_str().as_bytes(), b"/"].concat();
+    let first = raw.range(start.as_slice()..).next();
+    first.is_some_and(|path| path.starts_with(&start))
+}
+
 /// The content of an image, large content to be read as it is written.
 pub(super) async fn stored(room: &DepotWorkspace, image: &Image) -> Result<Content> {
     let stored = stored_at(room, image)?;
@@ -259,9 +265,4 @@ pub(super) async fn is_held(room: &DepotWorkspace, image: Option<&Image>) -> Res
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Whether no path can spell it.
-pub(super) fn is_raw(path: &[u8]) -> bool {
-    EntryPath::from_bytes(path.to_vec()).is_escaped()
 }

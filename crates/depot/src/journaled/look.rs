@@ -3,16 +3,17 @@
 //! A file is known to be the same by the storage's own version of it; only where that differs is it read. What differs was done by
 //! other programs, or was there before the journal began.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::io::Read;
 use std::sync::Arc;
 
+use futures::stream::{self, StreamExt, TryStreamExt};
 use garret_core::{
     ChangeActor, ChangeKind, Content, ContentSource, EntryKind, EntryPath, Error, ErrorKind, Follow, Precondition,
     ReadOptions, Result, Stat, StatOptions, Storage, Version, WsPath,
 };
 
-use super::raw::above;
+use super::raw::split;
 use super::record::{Authorship, Found, FoundEntry, Held, Known, Seen, Thing};
 use super::turn::Turn;
 use super::walk::is_plainly_same;
@@ -33,43 +34,98 @@ pub(super) struct Concern {
 impl Turn<'_> {
     /// Looks at the places, and at the directories above them, and records what differs from what is known.
     pub(super) async fn look_at(&mut self, concerns: &[Concern]) -> Result<()> {
-        let mut found = Vec::new();
-        for concern in concerns {
-            for above in concern.path.ancestry() {
-                if above != concern.path && !self.is_known_directory(above.as_str().as_bytes())? {
-                    self.look(&above, &mut found).await?;
-                }
-            }
-            self.look(&concern.path, &mut found).await?;
-            if concern.is_deep {
-                self.look_below(&concern.path.clone().into(), &mut found).await?;
-            }
-        }
+        let found = self.differing(concerns).await?;
         self.record(found, false).await
     }
 
     /// The same for entries of which no path can spell some. With each comes whether everything below it counts too.
     pub(super) async fn look_at_entries(&mut self, entries: &[(EntryPath, bool)]) -> Result<()> {
-        let mut found = Vec::new();
+        let (mut concerns, mut raw) = (Vec::new(), Vec::new());
         for (path, is_deep) in entries {
-            for above in above(path.as_bytes()) {
-                if !self.is_known_directory(above)? {
-                    let above = EntryPath::from_bytes(above.to_vec());
-                    self.look_at_entry(&above, &mut found).await?;
+            match path.as_path() {
+                Some(path) => concerns.push(Concern {
+                    path: path.clone(),
+                    is_deep: *is_deep,
+                }),
+                None => raw.push((path, *is_deep)),
+            }
+        }
+        let mut found = self.differing(&concerns).await?;
+        let mut met = HashSet::new();
+        for (path, is_deep) in raw {
+            for place in self.raw_places(path, &mut met)? {
+                match place.as_path() {
+                    Some(path) => {
+                        let stat = self.stat(path).await?;
+                        self.look(path, stat, &mut found).await?;
+                    }
+                    None => self.look_raw(&place, &mut found).await?,
                 }
             }
-            self.look_at_entry(path, &mut found).await?;
-            if *is_deep {
+            if is_deep {
                 self.look_below(path, &mut found).await?;
             }
         }
         self.record(found, false).await
     }
 
-    async fn look_at_entry(&mut self, path: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
-        match path.as_path() {
-            Some(path) => self.look(path, found).await,
-            None => self.look_raw(path, found).await,
+    /// What differs at the places, and at the directories above them, from what is known.
+    async fn differing(&mut self, concerns: &[Concern]) -> Result<Vec<FoundEntry>> {
+        let places = self.places(concerns)?;
+        let paths: Vec<_> = places.iter().map(|place| place.path.clone()).collect();
+        let looks = paths.into_iter().map(|path| self.stat_at(path));
+        let looks = stream::iter(looks).buffered(self.journaled.at_once());
+        let stats: Vec<Option<Stat>> = looks.try_collect().await?;
+        let mut found = Vec::new();
+        for (place, stat) in places.iter().zip(stats) {
+            self.look(&place.path, stat, &mut found).await?;
+            if place.is_deep {
+                self.look_below(&place.path.clone().into(), &mut found).await?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The places to look at, each after the directories above it that are not known. Above one that is known, or was met before, all are;
+    /// so a deep tree costs its entries, and not the way to each.
+    fn places(&mut self, concerns: &[Concern]) -> Result<Vec<Concern>> {
+        let (mut met, mut places) = (HashSet::new(), Vec::new());
+        for concern in concerns {
+            let first = places.len();
+            let mut above = concern.path.parent();
+            while let Some(path) = above.filter(|above| !above.is_root() && !met.contains(above)) {
+                if self.is_known_directory(path.as_str().as_bytes())? {
+                    break;
+                }
+                above = path.parent();
+                met.insert(path.clone());
+                let is_deep = false;
+                places.push(Concern { path, is_deep });
+            }
+            places[first..].reverse();
+            met.insert(concern.path.clone());
+            places.push(concern.clone());
+        }
+        Ok(places)
+    }
+
+    /// The same for one entry that no path can spell.
+    fn raw_places(&mut self, path: &EntryPath, met: &mut HashSet<Vec<u8>>) -> Result<Vec<EntryPath>> {
+        let mut places = vec![path.clone()];
+        met.insert(path.as_bytes().to_vec());
+        let mut directory = split(path.as_bytes()).0;
+        while !directory.is_empty() && met.insert(directory.to_vec()) && !self.is_known_directory(directory)? {
+            places.push(EntryPath::from_bytes(directory.to_vec()));
+            directory = split(directory).0;
+        }
+        places.reverse();
+        Ok(places)
+    }
+
+    async fn stat_at(&self, path: WsPath) -> Result<Option<Stat>> {
+        match path.is_root() {
+            true => Ok(None),
+            false => self.stat(&path).await,
         }
     }
 
@@ -168,13 +224,12 @@ impl Turn<'_> {
         .await
     }
 
-    /// Looks at one path; adds what differs.
-    async fn look(&mut self, path: &WsPath, found: &mut Vec<FoundEntry>) -> Result<()> {
+    /// Compares what is at one path with what is known; adds what differs.
+    async fn look(&mut self, path: &WsPath, stat: Option<Stat>, found: &mut Vec<FoundEntry>) -> Result<()> {
         if path.is_root() {
             return Ok(());
         }
         let known = self.known(path.as_str().as_bytes())?;
-        let stat = self.stat(path).await?;
         if self.is_same(path, known.as_ref(), stat.as_ref()).await? {
             return Ok(());
         }
@@ -215,7 +270,11 @@ impl Turn<'_> {
                 continue;
             }
             if let Some(path) = entry.as_path() {
-                self.look(path, found).await?;
+                let stat = match self.journaled.reach.is_far {
+                    true => Some(stat.clone()),
+                    false => self.stat(path).await?,
+                };
+                self.look(path, stat, found).await?;
                 continue;
             }
             let known = self.known(path)?;
@@ -257,7 +316,9 @@ impl Turn<'_> {
         if (known.kind, &known.target) != (now.kind, &now.target) {
             return Ok(false);
         }
-        if known.kind != EntryKind::Symlink && known.mode != now.mode {
+        // A list of files that are far away tells no modes.
+        let has_mode = stat.mode.is_some() || !self.journaled.reach.is_far;
+        if known.kind != EntryKind::Symlink && has_mode && known.mode != now.mode {
             return Ok(false);
         }
         if known.kind != EntryKind::File || (known.token.is_some() && known.token == now.token) {
@@ -373,20 +434,31 @@ impl Turn<'_> {
     }
 
     /// What is now at paths that were changed.
-    pub(super) async fn seen(&self, paths: BTreeSet<WsPath>) -> Result<Vec<Seen>> {
-        let entries = paths.into_iter().filter(|path| !path.is_root());
-        let entries = entries.map(EntryPath::from).collect();
-        self.seen_entries(entries).await
+    pub(super) async fn seen(&self, paths: impl IntoIterator<Item = WsPath>) -> Result<Vec<Seen>> {
+        let paths = paths.into_iter().filter(|path| !path.is_root());
+        let looks = paths.map(|path| self.seen_at(path));
+        stream::iter(looks)
+            .buffered(self.journaled.at_once())
+            .try_collect()
+            .await
+    }
+
+    async fn seen_at(&self, path: WsPath) -> Result<Seen> {
+        let stat = self.stat(&path).await?;
+        Ok(Seen {
+            path: path.as_str().as_bytes().to_vec(),
+            known: stat.as_ref().map(known_of),
+        })
     }
 
     /// The same for entries of which no path can spell some.
     pub(super) async fn seen_entries(&self, paths: Vec<EntryPath>) -> Result<Vec<Seen>> {
-        let (mut way, mut seen) = (self.way(), Vec::new());
-        for path in paths {
-            let stat = match path.as_path() {
-                Some(path) => self.stat(path).await?,
-                None => way.stat(path.as_bytes())?,
-            };
+        let (raw, valid): (Vec<_>, Vec<_>) = paths.into_iter().partition(EntryPath::is_escaped);
+        let valid: Vec<WsPath> = valid.iter().filter_map(|path| path.as_path().cloned()).collect();
+        let mut seen = self.seen(valid).await?;
+        let mut way = self.way();
+        for path in raw {
+            let stat = way.stat(path.as_bytes())?;
             seen.push(Seen {
                 path: path.as_bytes().to_vec(),
                 known: stat.as_ref().map(known_of),

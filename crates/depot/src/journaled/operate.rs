@@ -1,12 +1,12 @@
 //! Undo, redo, restore and put on files that live elsewhere: the depot plans, the storage is brought there, the depot does it for good.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use garret_core::path::quote;
 use garret_core::{
     Actor, Change, Clash, EntryPath, Error, ErrorKind, Expected, Making, Origin, PathChange, Put, Puts, Restore,
-    Result, Reversed, Timestamp,
+    Result, Reversed, Timestamp, WsPath,
 };
 
 use super::bring::Goal;
@@ -43,7 +43,9 @@ impl Turn<'_> {
     /// Does the operation as one change.
     pub(super) async fn operate(mut self, operation: Operation, making: Making) -> Result<Outcome> {
         self.drain().await?;
-        if let Operation::Put(puts) = &operation {
+        if let Operation::Put(puts) = &operation
+            && !self.is_bound(&operation)
+        {
             self.look_at_puts(puts).await?;
         }
         let mut looked = None;
@@ -93,8 +95,19 @@ impl Turn<'_> {
             let is_deep = matches!(operation, Operation::Restore(Restore::Point { .. }));
             entries.push((path.clone().into(), is_deep));
         }
+        if self.is_bound(operation) {
+            entries.retain(|(_, is_deep)| *is_deep);
+        }
         self.look_at_entries(&entries).await?;
         self.drain().await
+    }
+
+    /// Whether it needs no look because each file is written, or taken away, on the condition that it is what is known: then others cannot be
+    /// overwritten, and the storage says that they were there. What goes with all that is in it is looked at all the same.
+    fn is_bound(&self, operation: &Operation) -> bool {
+        let is_unmet = |put: &Put| matches!(put.expected, Expected::UnchangedSince { .. });
+        let is_command = matches!(operation, Operation::Put(puts) if puts.puts.iter().all(is_unmet));
+        self.journaled.reach.is_far && is_command
     }
 
     /// Looks at the paths of puts that were worked out from files which the journal may never have met.
@@ -172,9 +185,15 @@ impl Turn<'_> {
             self.take_back(&operation, &planned).await?;
             return Err(error);
         }
-        let touched = goals.iter().map(|goal| goal.path.clone()).collect();
-        let mut seen = self.seen_entries(touched).await?;
-        let mut misfits = self.doubtful(&batch, &applied, &mut seen).await?;
+        let (raw, touched): (Vec<_>, Vec<_>) = goals
+            .iter()
+            .map(|goal| goal.path.clone())
+            .partition(EntryPath::is_escaped);
+        let touched: Vec<WsPath> = touched.iter().filter_map(|path| path.as_path().cloned()).collect();
+        let mut left = self.left(&batch, &applied, touched).await?;
+        let mut misfits = self.doubtful(&batch, &applied, &mut left.looked).await?;
+        let mut seen = left.all();
+        seen.extend(self.seen_entries(raw).await?);
         misfits.extend(unfit(&goals, &mut seen));
         let done = run(&self.concluding(id, seen.clone()), operation, making.origin.into()).await;
         // Every path is where it should be, so readers may see them. Where the depot failed, the next turn finds the intent open and
@@ -239,8 +258,9 @@ impl Turn<'_> {
 /// The paths that are not what they should have become, because others were at work too. Nothing is remembered of them.
 fn unfit(goals: &[Goal], seen: &mut [Seen]) -> Vec<Vec<u8>> {
     let mut misfits = Vec::new();
+    let goals: HashMap<&[u8], &Goal> = goals.iter().map(|goal| (goal.path.as_bytes(), goal)).collect();
     for one in seen {
-        let goal = goals.iter().find(|goal| goal.path.as_bytes() == one.path);
+        let goal = goals.get(one.path.as_slice());
         if goal.is_some_and(|goal| !goal.is_reached_by(one.known.as_ref())) {
             one.known = None;
             misfits.push(one.path.clone());

@@ -6,9 +6,10 @@
 use std::sync::{Arc, Condvar, Mutex};
 
 use futures::channel::oneshot;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use garret_core::{
-    Directory, EntryKind, EntryPath, Error, ErrorKind, Exclusions, Follow, ListOptions, Result, Stat, StatOptions,
-    Storage, WsPath,
+    Directory, Entry, EntryKind, EntryPath, Error, ErrorKind, Exclusions, Follow, ListAll, Result, Stat, StatOptions,
+    Storage, WsPath, list_all,
 };
 
 use super::look::is_nothing;
@@ -17,7 +18,6 @@ use super::record::{FoundEntry, Held, Known, Thing};
 use super::turn::Turn;
 use crate::metadata::Session;
 
-const PAGE: usize = 1_000;
 const THREADS: usize = 4;
 /// Content kept in memory before it is put into the depot.
 const GATHERED_BYTES: usize = 8 * 1024 * 1024;
@@ -43,17 +43,18 @@ impl Turn<'_> {
             .into_iter()
             .filter(|(path, one)| !exclusions.covers_bytes(path, is_directory(one)));
         let mut known = known.peekable();
-        for (path, stat) in &walked {
-            while let Some((gone, _)) = known.next_if(|(known, _)| known < path) {
+        let mut differing = Vec::new();
+        for (path, stat) in walked {
+            while let Some((gone, _)) = known.next_if(|(known, _)| *known < path) {
                 gathering.add(&gone, None);
             }
-            let known = known.next_if(|(known, _)| known == path).map(|(_, known)| known);
-            if known.as_ref().is_some_and(|known| is_plainly_same(known, stat)) {
-                continue;
+            let known = known.next_if(|(known, _)| *known == path).map(|(_, known)| known);
+            if !known.as_ref().is_some_and(|known| is_plainly_same(known, &stat)) {
+                differing.push(Differing { path, stat, known });
             }
-            self.look_closely(path, stat, known, &mut gathering).await?;
         }
         known.for_each(|(gone, _)| gathering.add(&gone, None));
+        self.gather(differing, &mut gathering).await?;
         self.store(&mut gathering).await?;
         self.note_tokens(std::mem::take(&mut gathering.renewed)).await?;
         let is_whole = within.is_root();
@@ -74,39 +75,57 @@ impl Turn<'_> {
             .is_some_and(|row| row.whole.is_some()))
     }
 
-    async fn look_closely(
-        &mut self,
-        path: &[u8],
-        stat: &Stat,
-        known: Option<Known>,
-        gathering: &mut Gathering,
-    ) -> Result<()> {
-        let entry_path = EntryPath::from_bytes(path.to_vec());
+    /// Captures what differs, several files at once where each is a request.
+    async fn gather(&self, differing: Vec<Differing>, gathering: &mut Gathering) -> Result<()> {
+        let looks = differing.into_iter().map(|one| self.look_closely(one));
+        let mut looks = stream::iter(looks).buffered(self.journaled.at_once());
+        while let Some((path, looked)) = looks.try_next().await? {
+            match looked {
+                Looked::Same(Some(version)) => gathering.renewed.push((path, version)),
+                Looked::Same(None) => {}
+                Looked::Differs(thing) => gathering.add(&path, thing),
+            }
+            if gathering.bytes > GATHERED_BYTES {
+                self.store(gathering).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_closely(&self, differing: Differing) -> Result<(Vec<u8>, Looked)> {
+        let Differing { path, stat, known } = differing;
+        let entry_path = EntryPath::from_bytes(path.clone());
         let thing = match entry_path.as_path() {
             Some(valid) => {
-                if let Some(token) = known.as_ref().and_then(|known| unsure(known, stat))
+                if let Some(token) = known.as_ref().and_then(|known| unsure(known, &stat))
+                    && !self.journaled.reach.is_far
                     && self.holds(valid, &token).await?
                 {
-                    gathering.renew(path, stat);
-                    return Ok(());
+                    let version = stat.version.map(|version| version.as_str().to_owned());
+                    return Ok((path, Looked::Same(version)));
                 }
-                self.capture(valid, Some(stat.clone())).await?
+                let stat = self.whole_stat(valid, stat.clone()).await?;
+                self.capture(valid, stat).await?
             }
-            None => self.capture_raw(&entry_path, stat).await?,
+            None => self.capture_raw(&entry_path, &stat).await?,
         };
         if thing.is_none() && known.is_none() {
-            return Ok(());
+            return Ok((path, Looked::Same(None)));
         }
         let is_new_directory = known.is_none() && stat.kind == EntryKind::Directory;
         if let Some(directory) = entry_path.as_path().filter(|_| is_new_directory)
             && self.is_only_excluded(directory).await?
         {
-            return Ok(());
+            return Ok((path, Looked::Same(None)));
         }
-        gathering.add(path, thing);
-        match gathering.bytes > GATHERED_BYTES {
-            true => self.store(gathering).await,
-            false => Ok(()),
+        Ok((path, Looked::Differs(thing)))
+    }
+
+    /// What a list did not tell: of a file, reading it will.
+    async fn whole_stat(&self, path: &WsPath, stat: Stat) -> Result<Option<Stat>> {
+        match self.journaled.reach.is_far && stat.kind == EntryKind::Directory {
+            true => self.stat(path).await,
+            false => Ok(Some(stat)),
         }
     }
 
@@ -179,41 +198,68 @@ impl Turn<'_> {
     async fn walked_by_list(&self, within: &WsPath) -> Result<Walked> {
         let files = &self.journaled.files;
         let mut walked = Walked::new();
-        if let Some(stat) = self.stat(within).await?.filter(|_| !within.is_root()) {
+        if !within.is_root()
+            && let Some(stat) = self.stat(within).await?
+        {
             walked.push((within.as_str().as_bytes().to_vec(), stat));
         }
-        let mut after = None;
-        loop {
-            let options = ListOptions {
-                is_deep: true,
-                after,
-                limit: PAGE,
-                follow: Follow::Never,
-            };
-            let page = match files.list(within, options).await {
-                Err(error) if is_nothing(error.kind()) => return Ok(walked),
-                page => page?,
-            };
-            let is_kept = |entry: &&garret_core::Entry| {
-                let exclusions = &self.journaled.exclusions;
-                !exclusions.covers(&entry.path, entry.kind == EntryKind::Directory)
-            };
-            for path in page
-                .entries
-                .iter()
-                .filter(is_kept)
-                .filter_map(|entry| entry.path.as_path())
-            {
-                if let Some(stat) = self.stat(path).await? {
-                    walked.push((path.as_str().as_bytes().to_vec(), stat));
-                }
-            }
-            match page.entries.last() {
-                Some(last) if page.has_more => after = Some(last.path.clone()),
-                _ => return Ok(walked),
-            }
+        let options = ListAll {
+            is_deep: true,
+            follow: Follow::Never,
+            limit: None,
+        };
+        let listed = match list_all(&**files, within, &options).await {
+            Err(error) if is_nothing(error.kind()) => return Ok(walked),
+            listed => listed?.entries,
+        };
+        let exclusions = &self.journaled.exclusions;
+        let is_kept = |entry: &Entry| !exclusions.covers(&entry.path, entry.kind == EntryKind::Directory);
+        let looks = listed.into_iter().filter(is_kept).map(|entry| self.described(entry));
+        let mut looks = stream::iter(looks).buffered(self.journaled.at_once());
+        while let Some(found) = looks.try_next().await? {
+            walked.extend(found);
         }
+        Ok(walked)
     }
+
+    /// What is at a listed path: from the list where that tells a version, so that it can be told whether it is what is known.
+    async fn described(&self, entry: Entry) -> Result<Option<(Vec<u8>, Stat)>> {
+        let Some(path) = entry.path.as_path() else {
+            return Ok(None);
+        };
+        let is_told = match entry.kind {
+            EntryKind::File => entry.version.is_some(),
+            EntryKind::Directory => true,
+            EntryKind::Symlink | EntryKind::Other => false,
+        };
+        let stat = match is_told && self.journaled.reach.is_far {
+            true => Some(Stat {
+                kind: entry.kind,
+                size: entry.size,
+                mode: None,
+                created: None,
+                modified: entry.modified,
+                version: entry.version.clone(),
+                target: None,
+            }),
+            false => self.stat(path).await?,
+        };
+        Ok(stat.map(|stat| (path.as_str().as_bytes().to_vec(), stat)))
+    }
+}
+
+/// An entry that is not plainly what is known.
+struct Differing {
+    path: Vec<u8>,
+    stat: Stat,
+    known: Option<Known>,
+}
+
+/// What a closer look tells.
+enum Looked {
+    /// It is what is known; its version now, where it has another.
+    Same(Option<String>),
+    Differs(Option<Thing>),
 }
 
 /// What a look has gathered.
@@ -234,12 +280,6 @@ impl Gathering {
         }
         let path = path.to_vec();
         self.found.push(FoundEntry { path, thing });
-    }
-
-    fn renew(&mut self, path: &[u8], stat: &Stat) {
-        if let Some(version) = &stat.version {
-            self.renewed.push((path.to_vec(), version.as_str().to_owned()));
-        }
     }
 }
 

@@ -1,7 +1,11 @@
 //! The connections: one that writes, and for reading a pool that never waits for it.
 //!
+//! A short log stays when the last of them is closed, as after a crash: the next one to open the database reads it.
+//!
 //! In memory there is one connection behind a lock, since SQLite gives a private memory database no second one; a reader then waits
 //! for a group commit, which without a disk is short.
+
+#![allow(clippy::disallowed_methods, reason = "the size of the database's own log")]
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -22,6 +26,9 @@ const STATEMENTS: usize = 64;
 /// Pages of the log after which they are moved into the database, in 4 KiB: each time costs two syncs, and a page that changed often is
 /// moved once.
 const CHECKPOINT_PAGES: i64 = 4096;
+/// Bytes of the log that the last one to close the database leaves in place. To move them would cost every short program three syncs;
+/// whoever opens the database next has to read them.
+const LEFT_LOG_BYTES: u64 = 256 * 1024;
 /// KiB of pages that a connection keeps.
 const CACHE_KIB: i64 = 16 * 1024;
 /// Readers kept open when nobody reads.
@@ -90,6 +97,15 @@ impl Database {
         matches!(self, Self::File { .. })
     }
 
+    /// Empties the log, so that nothing is in it any more which was removed from the database; where others are at work on it, as far as
+    /// they let it.
+    pub(crate) fn empty_log(&self) -> Result<()> {
+        match self {
+            Self::Memory(_) => Ok(()),
+            Self::File { .. } => self.with_reader(|connection| empty_log(connection).map(Ok)),
+        }
+    }
+
     /// Runs `look` on one unchanging state of the metadata.
     pub(crate) fn read<T>(&self, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<T> {
         self.with_reader(|connection| match self {
@@ -133,6 +149,29 @@ impl WriteConnection {
             Used::Shared(shared) => work(writing(&shared.lock().expect("no holder panics"))),
         }
     }
+}
+
+impl Drop for WriteConnection {
+    fn drop(&mut self) {
+        if let Used::Own(connection) = &self.used
+            && log_bytes(connection) > LEFT_LOG_BYTES
+        {
+            // What stays in the log is as safe there.
+            let _ = empty_log(connection);
+        }
+    }
+}
+
+fn log_bytes(connection: &Connection) -> u64 {
+    let log = connection.path().map(|path| format!("{path}-wal"));
+    let found = log.and_then(|log| std::fs::metadata(log).ok());
+    found.map_or(0, |found| found.len())
+}
+
+fn empty_log(connection: &Connection) -> Result<()> {
+    connection
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .map_err(error::database)
 }
 
 /// The steps of a transaction that writes.
@@ -232,9 +271,12 @@ fn prepared(connection: Connection) -> Result<Connection> {
     connection.busy_timeout(Duration::ZERO).map_err(error::database)?;
     // Otherwise a statement whose plan might depend on its values is prepared again each time it gets other ones, at many times the cost
     // of running it.
-    connection
-        .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
-        .map_err(error::database)?;
+    for setting in [
+        DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
+        DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+    ] {
+        connection.set_db_config(setting, true).map_err(error::database)?;
+    }
     for (pragma, value) in [("synchronous", "FULL"), ("temp_store", "MEMORY")] {
         connection.pragma_update(None, pragma, value).map_err(error::database)?;
     }

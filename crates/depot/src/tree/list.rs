@@ -2,7 +2,7 @@
 
 use garret_core::{Entry, EntryKind, EntryPath, Error, ListOptions, ListPage, Result};
 
-use super::{Place, Tree, bytes, span_below};
+use super::{Place, Tree, bytes, span_below, version_of};
 use crate::metadata::{Node, time_of};
 
 impl Tree<'_> {
@@ -64,5 +64,6 @@ fn entry(path: Vec<u8>, node: &Node) -> Entry {
         kind: node.kind,
         size: node.size,
         modified: Some(time_of(node.modified)),
+        version: version_of(node),
     }
 }

@@ -2,7 +2,7 @@
 
 use garret_testkit::model;
 
-use crate::support::{local_fixture, local_session_fixture, memory_fixture};
+use crate::support::{far_fixture, local_fixture, local_session_fixture, memory_fixture};
 
 mod over_local {
     use super::local_fixture;
@@ -14,6 +14,17 @@ mod over_memory {
     use super::memory_fixture;
 
     garret_testkit::conformance_tests!(memory_fixture);
+}
+
+mod over_far_away {
+    use super::far_fixture;
+
+    garret_testkit::conformance_tests!(far_fixture);
+}
+
+#[test]
+fn what_is_far_away_does_what_the_model_does_with_links() {
+    model::run(far_fixture, 60, 40, true);
 }
 
 #[test]

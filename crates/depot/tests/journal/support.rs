@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use garret_core::{MemoryStorage, OpenContext, Opened, RandomIds, Storage, StorageFactory, SystemClock};
+use garret_core::{MemoryStorage, OpenContext, Opened, RandomIds, Reach, Storage, StorageFactory, SystemClock};
 use garret_depot::{Depot, DepotOptions, Durability, Journaled, LazyDepot};
 use garret_storage::local::LocalFactory;
 use garret_testkit::Fixture;
@@ -69,6 +69,19 @@ pub(crate) async fn local_session_fixture() -> Fixture {
 
 pub(crate) async fn memory_fixture() -> Fixture {
     let storage: Arc<dyn Storage> = journaled(memory(), depot_in_memory()).await;
+    Fixture::new(storage)
+}
+
+/// Files in memory that are taken to be far away, so that no look is made in vain.
+pub(crate) async fn far_fixture() -> Fixture {
+    let far = Opened {
+        reach: Reach {
+            is_far: true,
+            ..Reach::default()
+        },
+        ..memory()
+    };
+    let storage: Arc<dyn Storage> = journaled(far, depot_in_memory()).await;
     Fixture::new(storage)
 }
 

@@ -5,6 +5,7 @@
 //! wants it or because Garret is dead, it kills its children until there are none, and ends. Until then it also holds the lock of the layer.
 //! A command that means to get away, such as one that has itself started by another service, can: this is no boundary.
 
+#![cfg(target_os = "linux")]
 #![allow(
     unsafe_code,
     reason = "a fork, and calls that are allowed between a fork and the next program"

@@ -1,5 +1,7 @@
 //! A host that is ready on a bench.
 
+#![cfg(target_os = "linux")]
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

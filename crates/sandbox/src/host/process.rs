@@ -1,5 +1,7 @@
 //! A command that runs, and everything that comes from it.
 
+#![cfg(target_os = "linux")]
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,5 +1,7 @@
 //! A command with everything that it started.
 
+#![cfg(target_os = "linux")]
+
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::process::Child;

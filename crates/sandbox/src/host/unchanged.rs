@@ -3,6 +3,8 @@
 //! A file that was copied a moment ago cannot be told from one that was written in the same tick of the clock, so that comparing times names
 //! it; its content decides.
 
+#![cfg(target_os = "linux")]
+
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::BorrowedFd;

@@ -3,6 +3,7 @@
 //! A thread reads what comes and hands it to whoever waits. Nothing is queued without bound: a command sends only as much output as was
 //! asked for. The thread also looks at the clock: where the supervisor does not end a command in time, the whole sandbox is ended.
 
+#![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,
     reason = "this file starts the supervisor, and watches its time limits from outside"
@@ -54,7 +55,6 @@ struct Shared {
 struct State {
     is_over: bool,
     opening: Option<oneshot::Sender<std::result::Result<Opened, Failure>>>,
-    admission: Option<oneshot::Sender<Option<String>>>,
     requests: HashMap<u64, oneshot::Sender<std::result::Result<(), Failure>>>,
     processes: HashMap<u64, Sink>,
 }
@@ -85,19 +85,12 @@ pub(super) struct Expected {
     pub(super) wall: Option<Duration>,
 }
 
-/// What a supervisor said when it was ready, and what it will say of its control groups.
-#[derive(Debug)]
-pub(super) struct Greeting {
-    pub(super) opened: Opened,
-    pub(super) admission: oneshot::Receiver<Option<String>>,
-}
-
 impl Connection {
     /// Starts a supervisor and tells it what to make. It gets an empty environment and no descriptor but the channel.
     pub(super) async fn open(
         program: &SupervisorProgram,
         plan: SandboxPlan,
-    ) -> Result<(Self, std::result::Result<Greeting, Failure>)> {
+    ) -> Result<(Self, std::result::Result<Opened, Failure>)> {
         let (channel, other) = UnixStream::pair().map_err(|_| not_started())?;
         let child = Command::new(&program.path)
             // Commands see how the process was started that they descend from, and nothing of where programs are.
@@ -113,13 +106,11 @@ impl Connection {
             .spawn()
             .map_err(|_| not_started())?;
         let (opening, opened) = oneshot::channel();
-        let (admitting, admission) = oneshot::channel();
         let (over, ended) = watch::channel(false);
         let shared = Arc::new(Shared {
             writer: Mutex::new(channel.try_clone().map_err(|_| not_started())?),
             state: Mutex::new(State {
                 opening: Some(opening),
-                admission: Some(admitting),
                 ..State::default()
             }),
         });
@@ -140,7 +131,7 @@ impl Connection {
         };
         connection.send(&Ask::Open(Box::new(plan)))?;
         let opened = opened.await.unwrap_or_else(|_| Err(vanished()));
-        Ok((connection, opened.map(|opened| Greeting { opened, admission })))
+        Ok((connection, opened))
     }
 
     /// A new number.
@@ -338,11 +329,6 @@ impl Reader {
         match answer {
             Answer::Opened(opened) => self.take_opening(Ok(opened)),
             Answer::Failed { request: 0, failure } => self.take_opening(Err(failure)),
-            Answer::Admitted { failure } => {
-                if let Some(sender) = self.shared.state().admission.take() {
-                    let _ = sender.send(failure);
-                }
-            }
             Answer::Done { request } => self.settle(request, Ok(())),
             Answer::Failed { request, failure } => self.settle(request, Err(failure)),
             Answer::Room { process, bytes } => self.take_room(process, bytes),

@@ -1,40 +1,28 @@
 //! What a sandbox enforces and by what, and what to say where it cannot.
 
+#![cfg(target_os = "linux")]
+
 use garret_core::{Enforced, Error, ErrorKind, Guard};
 
 use super::plan::{GroupPlace, SandboxPlan};
 use crate::supervisor::protocol::{Failure, Opened};
 
-/// What became of the parts of a plan that a machine may lack.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Outcome {
-    pub(super) opened: Opened,
-    /// Why the control groups do not hold, where that is known.
-    pub(super) group_failure: Option<String>,
-    /// Why layers are copies, where they are.
-    pub(super) overlay_failure: Option<String>,
-}
-
 /// What a sandbox enforces.
-pub(super) fn enforced(plan: &SandboxPlan, outcome: &Outcome) -> Vec<Enforced> {
-    Guard::ALL.map(|guard| one(guard, plan, outcome)).into()
+pub(super) fn enforced(plan: &SandboxPlan, opened: &Opened) -> Vec<Enforced> {
+    Guard::ALL.map(|guard| one(guard, plan, opened)).into()
 }
 
-fn one(guard: Guard, plan: &SandboxPlan, outcome: &Outcome) -> Enforced {
+fn one(guard: Guard, plan: &SandboxPlan, opened: &Opened) -> Enforced {
     match guard {
-        Guard::Files => holds(guard, files(plan, outcome)),
+        Guard::Files => holds(guard, files(plan, opened)),
         Guard::Processes => holds(guard, "user and pid namespaces"),
         Guard::Network => network(plan),
         Guard::SystemCalls => holds(guard, "seccomp filter"),
-        Guard::Layers => layers(outcome),
-        Guard::Memory => memory(plan, outcome),
-        Guard::ProcessCount => process_count(plan, outcome),
-        Guard::CpuTime => sampled(
-            guard,
-            outcome,
-            "rlimit (each process), and all together looked at every 50 ms",
-        ),
-        Guard::Written => sampled(guard, outcome, "all together looked at every 50 ms; /tmp has a size"),
+        Guard::Layers => layers(opened),
+        Guard::Memory => memory(plan, opened),
+        Guard::ProcessCount => process_count(plan, opened),
+        Guard::CpuTime => cpu_time(plan, opened),
+        Guard::Written => sampled(guard, opened, "all together looked at every 50 ms; /tmp has a size"),
     }
 }
 
@@ -56,9 +44,9 @@ fn lacks(guard: Guard, by: impl Into<String>, remedy: &str) -> Enforced {
     }
 }
 
-fn files(plan: &SandboxPlan, outcome: &Outcome) -> String {
+fn files(plan: &SandboxPlan, opened: &Opened) -> String {
     let landlock = if plan.has_landlock { " and Landlock" } else { "" };
-    let proc = if outcome.opened.has_proc {
+    let proc = if opened.has_proc {
         ""
     } else {
         "; no /proc: this machine does not let one be mounted"
@@ -78,8 +66,8 @@ fn network(plan: &SandboxPlan) -> Enforced {
     }
 }
 
-fn layers(outcome: &Outcome) -> Enforced {
-    match &outcome.overlay_failure {
+fn layers(opened: &Opened) -> Enforced {
+    match &opened.overlay_failure {
         None => holds(Guard::Layers, "overlayfs"),
         Some(reason) => lacks(
             Guard::Layers,
@@ -92,21 +80,29 @@ fn layers(outcome: &Outcome) -> Enforced {
 const GROUP_REMEDY: &str =
     "run Garret as root, or in a systemd unit with `Delegate=yes`, so that it may write a control group";
 
-fn group_by(plan: &SandboxPlan, outcome: &Outcome, is_memory: bool) -> Option<&'static str> {
-    if outcome.group_failure.is_some() {
+fn group_by(plan: &SandboxPlan, opened: &Opened, guard: Guard) -> Option<&'static str> {
+    if opened.group_failure.is_some() {
         return None;
     }
     match &plan.group.as_ref()?.place {
         GroupPlace::Two { .. } => Some("cgroup v2"),
-        GroupPlace::One { memory, processes } => {
-            let place = if is_memory { memory } else { processes };
+        GroupPlace::One {
+            memory,
+            processes,
+            time,
+        } => {
+            let place = match guard {
+                Guard::Memory => memory,
+                Guard::CpuTime => time,
+                _ => processes,
+            };
             place.as_ref().map(|_| "cgroup v1")
         }
     }
 }
 
-fn memory(plan: &SandboxPlan, outcome: &Outcome) -> Enforced {
-    match group_by(plan, outcome, true) {
+fn memory(plan: &SandboxPlan, opened: &Opened) -> Enforced {
+    match group_by(plan, opened, Guard::Memory) {
         Some(by) => holds(Guard::Memory, by),
         None => lacks(
             Guard::Memory,
@@ -116,15 +112,29 @@ fn memory(plan: &SandboxPlan, outcome: &Outcome) -> Enforced {
     }
 }
 
-fn process_count(plan: &SandboxPlan, outcome: &Outcome) -> Enforced {
-    match group_by(plan, outcome, false) {
+fn process_count(plan: &SandboxPlan, opened: &Opened) -> Enforced {
+    match group_by(plan, opened, Guard::ProcessCount) {
         Some(by) => holds(Guard::ProcessCount, format!("{by} and rlimit")),
         None => holds(Guard::ProcessCount, "rlimit (of the user inside)"),
     }
 }
 
-fn sampled(guard: Guard, outcome: &Outcome, by: &str) -> Enforced {
-    if outcome.opened.has_proc {
+fn cpu_time(plan: &SandboxPlan, opened: &Opened) -> Enforced {
+    match group_by(plan, opened, Guard::CpuTime) {
+        Some(by) => holds(
+            Guard::CpuTime,
+            format!("{by}, looked at every 50 ms, and rlimit (each process)"),
+        ),
+        None => sampled(
+            Guard::CpuTime,
+            opened,
+            "rlimit (each process), and all together looked at every 50 ms",
+        ),
+    }
+}
+
+fn sampled(guard: Guard, opened: &Opened, by: &str) -> Enforced {
+    if opened.has_proc {
         return holds(guard, by);
     }
     lacks(

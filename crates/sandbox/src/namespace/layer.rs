@@ -1,5 +1,7 @@
 //! A layer over a bench, as Garret sees it.
 
+#![cfg(target_os = "linux")]
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -422,6 +424,9 @@ fn not_started(command: &Command, failure: &Failure) -> Error {
         Program::Shell(_) => "the shell",
     };
     match (failure.step.as_str(), failure.errno) {
+        ("entering the directory", libc::EXDEV) => {
+            Error::path_escape(&command.cwd).hint("a link leads out of the workspace there: choose a directory inside")
+        }
         ("entering the directory", _) => {
             Error::new(ErrorKind::NotFound, "the directory to run in is not there").at(&command.cwd)
         }

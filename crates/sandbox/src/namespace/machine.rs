@@ -1,5 +1,6 @@
 //! What this machine offers, asked once for each sandbox.
 
+#![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,
     reason = "this file looks at the system directories and control groups of the host"
@@ -73,7 +74,11 @@ fn version_one(groups: &str, mounts: &str) -> Option<GroupPlace> {
         is_writable(&path).then_some(path)
     };
     let (memory, processes) = (place("memory"), place("pids"));
-    (memory.is_some() || processes.is_some()).then_some(GroupPlace::One { memory, processes })
+    (memory.is_some() || processes.is_some()).then(|| GroupPlace::One {
+        memory,
+        processes,
+        time: place("cpuacct"),
+    })
 }
 
 /// The nearest group above this process that passes memory and processes on, and that Garret may write.

@@ -1,20 +1,23 @@
 //! A sandbox that is ready on a bench.
 
+#![cfg(target_os = "linux")]
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
-use garret_core::{Enforced, Error, ErrorKind, Guard, Layer, OpenSandbox, Result, SandboxRequest};
+use garret_core::{Enforced, Error, ErrorKind, Guard, Layer, Network, OpenSandbox, Result, SandboxRequest};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
-use super::connection::{Connection, Greeting};
-use super::guards::{self, Outcome};
+use super::connection::Connection;
+use super::guards;
 use super::layer::{Form, LaidLayer, make_directories};
 use super::plan::{SandboxPlan, Wishes, plan};
 use super::remove::remove_tree;
 use super::{Layers, Options, SupervisorProgram, machine};
+use crate::supervisor::protocol::Opened;
 
 /// How the name of a layer begins that is about to be deleted.
 const GONE: &str = ".gone-";
@@ -43,17 +46,11 @@ pub(super) struct OpenShared {
 
 impl Open {
     pub(super) async fn open(options: &Options, request: SandboxRequest) -> Result<Self> {
-        let required = request.require.clone();
-        let (open, admission) = Self::begin(options, request).await?;
-        let needs_groups = required.contains(&Guard::Memory) || required.contains(&Guard::ProcessCount);
-        let mut outcome = open.1;
-        if needs_groups {
-            outcome.group_failure = admission
-                .await
-                .unwrap_or_else(|_| Some("the supervisor ended".to_owned()));
-        }
-        let shared = open.0;
-        let enforced = guards::enforced(&shared.plan, &outcome);
+        let mut required = request.require.clone();
+        // A network that is open on purpose, nobody can close.
+        required.retain(|guard| *guard != Guard::Network || request.network == Network::None);
+        let (shared, opened) = Self::begin(options, request).await?;
+        let enforced = guards::enforced(&shared.plan, &opened);
         guards::check(&enforced, &required)?;
         Ok(Self { shared, enforced })
     }
@@ -67,13 +64,7 @@ impl Open {
     }
 
     /// Makes the sandbox, whatever it then enforces.
-    pub(super) async fn begin(
-        options: &Options,
-        request: SandboxRequest,
-    ) -> Result<(
-        (Arc<OpenShared>, Outcome),
-        tokio::sync::oneshot::Receiver<Option<String>>,
-    )> {
+    pub(super) async fn begin(options: &Options, request: SandboxRequest) -> Result<(Arc<OpenShared>, Opened)> {
         let name = options.ids.next();
         let system = [&options.system[..], &request.system].concat();
         let machine = machine::look(&request.bench, &system)?;
@@ -96,16 +87,15 @@ impl Open {
             make_directories(&layers, &bench, &plan.user, trial).map_err(|_| unusable())?;
         }
         let program = program(options)?;
-        let (connection, greeting) = Connection::open(&program, plan.clone()).await?;
-        let Greeting { opened, admission } = match greeting {
-            Ok(greeting) => greeting,
+        let (connection, opened) = Connection::open(&program, plan.clone()).await?;
+        let opened = match opened {
+            Ok(opened) => opened,
             Err(failure) => {
                 connection.close().await;
                 return Err(guards::not_opened(&failure));
             }
         };
-        let overlay_failure = opened.overlay_failure.clone();
-        let form = if overlay_failure.is_some() {
+        let form = if opened.overlay_failure.is_some() {
             Form::Copy
         } else {
             Form::Overlay
@@ -127,12 +117,7 @@ impl Open {
             living: Mutex::default(),
         });
         shared.tidy();
-        let outcome = Outcome {
-            opened,
-            overlay_failure,
-            group_failure: None,
-        };
-        Ok(((shared, outcome), admission))
+        Ok((shared, opened))
     }
 }
 

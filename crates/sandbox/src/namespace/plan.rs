@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use garret_core::{Network, SandboxRequest, WsPath};
+use garret_core::{Limits, Network, SandboxRequest, WsPath};
 use serde::{Deserialize, Serialize};
 
 /// The user that commands are inside a sandbox.
@@ -188,6 +188,8 @@ pub enum GroupPlace {
         memory: Option<PathBuf>,
         /// That of processes.
         processes: Option<PathBuf>,
+        /// That of time on processors.
+        time: Option<PathBuf>,
     },
     /// Version 2.
     Two {
@@ -357,15 +359,20 @@ fn root(request: &SandboxRequest, machine: &Machine, wishes: Wishes<'_>) -> Vec<
     steps.extend(settings(request.network, machine));
     steps.push(link("/var/tmp", "/tmp"));
     steps.extend(devices());
-    let bytes = request.limits.written.unwrap_or(MEMORY_FILES).min(MEMORY_FILES);
-    for path in ["/tmp", "/dev/shm"] {
-        steps.push(Step::Memory {
-            path: path.to_owned(),
-            bytes,
-        });
-    }
+    steps.extend(memory_files(&request.limits));
     steps.push(directory(HOME));
     steps
+}
+
+/// What lies in these counts as memory, and stays when a command has ended. Full to the brim, both leave a quarter of the memory: to the next
+/// command, and to the supervisor, which would be all that is left to end.
+fn memory_files(limits: &Limits) -> [Step; 2] {
+    let most = limits.written.unwrap_or(MEMORY_FILES).min(MEMORY_FILES);
+    let memory = limits.memory.unwrap_or(u64::MAX);
+    [("/tmp", memory / 2), ("/dev/shm", memory / 4)].map(|(path, share)| Step::Memory {
+        path: path.to_owned(),
+        bytes: most.min(share),
+    })
 }
 
 fn directory(path: &str) -> Step {
@@ -477,7 +484,11 @@ impl SandboxPlan {
         let groups: Vec<&Path> = match group {
             None => Vec::new(),
             Some(GroupPlace::Two { path }) => vec![path],
-            Some(GroupPlace::One { memory, processes }) => [memory, processes]
+            Some(GroupPlace::One {
+                memory,
+                processes,
+                time,
+            }) => [memory, processes, time]
                 .into_iter()
                 .flatten()
                 .map(PathBuf::as_path)
@@ -493,7 +504,7 @@ impl SandboxPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use garret_core::{Guard, Limits};
+    use garret_core::Guard;
 
     fn request() -> SandboxRequest {
         SandboxRequest {
@@ -595,6 +606,29 @@ mod tests {
         );
         let user = planned(1001).user;
         assert_eq!((user.uid, user.is_dedicated, user.bench_owner), (1001, false, None));
+    }
+
+    #[test]
+    fn files_in_memory_leave_a_part_of_the_memory_and_hold_no_more_than_may_be_written() {
+        let sizes = |limits: &Limits| {
+            memory_files(limits).map(|step| match step {
+                Step::Memory { bytes, .. } => bytes,
+                other => panic!("{other:?} is not in memory"),
+            })
+        };
+        let defaults = Limits::default();
+        let memory = defaults.memory.unwrap();
+        assert_eq!(sizes(&defaults), [memory / 2, memory / 4]);
+        let written = Some(1 << 20);
+        assert_eq!(
+            sizes(&Limits {
+                written,
+                ..defaults.clone()
+            }),
+            [1 << 20, 1 << 20]
+        );
+        let memory = None;
+        assert_eq!(sizes(&Limits { memory, ..defaults }), [MEMORY_FILES, MEMORY_FILES]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Tries what this machine can enforce, by really running a process.
 
+#![cfg(target_os = "linux")]
+
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -88,13 +90,10 @@ impl Trial {
     }
 
     async fn run(&self, options: &Options) -> Result<Vec<Enforced>> {
-        let ((shared, mut outcome), admission) = Open::begin(options, self.request()).await?;
-        outcome.group_failure = admission
-            .await
-            .unwrap_or_else(|_| Some("the supervisor ended".to_owned()));
+        let (shared, opened) = Open::begin(options, self.request()).await?;
         let plan = shared.plan.clone();
         let seen = look_around(Open::with(shared)).await?;
-        Ok(guards::enforced(&plan, &outcome)
+        Ok(guards::enforced(&plan, &opened)
             .into_iter()
             .map(|one| confirmed(one, &seen))
             .collect())

@@ -1,5 +1,7 @@
 //! A process in a sandbox, as Garret sees it.
 
+#![cfg(target_os = "linux")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Removing a tree that commands made, whatever they made of it.
 
+#![cfg(target_os = "linux")]
+
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

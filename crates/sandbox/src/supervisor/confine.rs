@@ -1,5 +1,7 @@
 //! The last steps before a program is executed: everything that it must not have is taken away.
 
+#![cfg(target_os = "linux")]
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,11 +12,11 @@ use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
     Scope,
 };
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
-use super::layers::open_below;
 use super::protocol::{Decoder, Exec, Failure, Frame, Spawn, read_frame};
 use super::sys;
 use super::system_calls::Filters;
@@ -90,7 +92,7 @@ fn prepare(standard: &Standard, filters: &Filters) -> Result<(), Failure> {
     }
     sys::close_on_exec_from(3).map_err(|error| Failure::new("closing descriptors", error))?;
     choose_first_when_memory_ends();
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::reset_signals();
     forget_rights();
     drop_rights()?;
@@ -101,8 +103,8 @@ fn prepare(standard: &Standard, filters: &Filters) -> Result<(), Failure> {
 /// Where memory ends, the kernel ends a command before it ends what watches over it. A kernel that does not let itself be told chooses by
 /// size.
 fn choose_first_when_memory_ends() {
-    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
-    if let Ok(file) = rustix::fs::open("/proc/self/oom_score_adj", flags, rustix::fs::Mode::empty()) {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::open("/proc/self/oom_score_adj", flags, Mode::empty()) {
         let _ = rustix::io::write(&file, b"1000");
     }
 }
@@ -120,13 +122,15 @@ fn settle(order: &Order) -> Result<(), Failure> {
 
 fn enter(cwd: &str) -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new("entering the directory", error);
-    let workspace = open_below(rustix::fs::CWD, "workspace", rustix::fs::OFlags::PATH).map_err(failed)?;
-    // Links are the workspace's own business here: this process has no rights beyond those of the command.
-    rustix::process::fchdir(&workspace).map_err(failed)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let workspace = rustix::fs::open("/workspace", flags, Mode::empty()).map_err(failed)?;
     if cwd.is_empty() {
-        return Ok(());
+        return rustix::process::fchdir(&workspace).map_err(failed);
     }
-    rustix::process::chdir(cwd).map_err(failed)
+    // A link is followed as far as it leads to a place in the workspace.
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let directory = rustix::fs::openat2(&workspace, cwd, flags, Mode::empty(), resolve).map_err(failed)?;
+    rustix::process::fchdir(&directory).map_err(failed)
 }
 
 fn limit(order: &Order) -> Result<(), Failure> {
@@ -277,8 +281,8 @@ fn count_processes() -> Option<usize> {
 }
 
 fn names(path: &str) -> Option<Vec<Vec<u8>>> {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-    let directory = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let entries = rustix::fs::Dir::read_from(directory).ok()?.flatten();
     Some(
         entries
@@ -290,8 +294,8 @@ fn names(path: &str) -> Option<Vec<Vec<u8>>> {
 
 /// Whether the only interface is that of the sandbox itself.
 fn is_alone_on_the_network() -> bool {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open("/proc/net/dev", flags, rustix::fs::Mode::empty()) else {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open("/proc/net/dev", flags, Mode::empty()) else {
         return true;
     };
     let mut text = vec![0; 16 * 1024];

@@ -1,24 +1,53 @@
 //! The control groups of a sandbox, of either version.
 //!
 //! A sandbox has one group with the limits on everything together; below it is `main`, where the supervisor and its commands run, and
-//! one for each command that has less memory than the sandbox. Nothing moves between groups while a command starts: a move waits for all
-//! processors, and costs more than the command.
+//! one for each command that may have less than the sandbox, or whose time on processors is limited. Nothing is ever moved from outside: a
+//! move of a process waits for all processors, which takes longer than a command. A process that moves itself, thread by thread, waits
+//! for nobody (version 1), and neither does one that is born where it belongs (version 2).
+//!
+//! A lock on its group says that a sandbox lives. What an earlier one left because it was killed is removed by the next.
 
-use std::ffi::OsStr;
+#![cfg(target_os = "linux")]
+
+use std::ffi::{CStr, CString};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::protocol::SpawnLimits;
+use super::sys::{self, Forked, Fresh};
 use crate::namespace::plan::{Group, GroupPlace, SandboxPlan};
+
+/// How the names of groups begin that are Garret's.
+const PREFIX: &str = "garret-";
+/// How often a group is made again that somebody took for a leftover before it was locked.
+const TRIES: usize = 8;
 
 /// What a hierarchy counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counts {
     Memory,
     Processes,
-    Both,
+    Time,
+    /// All of them: version 2.
+    All,
+}
+
+impl Counts {
+    fn has(self, one: Self) -> bool {
+        self == one || self == Self::All
+    }
+
+    /// The file by which a process moves itself, by writing a zero.
+    fn door(self) -> &'static str {
+        match self {
+            Self::All => "cgroup.procs",
+            Self::Memory | Self::Processes | Self::Time => "tasks",
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -27,6 +56,8 @@ struct Hierarchy {
     parent: OwnedFd,
     group: OwnedFd,
     main: OwnedFd,
+    /// Opened with the rights of whoever made the group.
+    door: OwnedFd,
 }
 
 /// The control groups of a sandbox; empty where there are none.
@@ -37,8 +68,15 @@ pub(super) struct Groups {
     failure: Option<String>,
 }
 
+/// Whether a process was born where its limits hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Born {
+    Inside,
+    Outside,
+}
+
 impl Groups {
-    /// Makes them as planned. What fails is told by [`Groups::admit`]: whether it matters is decided above.
+    /// Makes them as planned. What fails is told by [`Groups::enter`]: whether it matters is decided above.
     pub(super) fn make(plan: &SandboxPlan) -> Self {
         let mut groups = Self {
             name: String::new(),
@@ -50,6 +88,8 @@ impl Groups {
             for (counts, path) in places(&group.place) {
                 match Hierarchy::make(counts, path, group, plan) {
                     Ok(hierarchy) => groups.hierarchies.push(hierarchy),
+                    // Time is looked at in another way then.
+                    Err(_) if counts == Counts::Time => {}
                     Err(error) => groups.failure = Some(format!("a control group could not be made: {error}")),
                 }
             }
@@ -57,87 +97,166 @@ impl Groups {
         groups
     }
 
-    /// Puts the process inside into them; everything it starts is in them as well.
-    pub(super) fn admit(&self, pid: i32) -> Result<(), String> {
+    /// Forks into new namespaces, and into the groups where the kernel can do that at once.
+    pub(super) fn fork(&self, fresh: Fresh) -> io::Result<(Forked, Born)> {
+        if let Some(hierarchy) = self.hierarchies.iter().find(|one| one.counts == Counts::All)
+            && let Ok(forked) = sys::fork_into_group(fresh, hierarchy.main.as_fd())
+        {
+            return Ok((forked, Born::Inside));
+        }
+        Ok((sys::fork_into(fresh)?, Born::Outside))
+    }
+
+    /// Puts this process, which has a single thread, into them, and so everything it starts; why that could not be, where it could not.
+    pub(super) fn enter(&self, born: Born) -> Result<(), String> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
+        if born == Born::Inside {
+            return Ok(());
+        }
         for hierarchy in &self.hierarchies {
-            write(&hierarchy.main, "cgroup.procs", &pid.to_string())
+            rustix::io::write(&hierarchy.door, b"0")
                 .map_err(|error| format!("a control group does not take processes: {error}"))?;
         }
         Ok(())
     }
 
-    /// How often the kernel ended a process in them for want of memory.
-    pub(super) fn memory_kills(&self) -> u64 {
-        let Some(hierarchy) = self.hierarchies.iter().find(|one| one.counts != Counts::Processes) else {
-            return 0;
-        };
-        let name = if hierarchy.counts == Counts::Both {
-            "memory.events"
-        } else {
-            "memory.oom_control"
-        };
-        read(&hierarchy.main, name).map_or(0, |text| field(&text, "oom_kill"))
+    /// Whether they limit memory.
+    pub(super) fn have_memory(&self) -> bool {
+        self.failure.is_none() && self.hierarchies.iter().any(|one| one.counts.has(Counts::Memory))
     }
 
-    /// Makes a group for one command that may hold less than the sandbox; a process joins it by writing 0 to what is returned.
-    pub(super) fn narrow(&self, process: u64, memory: u64) -> Option<Narrow> {
-        let hierarchy = self.hierarchies.iter().find(|one| one.counts != Counts::Processes)?;
-        let name = format!("command-{process}");
-        rustix::fs::mkdirat(&hierarchy.group, &name, Mode::from_raw_mode(0o755)).ok()?;
-        let narrow = Narrow {
-            group: directory(&hierarchy.group, &name).ok()?,
-            parent: hierarchy.group.try_clone().ok()?,
-            name,
-            is_version_two: hierarchy.counts == Counts::Both,
-        };
-        limit_memory(&narrow.group, narrow.is_version_two, memory).ok()?;
-        Some(narrow)
+    /// How often the kernel ended a process in them for want of memory.
+    pub(super) fn memory_kills(&self) -> u64 {
+        let counting = self.hierarchies.iter().find(|one| one.counts.has(Counts::Memory));
+        counting.map_or(0, |hierarchy| memory_kills(&hierarchy.main, hierarchy.counts))
+    }
+
+    /// Makes a group for one command, where it needs one: because it may hold less memory than the sandbox (`most`), or for its time.
+    pub(super) fn narrow(&self, process: u64, limits: &SpawnLimits, most: Option<u64>) -> Option<Narrow> {
+        let memory = limits.memory.filter(|memory| most.is_none_or(|most| *memory < most));
+        let mut parts = Vec::new();
+        for hierarchy in &self.hierarchies {
+            let has_memory = memory.is_some() && hierarchy.counts.has(Counts::Memory);
+            let has_time = limits.cpu_ms.is_some() && hierarchy.counts.has(Counts::Time);
+            if has_memory || has_time {
+                let memory = memory.filter(|_| has_memory);
+                parts.extend(Part::make(hierarchy, format!("command-{process}"), memory).ok());
+            }
+        }
+        (!parts.is_empty()).then_some(Narrow { parts })
     }
 
     /// Removes them; nothing runs in them any more.
     pub(super) fn remove(&self) {
         for hierarchy in &self.hierarchies {
-            let _ = rustix::fs::unlinkat(&hierarchy.group, "main", AtFlags::REMOVEDIR);
-            let _ = rustix::fs::unlinkat(&hierarchy.parent, self.name.as_str(), AtFlags::REMOVEDIR);
+            remove(&hierarchy.parent, &hierarchy.group, self.name.as_bytes());
+        }
+    }
+
+    /// Removes what sandboxes left here that were killed together with whoever would have removed it.
+    pub(super) fn tidy(&self) {
+        for hierarchy in &self.hierarchies {
+            let names = below(&hierarchy.parent);
+            let others = names.iter().filter(|name| {
+                name.to_bytes().starts_with(PREFIX.as_bytes()) && name.to_bytes() != self.name.as_bytes()
+            });
+            for name in others {
+                let Ok(group) = directory(&hierarchy.parent, name) else {
+                    continue;
+                };
+                if rustix::fs::flock(&group, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                    remove(&hierarchy.parent, &group, name.to_bytes());
+                }
+            }
         }
     }
 }
 
-/// The group of one command.
+/// The groups of one command.
 #[derive(Debug)]
 pub(super) struct Narrow {
+    parts: Vec<Part>,
+}
+
+/// The group of one command in a hierarchy.
+#[derive(Debug)]
+struct Part {
+    counts: Counts,
+    /// Whether it limits memory.
+    has_memory: bool,
     group: OwnedFd,
     parent: OwnedFd,
     name: String,
-    is_version_two: bool,
 }
 
 impl Narrow {
     /// The descriptors that it needs.
-    pub(super) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.group.as_fd(), self.parent.as_fd()]
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.parts
+            .iter()
+            .flat_map(|part| [part.group.as_fd(), part.parent.as_fd()])
+            .collect()
     }
 
-    /// Puts this process into it.
-    pub(super) fn join(&self) -> Result<(), Errno> {
-        write(&self.group, "cgroup.procs", "0")
+    /// Forks a process that is in them, or can [`join`](Self::join) them.
+    pub(super) fn fork(&self) -> io::Result<(Forked, Born)> {
+        if let Some(part) = self.parts.iter().find(|part| part.counts == Counts::All)
+            && let Ok(forked) = sys::fork_into_group(Fresh::NOTHING, part.group.as_fd())
+        {
+            return Ok((forked, Born::Inside));
+        }
+        Ok((sys::fork_into(Fresh::NOTHING)?, Born::Outside))
     }
 
-    /// How often the kernel ended a process in it for want of memory.
-    pub(super) fn memory_kills(&self) -> u64 {
-        let name = if self.is_version_two {
-            "memory.events"
-        } else {
-            "memory.oom_control"
-        };
-        read(&self.group, name).map_or(0, |text| field(&text, "oom_kill"))
+    /// Puts this process, which has a single thread, into them.
+    pub(super) fn join(&self, born: Born) -> Result<(), Errno> {
+        if born == Born::Inside {
+            return Ok(());
+        }
+        self.parts
+            .iter()
+            .try_for_each(|part| write(&part.group, part.counts.door(), "0"))
+    }
+
+    /// How often the kernel ended a process in it for want of memory; `None` where it does not limit memory.
+    pub(super) fn memory_kills(&self) -> Option<u64> {
+        let part = self.parts.iter().find(|part| part.has_memory)?;
+        Some(memory_kills(&part.group, part.counts))
+    }
+
+    /// The time on processors of everything that ever was in it; `None` where nobody counts it.
+    pub(super) fn cpu_ms(&self) -> Option<u64> {
+        let part = self.parts.iter().find(|part| part.counts.has(Counts::Time))?;
+        match part.counts {
+            Counts::All => Some(field(&read(&part.group, "cpu.stat").ok()?, "usage_usec") / 1000),
+            _ => {
+                let nanoseconds: u64 = read(&part.group, "cpuacct.usage").ok()?.trim().parse().ok()?;
+                Some(nanoseconds / 1_000_000)
+            }
+        }
     }
 }
 
-impl Drop for Narrow {
+impl Part {
+    fn make(hierarchy: &Hierarchy, name: String, memory: Option<u64>) -> Result<Self, Errno> {
+        rustix::fs::mkdirat(&hierarchy.group, &name, Mode::from_raw_mode(0o755))?;
+        let part = Self {
+            counts: hierarchy.counts,
+            has_memory: memory.is_some(),
+            group: directory(&hierarchy.group, name.as_str())?,
+            parent: hierarchy.group.try_clone().map_err(|_| Errno::MFILE)?,
+            name,
+        };
+        if let Some(memory) = memory {
+            limit_memory(&part.group, part.counts, memory)?;
+        }
+        Ok(part)
+    }
+}
+
+impl Drop for Part {
     fn drop(&mut self) {
         let _ = rustix::fs::unlinkat(&self.parent, self.name.as_str(), AtFlags::REMOVEDIR);
     }
@@ -146,7 +265,7 @@ impl Drop for Narrow {
 impl Hierarchy {
     fn make(counts: Counts, path: &Path, group: &Group, plan: &SandboxPlan) -> Result<Self, Errno> {
         let parent = rustix::fs::open(path, directory_flags(), Mode::empty())?;
-        let made = make_below(&parent, &group.name)?;
+        let made = make_locked(&parent, &group.name)?;
         let result = Self::fill(counts, &parent, made, group, plan);
         if result.is_err() {
             let _ = rustix::fs::unlinkat(&parent, group.name.as_str(), AtFlags::REMOVEDIR);
@@ -155,13 +274,13 @@ impl Hierarchy {
     }
 
     fn fill(counts: Counts, parent: &OwnedFd, made: OwnedFd, group: &Group, plan: &SandboxPlan) -> Result<Self, Errno> {
-        if counts == Counts::Both {
+        if counts == Counts::All {
             write(&made, "cgroup.subtree_control", "+memory +pids")?;
         }
-        if let (Some(memory), true) = (group.memory, counts != Counts::Processes) {
-            limit_memory(&made, counts == Counts::Both, memory)?;
+        if let (Some(memory), true) = (group.memory, counts.has(Counts::Memory)) {
+            limit_memory(&made, counts, memory)?;
         }
-        if let (Some(processes), true) = (group.processes, counts != Counts::Memory) {
+        if let (Some(processes), true) = (group.processes, counts.has(Counts::Processes)) {
             // The supervisor, the init of a command, and one that waits with its program are counted too.
             write(&made, "pids.max", &(processes + 4).to_string())?;
         }
@@ -173,26 +292,69 @@ impl Hierarchy {
             counts,
             parent: parent.try_clone().map_err(|_| Errno::MFILE)?,
             group: made,
+            door: rustix::fs::openat(&main, counts.door(), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?,
             main,
         })
     }
 }
 
+/// Makes a group and locks it. Whoever tidies up may have come in between.
+fn make_locked(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    for round in 0..TRIES {
+        let made = match make_below(parent, name) {
+            Err(Errno::EXIST | Errno::NOENT) if round > 0 => continue,
+            made => made?,
+        };
+        let is_locked = rustix::fs::flock(&made, FlockOperation::NonBlockingLockShared).is_ok();
+        if is_locked && directory(parent, name).is_ok() {
+            return Ok(made);
+        }
+    }
+    Err(Errno::BUSY)
+}
+
+/// Removes a group in which nothing runs, and those below it.
+fn remove(parent: &OwnedFd, group: &OwnedFd, name: &[u8]) {
+    for below in below(group) {
+        let _ = rustix::fs::unlinkat(group, &below, AtFlags::REMOVEDIR);
+    }
+    let _ = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+}
+
+/// The names of the groups right below one.
+fn below(group: &OwnedFd) -> Vec<CString> {
+    let Ok(entries) = rustix::fs::Dir::read_from(group) else {
+        return Vec::new();
+    };
+    let is_group = |entry: &rustix::fs::DirEntry| {
+        entry.file_type() == FileType::Directory && !matches!(entry.file_name().to_bytes(), b"." | b"..")
+    };
+    let groups = entries.flatten().filter(is_group);
+    groups.map(|entry| CStr::to_owned(entry.file_name())).collect()
+}
+
 fn places(place: &GroupPlace) -> Vec<(Counts, &Path)> {
     match place {
-        GroupPlace::Two { path } => vec![(Counts::Both, path)],
-        GroupPlace::One { memory, processes } => {
-            let memory = memory.as_deref().map(|path| (Counts::Memory, path));
-            let processes = processes.as_deref().map(|path| (Counts::Processes, path));
-            memory.into_iter().chain(processes).collect()
-        }
+        GroupPlace::Two { path } => vec![(Counts::All, path)],
+        GroupPlace::One {
+            memory,
+            processes,
+            time,
+        } => [
+            (Counts::Memory, memory),
+            (Counts::Processes, processes),
+            (Counts::Time, time),
+        ]
+        .into_iter()
+        .filter_map(|(counts, path)| Some((counts, path.as_deref()?)))
+        .collect(),
     }
 }
 
 /// Sets the limit on memory, swap included where the kernel counts it.
-fn limit_memory(group: &OwnedFd, is_version_two: bool, memory: u64) -> Result<(), Errno> {
+fn limit_memory(group: &OwnedFd, counts: Counts, memory: u64) -> Result<(), Errno> {
     let memory = memory.to_string();
-    if is_version_two {
+    if counts == Counts::All {
         write(group, "memory.max", &memory)?;
         let _ = write(group, "memory.swap.max", "0");
         return Ok(());
@@ -200,6 +362,15 @@ fn limit_memory(group: &OwnedFd, is_version_two: bool, memory: u64) -> Result<()
     write(group, "memory.limit_in_bytes", &memory)?;
     let _ = write(group, "memory.memsw.limit_in_bytes", &memory);
     Ok(())
+}
+
+fn memory_kills(group: &OwnedFd, counts: Counts) -> u64 {
+    let name = if counts == Counts::All {
+        "memory.events"
+    } else {
+        "memory.oom_control"
+    };
+    read(group, name).map_or(0, |text| field(&text, "oom_kill"))
 }
 
 /// Lets the user of the commands' supervisor make groups below these and move its own processes there, and nothing else.
@@ -222,7 +393,7 @@ fn make_below(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     directory(parent, name)
 }
 
-fn directory(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+fn directory(parent: &OwnedFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(parent, name, directory_flags(), Mode::empty())
 }
 
@@ -232,13 +403,8 @@ fn write(directory: &OwnedFd, name: &str, text: &str) -> Result<(), Errno> {
     Ok(())
 }
 
-fn read(directory: impl AsFd, name: impl AsRef<OsStr>) -> Result<String, Errno> {
-    let file = rustix::fs::openat(
-        directory,
-        name.as_ref(),
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+fn read(directory: &OwnedFd, name: &str) -> Result<String, Errno> {
+    let file = rustix::fs::openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = vec![0; 4096];
     let length = rustix::io::read(&file, &mut bytes)?;
     bytes.truncate(length);

@@ -3,6 +3,8 @@
 //! It is made ahead of time and waits. Told what to run, it takes the layer, gives up every right, starts the program and collects whatever
 //! is orphaned. When the program ends it ends, and with it, by the kernel, everything that is left.
 
+#![cfg(target_os = "linux")]
+
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -20,7 +22,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde::{Deserialize, Serialize};
 
 use super::confine::{self, Order, Standard};
-use super::groups::Narrow;
+use super::groups::{Born, Narrow};
 use super::layers::open_below;
 use super::protocol::{Decoder, Failure, Frame, read_frame, write_message};
 use super::root::{BENCH, EMPTY, LAYERS, PRIVATE, mount_proc};
@@ -188,11 +190,15 @@ struct Program {
 impl Program {
     fn make(standard: &Standard, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Result<Self> {
         let (socket, mut other) = UnixStream::pair()?;
-        match sys::fork_into(sys::Fresh::NOTHING)? {
-            Forked::Child => {
+        let forked = match narrow {
+            Some(narrow) => narrow.fork()?,
+            None => (sys::fork_into(sys::Fresh::NOTHING)?, Born::Inside),
+        };
+        match forked {
+            (Forked::Child, born) => {
                 drop(socket);
                 let joined = narrow
-                    .map_or(Ok(()), Narrow::join)
+                    .map_or(Ok(()), |narrow| narrow.join(born))
                     .map_err(|error| Failure::new("joining the group", error));
                 let failure = joined
                     .err()
@@ -200,7 +206,7 @@ impl Program {
                 let _ = write_message(&failure, &mut other);
                 sys::exit(127)
             }
-            Forked::Parent(pid) => Ok(Self { pid, socket }),
+            (Forked::Parent(pid), _) => Ok(Self { pid, socket }),
         }
     }
 

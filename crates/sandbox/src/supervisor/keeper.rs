@@ -1,6 +1,8 @@
 //! The outermost process: makes the namespaces with the rights of whoever opened the sandbox, and cleans up when all is over.
 
-use std::io::{Read, Write};
+#![cfg(target_os = "linux")]
+
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -64,17 +66,21 @@ fn keep(plan: &SandboxPlan, channel: &UnixStream, decoder: Decoder) -> Result<()
         None
     };
     let (link, other_end) = UnixStream::pair().map_err(|error| Failure::new("making a pair of sockets", error))?;
-    match sys::fork_into(fresh(&plan.namespaces)).map_err(|error| Failure::new("making namespaces", error))? {
-        Forked::Child => {
+    let forked = groups.fork(fresh(&plan.namespaces));
+    match forked.map_err(|error| Failure::new("making namespaces", error))? {
+        (Forked::Child, born) => {
             drop(link);
-            serve::main(plan, channel, decoder, other_end, grabbed, groups)
+            let group_failure = groups.enter(born).err();
+            let limits = serve::Grouped { groups, group_failure };
+            serve::main(plan, channel, decoder, other_end, grabbed, limits)
         }
-        Forked::Parent(inner) => {
+        (Forked::Parent(inner), _) => {
             drop((other_end, grabbed));
-            let introduced = introduce(inner, &plan.user, &groups, link);
+            let introduced = introduce(inner, &plan.user, link);
             if introduced.is_err() {
                 let _ = sys::kill(inner, libc::SIGKILL);
             }
+            groups.tidy();
             wait_for_end(inner, channel);
             groups.remove();
             introduced
@@ -158,25 +164,13 @@ fn write_proc(pid: i32, name: &str, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Tells the kernel who the process inside is, and where its limits are; then it may go on.
-fn introduce(inner: i32, user: &User, groups: &Groups, mut link: UnixStream) -> Result<()> {
+/// Tells the kernel who the process inside is; then it may go on.
+fn introduce(inner: i32, user: &User, mut link: UnixStream) -> Result<()> {
     write_maps(inner, (INSIDE, user.uid), (INSIDE, user.gid))
         .map_err(|error| Failure::new("mapping the user of the commands", error))?;
     // Only now: the files of a process that nobody may look into belong to root.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    link.write_all(b"m").map_err(|error| Failure::new("starting", error))?;
-    let joined = groups.admit(inner);
-    let text = joined.err().unwrap_or_default();
-    let _ = link.write_all(format!("g{text}").as_bytes());
-    Ok(())
-}
-
-/// Reads what [`introduce`] wrote once the limits are in place: why they are not, or nothing.
-pub(super) fn read_admission(mut link: UnixStream) -> Option<String> {
-    let mut text = String::new();
-    let _ = link.read_to_string(&mut text);
-    let reason = text.strip_prefix('g').map_or("the keeper ended", |reason| reason);
-    (!reason.is_empty()).then(|| reason.to_owned())
+    link.write_all(b"m").map_err(|error| Failure::new("starting", error))
 }
 
 /// Waits for the end of the process inside; it has a second for that once Garret has gone.

@@ -1,5 +1,7 @@
 //! Laying layers over the bench, and taking them off.
 
+#![cfg(target_os = "linux")]
+
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};

@@ -120,8 +120,6 @@ impl SpawnLimits {
 pub(crate) enum Answer {
     /// The sandbox is ready.
     Opened(Opened),
-    /// The control groups are in place, or why they are not.
-    Admitted { failure: Option<String> },
     /// A request was done.
     Done { request: u64 },
     /// A request failed; request 0 is the opening.
@@ -141,6 +139,8 @@ pub(crate) struct Opened {
     pub(crate) has_proc: bool,
     /// Why no overlay can be mounted, where none can.
     pub(crate) overlay_failure: Option<String>,
+    /// Why the control groups do not hold, where they do not.
+    pub(crate) group_failure: Option<String>,
 }
 
 /// Why something failed.

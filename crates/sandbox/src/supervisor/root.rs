@@ -1,5 +1,7 @@
 //! Makes the root of a sandbox, as planned, out of nothing.
 
+#![cfg(target_os = "linux")]
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -187,7 +189,9 @@ fn make_step(base: &Path, step: &Step) -> Result<()> {
             rustix::fs::symlink(target, &place).map_err(|error| named("linking", path, error))
         }
         Step::Memory { path, bytes } => {
-            make_memory(&within(base, path), *bytes, 0o1777).map_err(|error| named("mounting", path, error))
+            // A name takes about a kilobyte of memory, with or without content.
+            let options = format!("mode=1777,size={bytes},nr_inodes={}", (bytes / 8192).max(1024));
+            make_memory(&within(base, path), options).map_err(|error| named("mounting", path, error))
         }
         Step::Show { .. } | Step::Copy { .. } | Step::Text { .. } | Step::Device { .. } => Ok(()),
     }
@@ -226,16 +230,16 @@ fn attach(tree: &OwnedFd, target: &Path) -> rustix::io::Result<()> {
     move_mount(tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-fn make_memory(target: &Path, bytes: u64, mode: u32) -> rustix::io::Result<()> {
+fn make_memory(target: &Path, options: impl Into<Vec<u8>>) -> rustix::io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    let options = std::ffi::CString::new(format!("mode={mode:o},size={bytes}")).map_err(|_| Errno::INVAL)?;
+    let options = std::ffi::CString::new(options).map_err(|_| Errno::INVAL)?;
     mount("garret", target, "tmpfs", flags, options.as_c_str())
 }
 
 /// What only the supervisor sees. It is shared with the processes that wait for a command, so that they receive layers laid later.
 fn install_private(base: &Path, bench: &OwnedFd, layers: &OwnedFd) -> Result<()> {
     let failed = |error: Errno| Failure::new("making the private directory", error);
-    make_memory(&within(base, PRIVATE), 16 * 1024 * 1024, 0o700).map_err(failed)?;
+    make_memory(&within(base, PRIVATE), "mode=700,size=16m").map_err(failed)?;
     for path in [BENCH, LAYERS, MOUNTED, MASKS, EMPTY] {
         make_directories(&within(base, path)).map_err(failed)?;
     }

@@ -3,6 +3,8 @@
 //! It is a list of what is refused, not of what is allowed: a command may be any program, and a call that is refused without need looks
 //! like a defect of that program. The namespaces are the boundary; this takes away the parts of the kernel where holes in it were found.
 
+#![cfg(target_os = "linux")]
+
 use std::collections::BTreeMap;
 
 use seccompiler::{

@@ -1,5 +1,6 @@
 //! How sandboxes begin and end.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -127,6 +128,60 @@ async fn what_a_killed_garret_left_is_found_and_its_processes_are_dead() {
     left[0].remove().await.unwrap();
     drop(left);
     assert!(room.open.leftovers().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn control_groups_of_a_supervisor_that_was_killed_are_removed_by_the_next() {
+    let room = Room::new().await;
+    let locks = std::fs::read_dir(room.directory.path().join("scratch/locks")).unwrap();
+    let name = locks.flatten().next().unwrap().file_name();
+    let groups = groups_named(&format!("garret-{}", name.to_string_lossy()));
+    let has_groups = room.open.enforced().iter().any(|one| one.by.contains("cgroup"));
+    assert_eq!(groups.is_empty(), !has_groups, "{groups:?}");
+    let inside = |group: &Path| std::fs::read_to_string(group.join("main/cgroup.procs")).unwrap_or_default();
+    for group in &groups {
+        if let Some(server) = inside(group).lines().next() {
+            let keeper = rustix::process::Pid::from_raw(parent_of(server)).unwrap();
+            rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
+            until("everything inside has ended", || inside(group).is_empty());
+        }
+    }
+    assert!(
+        groups.iter().all(|group| group.exists()),
+        "nobody was there to remove them"
+    );
+    let _next = Room::new().await;
+    until("they are gone", || !groups.iter().any(|group| group.exists()));
+}
+
+/// The control groups of this name, in all hierarchies.
+fn groups_named(name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![PathBuf::from("/sys/fs/cgroup")];
+    while let Some(directory) = waiting.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && entry.file_name() == name => found.push(entry.path()),
+                Ok(kind) if kind.is_dir() => waiting.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+fn parent_of(pid: &str) -> i32 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    parent.trim().parse().unwrap()
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it does not come true that {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use garret_core::{Command, Ended, Enforced, Guard, Limit};
 
-use crate::room::{Room, limited, processes_named, run_on, shell};
+use crate::room::{Room, directory_in, limited, processes_named, python, run_on, shell};
 
 const MEBIBYTE: u64 = 1024 * 1024;
 
@@ -41,6 +41,23 @@ async fn processor_time_is_limited_for_all_processes_together() {
     }
 }
 
+#[tokio::test]
+async fn the_processor_time_of_children_that_nobody_waits_for_is_limited() {
+    let room = Room::new().await;
+    for seconds in [0.15, 0.03] {
+        let text = python(&format!(
+            "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nwhile True:\n  if os.fork() == 0:\n    \
+             while time.process_time() < {seconds}: pass\n    os._exit(0)\n  try: os.wait()\n  except ChildProcessError: pass"
+        ));
+        let command = limited(&text, |limits| {
+            limits.cpu = Some(Duration::from_millis(600));
+            limits.wall = Some(Duration::from_secs(30));
+        });
+        let (outcome, _) = room.run_command(command).await;
+        assert_eq!(outcome.exit.limit, Some(Limit::Cpu), "{seconds}: {outcome:?}");
+    }
+}
+
 const HOG: &str =
     "/usr/bin/python3 -c 'import time\nx = []\nwhile True: x.append(bytearray(8 << 20)); time.sleep(0.005)'";
 
@@ -62,6 +79,26 @@ async fn memory_is_limited_for_all_processes_together() {
     let (outcome, _) = room.run(&format!("{each} & {each} & {each} & wait -n; exit $?")).await;
     assert_eq!(outcome.exit.limit, Some(Limit::Memory), "{outcome:?}");
     assert!(outcome.exit.duration < Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn who_fills_the_files_in_memory_ends_nobody_but_itself() {
+    let room = Room::with(|request| request.limits.memory = Some(128 * MEBIBYTE)).await;
+    let shared = "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\nsize = 24 << 20\n\
+                  for i in range(4): ctypes.memset(libc.shmat(libc.shmget(0, size, 0o600), None, 0), 1, size)";
+    let many = "n = 0\nwhile True:\n  open(f'/tmp/{n}', 'w').close()\n  n += 1";
+    for (text, complaint) in [
+        ("rm -rf /tmp/[0-9]*; head -c 1G /dev/zero > /tmp/full", "No space left"),
+        ("head -c 1G /dev/zero > /dev/shm/full", "No space left"),
+        ("rm -rf /tmp/full /dev/shm/full", ""),
+        (&python(many), "No space left"),
+        (&python(shared), ""),
+        (&python(shared), ""),
+    ] {
+        let (outcome, _) = room.run(text).await;
+        assert!(outcome.errors().contains(complaint), "{text}: {outcome:?}");
+        assert_eq!(room.text("echo alive").await, "alive\n", "{text}");
+    }
 }
 
 #[tokio::test]
@@ -127,6 +164,61 @@ async fn what_is_written_is_limited_in_all_wherever_it_goes() {
         let is_stopped = outcome.exit.limit == Some(Limit::Written) || outcome.errors().contains("File too large");
         assert!(is_stopped, "{text}: {outcome:?}");
         room.run("rm -rf /tmp/*").await;
+    }
+}
+
+/// Python that no other process, of the same user or not, may look into.
+const HIDDEN_FROM_VIEW: &str = "import ctypes, os, signal, time\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n";
+
+#[tokio::test]
+async fn who_lets_nobody_count_what_it_writes_is_limited_all_the_same() {
+    let room = Room::new().await;
+    let files = "for i in range(30):\n  open(f'part{i}', 'wb').write(bytes(4 << 20))\ntime.sleep(60)";
+    let text = python(&format!("{HIDDEN_FROM_VIEW}{files}"));
+    let (outcome, _) = room.run_command(limited(&text, writing(32, 30))).await;
+    assert_eq!(outcome.exit.limit, Some(Limit::Written), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn what_children_write_that_nobody_waits_for_is_limited() {
+    let room = Room::new().await;
+    let text = python(
+        "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nfor i in range(60):\n  if os.fork() == 0:\n    \
+         open(f'part{i}', 'wb').write(bytes(2 << 20))\n    os._exit(0)\n  try: os.wait()\n  except ChildProcessError: pass\n\
+         time.sleep(60)",
+    );
+    let (outcome, _) = room.run_command(limited(&text, writing(32, 30))).await;
+    assert_eq!(outcome.exit.limit, Some(Limit::Written), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn who_hides_both_itself_and_its_files_is_limited_by_what_the_file_system_lost() {
+    // A file system that nobody else fills or empties meanwhile.
+    let room = Room::on(directory_in("/dev/shm"), |_| {}).await;
+    let file = "kept = []\nfor i in range(7):\n  kept.append(open('gone', 'wb', buffering=0))\n  os.unlink('gone')\n  \
+                kept[-1].write(bytes(4 << 20))\ntime.sleep(60)";
+    let text = python(&format!("{HIDDEN_FROM_VIEW}{file}"));
+    let (outcome, _) = room.run_command(limited(&text, writing(8, 30))).await;
+    assert_eq!(outcome.exit.limit, Some(Limit::Written), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn what_was_on_a_layer_before_is_not_laid_to_a_command() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    let before = run_on(&*layer, shell("head -c 48M /dev/zero > before")).await;
+    assert_eq!(before.code(), 0, "{before:?}");
+    let small = "for i in 1 2 3 4; do head -c 1M /dev/zero > $i; sleep 0.1; done; echo fine";
+    let outcome = run_on(&*layer, limited(small, writing(32, 30))).await;
+    assert_eq!(outcome.text(), "fine\n", "{outcome:?}");
+    layer.remove().await.unwrap();
+}
+
+/// A limit on what is written, with a time after which a test that waits for it has failed.
+fn writing(mebibytes: u64, seconds: u64) -> impl FnOnce(&mut garret_core::Limits) {
+    move |limits| {
+        limits.written = Some(mebibytes * MEBIBYTE);
+        limits.wall = Some(Duration::from_secs(seconds));
     }
 }
 

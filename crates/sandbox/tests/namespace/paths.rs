@@ -1,8 +1,8 @@
 //! Paths that policy hides or protects, and what survives of unusual files.
 
-use garret_core::{Placed, WsPath};
+use garret_core::{Command, ErrorKind, Placed, WsPath};
 
-use crate::room::{Room, directory, paths};
+use crate::room::{Room, directory, finish, paths, run_on, shell};
 
 fn ws(path: &str) -> WsPath {
     WsPath::parse(path).unwrap()
@@ -45,6 +45,32 @@ async fn a_read_only_path_can_be_read_and_not_changed() {
     let (outcome, effects) = room.run(text).await;
     assert_eq!(outcome.text(), "pagelock");
     assert_eq!(paths(&effects), ["free"]);
+}
+
+#[tokio::test]
+async fn a_command_begins_behind_a_link_only_where_that_leads_inside() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    let made =
+        "mkdir -p a/b; ln -s a/b in; ln -s ../../tmp out; ln -s /tmp away; ln -s /workspace/a back; ln -s a/../.. up";
+    run_on(&*layer, shell(made)).await;
+    let begin = async |cwd: &str| {
+        layer
+            .start(Command {
+                cwd: ws(cwd),
+                ..shell("pwd -P")
+            })
+            .await
+    };
+    let mut inside = begin("in").await.unwrap();
+    assert_eq!(finish(&mut *inside).await.text(), "/workspace/a/b\n");
+    for cwd in ["out", "away", "back", "up", "up/tmp", "away/home"] {
+        assert_eq!(begin(cwd).await.unwrap_err().kind(), ErrorKind::PathEscape, "{cwd}");
+    }
+    for cwd in ["none", "a/b/none"] {
+        assert_eq!(begin(cwd).await.unwrap_err().kind(), ErrorKind::NotFound, "{cwd}");
+    }
+    layer.remove().await.unwrap();
 }
 
 #[tokio::test]

@@ -34,7 +34,15 @@ pub(crate) fn sandbox_with(layers: Layers) -> NamespaceSandbox {
 }
 
 pub(crate) fn directory() -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
+    furnished(tempfile::tempdir().unwrap())
+}
+
+/// One on the file system of `place`.
+pub(crate) fn directory_in(place: &str) -> TempDir {
+    furnished(tempfile::tempdir_in(place).unwrap())
+}
+
+fn furnished(directory: TempDir) -> TempDir {
     for name in ["bench", "scratch"] {
         std::fs::create_dir(directory.path().join(name)).unwrap();
     }

@@ -118,6 +118,7 @@ impl Listing<'_> {
                 kind: kind_of(item.kind),
                 size: 0,
                 modified: None,
+                version: None,
             })),
             found => Ok(found?.map(|stat| described(path, &stat))),
         }
@@ -157,6 +158,8 @@ fn described(path: EntryPath, stat: &Stat) -> Entry {
         kind: kind_in(stat),
         size: size_in(stat),
         modified: time(stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+        // It may cost a read of the file.
+        version: None,
     }
 }
 

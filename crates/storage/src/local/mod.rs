@@ -96,6 +96,8 @@ impl Storage for LocalStorage {
             is_durable: true,
             has_modes: true,
             has_symlinks: true,
+            // The system's mask decides.
+            file_mode: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Lists: their order, their pages, and that nothing is missing or twice.
 
-use garret_core::{EntryKind, EntryPath, ErrorKind, ListOptions};
+use garret_core::{EntryKind, EntryPath, ErrorKind, ListOptions, Precondition, ReadOptions};
 
 use crate::Probe;
 use crate::mutations::{path, remove, write};
@@ -31,6 +31,28 @@ async fn after(probe: &Probe, at: &str, is_deep: bool, cursor: EntryPath, limit:
 
 fn cursor(at: &str) -> EntryPath {
     EntryPath::from(path(at))
+}
+
+/// Where a list tells versions, they are those of the files: what is demanded by one holds until the file changes.
+pub async fn a_version_that_a_list_tells_is_the_file_s(probe: Probe) {
+    probe.write("d/a", "one").await;
+    probe.write("d/b", "b").await;
+    let listed = probe.page("d", ListOptions::default()).await.entries;
+    for entry in listed.iter().filter(|entry| entry.version.is_some()) {
+        let path = entry.path.as_path().expect("its name is plain").clone();
+        let demanding = ReadOptions {
+            precondition: entry.version.clone().map_or(Precondition::Any, Precondition::Version),
+            ..ReadOptions::default()
+        };
+        let read = probe.storage().read(&path, demanding.clone()).await;
+        assert_eq!(read.expect("it is what was listed").bytes.len() as u64, entry.size);
+        probe.write(path.as_str(), "two").await;
+        let refused = probe.storage().read(&path, demanding).await.expect_err("it changed");
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        let now = probe.page("d", ListOptions::default()).await.entries;
+        let now = now.into_iter().find(|now| now.path == entry.path).expect("it is there");
+        assert_ne!(now.version, entry.version);
+    }
 }
 
 /// A shallow list gives the entries of one directory with kind and size, in order.

@@ -190,7 +190,7 @@ impl Workspace {
     /// The most that the policies around let one read return; `None` where they set no limit.
     pub(crate) fn read_limit(&self) -> Option<u64> {
         let limits = self.view.layers.iter().filter_map(|layer| layer.rules.max_read_bytes());
-        limits.min()
+        limits.chain(self.shared.reach.max_read_bytes).min()
     }
 
     async fn read_whole(&self, target: &Target) -> Result<ReadResult> {

@@ -1,6 +1,6 @@
 //! Everything below a directory, for operations on whole trees.
 
-use garret_core::{Access, Entry, EntryKind, Error, ErrorKind, Follow, ListOptions, Result, StatOptions, WsPath};
+use garret_core::{Access, Entry, EntryKind, Error, ErrorKind, Follow, ListAll, Result, StatOptions, WsPath, list_all};
 
 use crate::Workspace;
 use crate::admit::Target;
@@ -17,21 +17,14 @@ impl Workspace {
 
     /// All entries below `directory`, in order.
     pub(crate) async fn entries_below(&self, directory: &WsPath, follow: Follow) -> Result<Vec<Entry>> {
-        let mut options = ListOptions {
+        let all = ListAll {
             is_deep: true,
-            limit: 10_000,
             follow,
-            ..ListOptions::default()
+            limit: None,
         };
-        let mut entries = Vec::new();
-        loop {
-            let page = self.storage().list(directory, options.clone()).await?;
-            options.after = page.entries.last().map(|entry| entry.path.clone());
-            entries.extend(page.entries);
-            if !page.has_more {
-                return Ok(entries);
-            }
-        }
+        list_all(self.storage(), directory, &all)
+            .await
+            .map(|listed| listed.entries)
     }
 
     /// Refuses an operation on the whole tree at `directory` that holds a path which the policy keeps from it: moved or copied, a denied

@@ -15,6 +15,12 @@ impl Workspace {
             reference: None,
             branch_config: None,
             neighbours: None,
+            // The past is in the depot, not where the files are.
+            reach: garret_core::Reach {
+                is_searched: self.shared.reach.is_searched,
+                ..garret_core::Reach::default()
+            },
+            near: None,
             ..self.shared.without_shell()
         };
         Ok(Self {

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::pattern::PathGlob;
-use super::run::Search;
+use super::run::{Scope, Search};
 use super::walk::{Coverage, Spot, Visitor};
-use super::{MAX_SKIPPED, Skipped, shown};
+use super::{LeftOut, MAX_SKIPPED, Skipped, shown};
 use crate::Workspace;
 
 /// Which files are wanted by name.
@@ -65,6 +65,9 @@ pub struct GlobFound {
     /// Directories that could not be searched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
+    /// What was not looked at, because the storage's `max_objects_scanned` says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
 }
 
 impl Workspace {
@@ -83,7 +86,11 @@ impl Workspace {
         if place.kind != EntryKind::Directory {
             return Err(Error::not_a_directory(&self.shown(&place.real)).hint("name the directory to search as `path`"));
         }
-        self.search(place, move |search| page(search, &wanted)).await
+        let scope = Scope {
+            coverage: wanted.coverage,
+            narrow: wanted.glob.narrow(),
+        };
+        self.search(place, scope, move |search| page(search, &wanted)).await
     }
 }
 
@@ -135,7 +142,8 @@ fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
     };
     let mut paths = Vec::new();
     let mut skipped = Vec::new();
-    for names in search.walk(wanted.coverage, visitor)? {
+    let left_out = search.left_out.clone();
+    for names in search.walk(visitor)? {
         paths.extend(names.first);
         skipped.extend(names.skipped);
     }
@@ -155,6 +163,7 @@ fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
             .collect(),
         paths: paths.iter().map(|path| shown(path)).collect(),
         skipped,
+        left_out,
     })
 }
 

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::gather::FileFound;
 use super::lines::Found;
-use super::plan::Plan;
-use super::run::Search;
+use super::pattern::Selection;
+use super::plan::{GrepSink, Plan};
+use super::run::Scope;
 use super::walk::Coverage;
-use super::{Skipped, shown};
+use super::{LeftOut, Skipped, shown};
 use crate::Workspace;
 
 /// What a search by content answers with.
@@ -126,6 +127,9 @@ pub struct GrepFound {
     pub skipped_count: Option<u64>,
     /// Whether there are results after these.
     pub truncated: bool,
+    /// What was not looked at, because the storage's `max_objects_scanned` says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
 }
 
 /// A matching line.
@@ -161,23 +165,49 @@ impl Workspace {
     /// Finds lines by their content. What the policy hides is left out and not named; binary, oversized, special and unreadable files
     /// are named. The counts are those of everything searched.
     pub async fn grep(&self, request: GrepRequest) -> Result<GrepFound> {
+        self.grep_into(request, None).await
+    }
+
+    /// The same, and hands the matches of each file to `sink` as soon as the file was searched, in whatever order that happens. What
+    /// comes too late to be among the first `limit` in the order of the paths may not be handed over.
+    pub async fn grep_with(&self, request: GrepRequest, sink: GrepSink) -> Result<GrepFound> {
+        self.grep_into(request, Some(sink)).await
+    }
+
+    async fn grep_into(&self, request: GrepRequest, sink: Option<GrepSink>) -> Result<GrepFound> {
         let path = request.path.clone();
         let shown = |found: &GrepFound| found.matches.iter().map(|found| found.line.len() as u64).sum();
-        self.operate("grep", &[&path], shown, self.find_by_content(request))
+        self.operate("grep", &[&path], shown, self.find_by_content(request, sink))
             .await
     }
 
-    async fn find_by_content(&self, request: GrepRequest) -> Result<GrepFound> {
+    async fn find_by_content(&self, mut request: GrepRequest, sink: Option<GrepSink>) -> Result<GrepFound> {
         if request.limit == 0 || request.max_matches_per_file == Some(0) {
             return Err(Error::invalid("`limit` and `max_matches_per_file` must be at least 1"));
         }
         let place = self.place(&request.path).await?;
         let is_file = place.kind != EntryKind::Directory;
         let base = self.base_length();
-        self.search(place, move |search| {
-            let plan = Plan::of(&request, base, is_file)?;
-            find(search, &plan, &request)?;
-            let found = answer(plan, &request, base);
+        if let Some(most) = self.shared.reach.max_grep_bytes_per_object {
+            request.max_file_bytes = request.max_file_bytes.min(most);
+        }
+        let scope = Scope {
+            coverage: Coverage {
+                hidden: request.hidden,
+                include_ignored: request.include_ignored,
+                include_git: request.include_git,
+            },
+            narrow: Selection::narrow(&request.include),
+        };
+        self.search(place, scope, move |search| {
+            let plan = Plan::of(&request, base, is_file, sink)?;
+            let left_out = search.left_out.clone();
+            // Each visitor hands over what it skipped when it is dropped.
+            search.walk(|| plan.visitor()).map(drop)?;
+            let found = GrepFound {
+                left_out,
+                ..answer(plan, &request, base)
+            };
             check_reached(&found, &request)?;
             Ok(found)
         })
@@ -191,16 +221,6 @@ impl Workspace {
             length => length + 1,
         }
     }
-}
-
-fn find(search: Search, plan: &Plan, request: &GrepRequest) -> Result<()> {
-    let coverage = Coverage {
-        hidden: request.hidden,
-        include_ignored: request.include_ignored,
-        include_git: request.include_git,
-    };
-    // Each visitor hands over what it skipped when it is dropped.
-    search.walk(coverage, || plan.visitor()).map(drop)
 }
 
 fn answer(plan: Plan, request: &GrepRequest, base: usize) -> GrepFound {
@@ -258,13 +278,17 @@ fn page<T>(results: impl Iterator<Item = T>, request: &GrepRequest) -> Vec<T> {
 }
 
 fn matches(path: String, file: FileFound) -> impl Iterator<Item = GrepMatch> {
-    let line = move |found: Found| GrepMatch {
+    file.found.into_iter().map(shown_match(path))
+}
+
+/// Shows what was found in the file at `path`.
+pub(super) fn shown_match(path: String) -> impl Fn(Found) -> GrepMatch {
+    move |found: Found| GrepMatch {
         path: path.clone(),
         line_number: found.line_number,
         line: found.text,
         before: found.before,
         after: found.after,
         lossy: found.is_lossy,
-    };
-    file.found.into_iter().map(line)
+    }
 }

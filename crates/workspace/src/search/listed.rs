@@ -1,6 +1,6 @@
 //! Directories made from the lists of a storage that has no handles.
 //!
-//! The whole stretch below the start is listed first, in a few pages, because that is cheap on every storage while a list for each
+//! The whole stretch that a search is about is listed first ([`super::far`]), because that is cheap on every storage while a list for each
 //! directory may not be. The walk then runs on its own threads as on any other storage; what it needs to read it asks for through a
 //! channel, and the future of the search answers, so that a storage is driven by the runtime it belongs to.
 
@@ -13,12 +13,9 @@ use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
 use futures::executor::block_on;
 use garret_core::{
-    Alteration, Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, OpenFile,
-    ReadOptions, Result, Stat, StatOptions, Storage, WsPath,
+    Alteration, Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, NearContent,
+    OpenFile, ReadOptions, Result, Stat, StatOptions, Storage, WsPath,
 };
-
-/// How many questions are under way at once.
-const CONCURRENCY: usize = 16;
 
 /// What the walk asks of the storage.
 pub(super) enum Question {
@@ -26,10 +23,10 @@ pub(super) enum Question {
     Kind(WsPath, oneshot::Sender<Result<EntryKind>>),
 }
 
-/// Answers questions until nobody can ask any more.
-pub(super) async fn answer(storage: &dyn Storage, questions: mpsc::UnboundedReceiver<Question>) {
+/// Answers questions until nobody can ask any more, some at a time.
+pub(super) async fn answer(storage: &dyn Storage, concurrency: usize, questions: mpsc::UnboundedReceiver<Question>) {
     questions
-        .for_each_concurrent(CONCURRENCY, |question| async move {
+        .for_each_concurrent(concurrency, |question| async move {
             // Who asked may be gone: the search was cancelled.
             match question {
                 Question::Read(path, reply) => drop(reply.send(read(storage, &path).await)),
@@ -55,14 +52,42 @@ async fn kind(storage: &dyn Storage, path: &WsPath) -> Result<EntryKind> {
     storage.stat(path, options).await.map(|stat| stat.kind)
 }
 
+/// A list.
+#[derive(Debug)]
+pub(super) struct List {
+    /// Below this path the list is complete, as far as it is looked at.
+    pub(super) complete: WsPath,
+    /// In the byte order of the paths.
+    pub(super) entries: Vec<Entry>,
+}
+
+impl List {
+    /// The root of the storage, with what this list has.
+    pub(super) fn rooted(
+        self,
+        questions: mpsc::UnboundedSender<Question>,
+        near: Option<Arc<dyn NearContent>>,
+    ) -> Box<dyn Directory> {
+        let listing = Listing {
+            complete: self.complete,
+            entries: self.entries,
+            questions,
+            near,
+        };
+        Box::new(ListedDirectory {
+            listing: Arc::new(listing),
+            path: WsPath::root().into(),
+        })
+    }
+}
+
 /// The list and the way to ask for more.
 #[derive(Debug)]
 struct Listing {
-    /// Below this path the list is complete.
     complete: WsPath,
-    /// In the byte order of the paths.
     entries: Vec<Entry>,
     questions: mpsc::UnboundedSender<Question>,
+    near: Option<Arc<dyn NearContent>>,
 }
 
 impl Listing {
@@ -83,32 +108,27 @@ impl Listing {
         block_on(answer).map_err(|_| gone())?
     }
 
+    /// The content of a file: from this machine, where the version that the list names lies there, and else from the storage.
     fn read(&self, path: &WsPath) -> Result<Bytes> {
+        if let Some(near) = &self.near
+            && let Some(entry) = self.find(&path.clone().into())
+            && let Some(version) = &entry.version
+            && let Some(content) = near.near(path, version, entry.size)
+        {
+            return Ok(content);
+        }
         self.ask(|reply| Question::Read(path.clone(), reply))
     }
 }
 
 /// A directory of a [`Listing`].
 #[derive(Debug)]
-pub(super) struct ListedDirectory {
+struct ListedDirectory {
     listing: Arc<Listing>,
     path: EntryPath,
 }
 
 impl ListedDirectory {
-    /// The root of a storage whose `entries` below `complete` are all there are.
-    pub(super) fn root(complete: WsPath, entries: Vec<Entry>, questions: mpsc::UnboundedSender<Question>) -> Self {
-        let listing = Listing {
-            complete,
-            entries,
-            questions,
-        };
-        Self {
-            listing: Arc::new(listing),
-            path: WsPath::root().into(),
-        }
-    }
-
     fn prefix(&self) -> Vec<u8> {
         let mut prefix = self.path.as_bytes().to_vec();
         if !prefix.is_empty() {

@@ -15,6 +15,8 @@ pub(super) struct PathGlob {
     whole: GlobSet,
     /// A matcher a component, `None` for `**`; they tell which directories can hold a match.
     components: Vec<Option<GlobMatcher>>,
+    /// The directories that every match lies below, by name.
+    literal: Vec<String>,
 }
 
 impl PathGlob {
@@ -33,7 +35,21 @@ impl PathGlob {
         let components = parts.unwrap_or_else(|_| vec![None]);
         // A set of one, because sets have shortcuts for common shapes such as `**/*.rs`.
         let whole = whole.build().map_err(|error| wrong(error.kind().to_string()))?;
-        Ok(Self { whole, components })
+        let literal = literal_directories(pattern);
+        Ok(Self {
+            whole,
+            components,
+            literal,
+        })
+    }
+
+    /// Where every match lies: below these directories, and whether it may be deeper than right there.
+    pub(super) fn narrow(&self) -> Narrow {
+        let rest = &self.components[self.literal.len().min(self.components.len())..];
+        Narrow {
+            directories: self.literal.clone(),
+            is_deep: rest.len() != 1 || rest.iter().any(Option::is_none),
+        }
     }
 
     pub(super) fn is_match(&self, path: &[u8]) -> bool {
@@ -54,6 +70,36 @@ impl PathGlob {
     }
 }
 
+/// The part below its start that a search can find something in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Narrow {
+    /// The names of the directories that lead there.
+    pub(super) directories: Vec<String>,
+    /// Whether what lies below the directories there counts too.
+    pub(super) is_deep: bool,
+}
+
+impl Narrow {
+    /// Everything below the start.
+    pub(super) fn nothing() -> Self {
+        Self {
+            directories: Vec::new(),
+            is_deep: true,
+        }
+    }
+}
+
+/// The leading directories of a glob that are plain names.
+fn literal_directories(pattern: &str) -> Vec<String> {
+    let is_plain =
+        |part: &&str| !part.is_empty() && *part != "." && !part.contains(['*', '?', '[', ']', '{', '}', '\\']);
+    let directories = match pattern.rsplit_once('/') {
+        Some((directories, _)) => directories,
+        None => return Vec::new(),
+    };
+    directories.split('/').take_while(is_plain).map(str::to_owned).collect()
+}
+
 /// Which files a search by content is about. A glob without a slash speaks of names at any depth, one with a slash of paths below the
 /// directory that is searched; an excluded directory takes with it what is inside.
 #[derive(Debug)]
@@ -69,6 +115,29 @@ impl Selection {
             include: Globs::parse("include", include)?,
             exclude: Globs::parse("exclude", exclude)?,
         })
+    }
+
+    /// Where everything lies that this selects.
+    pub(super) fn narrow(include: &[String]) -> Narrow {
+        let mut narrow = Narrow::nothing();
+        let mut patterns = include
+            .iter()
+            .map(|text| match text.trim_end_matches('/').contains('/') {
+                true => literal_directories(from_root(text)),
+                // It speaks of names at any depth.
+                false => Vec::new(),
+            });
+        narrow.directories = patterns.next().unwrap_or_default();
+        for directories in patterns {
+            let common = narrow
+                .directories
+                .iter()
+                .zip(&directories)
+                .take_while(|(one, other)| one == other);
+            let common = common.count();
+            narrow.directories.truncate(common);
+        }
+        narrow
     }
 
     pub(super) fn takes_file(&self, relative: &[u8], name: &[u8]) -> bool {
@@ -181,6 +250,37 @@ mod tests {
         assert!(reached("**/x", b"a/b/c"));
         assert!(reached("src/**", b"src/a/b"));
         assert!(reached("{a/b,c}/x", b"a/b"), "a brace may hold a slash");
+    }
+
+    #[test]
+    fn a_glob_is_narrowed_to_the_directories_that_it_names() {
+        let narrow = |text: &str| {
+            let narrow = glob(text).narrow();
+            (narrow.directories.join("/"), narrow.is_deep)
+        };
+        assert_eq!(narrow("src/deep/*.rs"), ("src/deep".into(), false));
+        assert_eq!(narrow("/workspace/src/**/*.rs"), ("src".into(), true));
+        assert_eq!(narrow("*.rs"), (String::new(), false));
+        assert_eq!(narrow("**"), (String::new(), true));
+        assert_eq!(narrow("a/*/c/d"), ("a".into(), true));
+        assert_eq!(narrow("a/b.txt"), ("a".into(), false));
+        assert_eq!(narrow("a/{b/c,d}"), ("a".into(), true), "a brace may hold a slash");
+        assert_eq!(narrow("{a/b,c}/x"), (String::new(), true));
+        assert_eq!(narrow("[a]/x/y"), (String::new(), true));
+        assert_eq!(narrow("a\\*b/x"), (String::new(), true));
+    }
+
+    #[test]
+    fn a_selection_is_narrowed_to_what_all_of_its_globs_name() {
+        let narrow = |globs: &[&str]| {
+            let globs: Vec<_> = globs.iter().map(|glob| (*glob).to_owned()).collect();
+            Selection::narrow(&globs).directories.join("/")
+        };
+        assert_eq!(narrow(&[]), "");
+        assert_eq!(narrow(&["src/a/*.rs"]), "src/a");
+        assert_eq!(narrow(&["src/a/*.rs", "src/b/**"]), "src");
+        assert_eq!(narrow(&["src/a/*.rs", "*.md"]), "", "a name may be anywhere");
+        assert_eq!(narrow(&["src/a/", "src/b/c"]), "src");
     }
 
     #[test]

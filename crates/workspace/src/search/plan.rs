@@ -1,23 +1,42 @@
 //! A search by content made ready: the compiled pattern, and one searcher a thread.
 
+use std::fmt;
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use garret_core::{Directory, EntryKind, Error, ErrorKind, Result};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
 use super::gather::{FileFound, Gather};
+use super::grep::{GrepMatch, shown_match};
 use super::lines::{Lines, Wanted};
 use super::pattern::Selection;
 use super::walk::{Spot, Visitor, is_gone};
-use super::{GrepOutput, GrepRequest, MAX_SKIPPED, Skipped};
+use super::{GrepOutput, GrepRequest, MAX_SKIPPED, Skipped, shown};
 
 /// Patterns come from a model: what they compile to is bounded, and so is what a thread caches while it searches.
 const MAX_REGEX_BYTES: usize = 16 << 20;
 const MAX_REGEX_CACHE_BYTES: usize = 64 << 20;
 const MAX_PATH_BYTES: usize = 4096;
+
+/// Takes the matches of each file as soon as it was searched; called on the threads that search.
+#[derive(Clone)]
+pub struct GrepSink(Arc<dyn Fn(Vec<GrepMatch>) + Send + Sync>);
+
+impl GrepSink {
+    /// Has `take` called with the matches of one file at a time.
+    pub fn new(take: impl Fn(Vec<GrepMatch>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(take))
+    }
+}
+
+impl fmt::Debug for GrepSink {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("GrepSink").finish_non_exhaustive()
+    }
+}
 
 /// What every thread of a search shares.
 pub(super) struct Plan {
@@ -29,6 +48,7 @@ pub(super) struct Plan {
     max_file_bytes: u64,
     /// How many bytes of a path in the storage lead to the root of the view, their slash included.
     base: usize,
+    sink: Option<GrepSink>,
     pub(super) gather: Gather,
     pub(super) totals: Totals,
 }
@@ -45,7 +65,7 @@ pub(super) struct Totals {
 
 impl Plan {
     /// Compiles the pattern and the globs. `base` is the length of the path to the view, `is_file` whether `path` names one file.
-    pub(super) fn of(request: &GrepRequest, base: usize, is_file: bool) -> Result<Self> {
+    pub(super) fn of(request: &GrepRequest, base: usize, is_file: bool, sink: Option<GrepSink>) -> Result<Self> {
         let by_file = request.output != GrepOutput::Content;
         let limit = request.offset.saturating_add(request.limit);
         let selection = Selection::parse(&request.include, &request.exclude)?;
@@ -62,6 +82,7 @@ impl Plan {
             is_multi_line: request.multiline,
             max_file_bytes: request.max_file_bytes,
             base,
+            sink,
             gather: Gather::new(limit, request.max_bytes, by_file),
             totals: Totals::default(),
         })
@@ -178,6 +199,10 @@ impl Contents<'_> {
         }
         totals.files.fetch_add(1, Ordering::Relaxed);
         totals.matches.fetch_add(lines.count, Ordering::Relaxed);
+        if let Some(GrepSink(take)) = self.plan.sink.as_ref().filter(|_| !lines.found.is_empty()) {
+            let path = shown(&path[self.plan.base..]);
+            take(lines.found.iter().cloned().map(shown_match(path)).collect());
+        }
         let file = FileFound {
             found: lines.found,
             count: lines.count,

@@ -7,8 +7,11 @@ use std::thread;
 use futures::channel::{mpsc, oneshot};
 use garret_core::{Access, Directory, EntryKind, Error, ErrorKind, Follow, Result, StatOptions, WsPath};
 
-use super::listed::{self, ListedDirectory};
-use super::walk::{Coverage, Start, Visitor, Walk, broken};
+use super::LeftOut;
+use super::far::Wanted;
+use super::listed;
+use super::pattern::Narrow;
+use super::walk::{Coverage, Start, Visitor, Walk, broken, threads};
 use crate::Workspace;
 use crate::admit::Names;
 
@@ -23,6 +26,9 @@ pub(super) struct Place {
 impl Workspace {
     /// Finds what `path` names and checks that it may be searched. A link is followed where it stays inside.
     pub(super) async fn place(&self, path: &str) -> Result<Place> {
+        if !self.has_search() {
+            return Err(not_searched());
+        }
         let target = self.admit_directory(path).await?;
         let real = self.followed(&target).await?;
         let options = StatOptions {
@@ -36,16 +42,17 @@ impl Workspace {
         Ok(Place { real, kind })
     }
 
-    /// Runs `search` on a thread of its own, over the files at `place`. Dropping the future ends it at the next file.
+    /// Runs `search` on a thread of its own, over the files at `place` that `scope` leaves. Dropping the future ends it at the next file.
     pub(super) async fn search<T: Send + 'static>(
         &self,
         place: Place,
+        scope: Scope,
         search: impl FnOnce(Search) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (questions, asked) = mpsc::unbounded();
-        let root = match self.storage().open_directory(&WsPath::root())? {
-            Some(root) => root,
-            None => self.listed_root(&place, questions.clone()).await?,
+        let (root, left_out) = match self.storage().open_directory(&WsPath::root())? {
+            Some(root) => (root, None),
+            None => self.listed_root(&place, &scope, questions.clone()).await?,
         };
         drop(questions);
         let is_cancelled = Arc::new(AtomicBool::new(false));
@@ -54,6 +61,13 @@ impl Workspace {
             workspace: self.clone(),
             root,
             place,
+            coverage: scope.coverage,
+            left_out,
+            threads: match self.is_far() {
+                // Most of them wait for an answer most of the time.
+                true => self.shared.reach.search_concurrency.max(threads()),
+                false => threads(),
+            },
             is_cancelled,
         };
         let (done, outcome) = oneshot::channel();
@@ -62,44 +76,63 @@ impl Workspace {
             .name("garret-search".into())
             .spawn(work)
             .map_err(|_| no_thread())?;
-        listed::answer(self.storage(), asked).await;
+        listed::answer(self.storage(), self.shared.reach.search_concurrency, asked).await;
         outcome.await.unwrap_or_else(|_| Err(broken()))
     }
 
     async fn listed_root(
         &self,
         place: &Place,
+        scope: &Scope,
         questions: mpsc::UnboundedSender<listed::Question>,
-    ) -> Result<Box<dyn Directory>> {
-        let directory = match place.kind {
-            EntryKind::Directory => Some(place.real.clone()),
-            _ => None,
+    ) -> Result<(Box<dyn Directory>, Option<LeftOut>)> {
+        let wanted = Wanted {
+            start: place.real.clone(),
+            narrow: scope.narrow.clone(),
+            with_rules: !scope.coverage.include_ignored,
         };
-        let entries = match &directory {
-            Some(directory) => self.entries_below(directory, Follow::Never).await?,
-            None => Vec::new(),
-        };
+        let near = self.shared.near.clone();
         // Where one file is searched nothing is listed, and the list is complete below that file alone.
-        let complete = directory.unwrap_or_else(|| place.real.clone());
-        Ok(Box::new(ListedDirectory::root(complete, entries, questions)))
+        let found = match place.kind {
+            EntryKind::Directory => self.list_wanted(&wanted).await?,
+            _ => wanted.nothing(),
+        };
+        let left_out = found.left_out.map(|last| LeftOut {
+            after: self.shown_entry(&last).shown(),
+            reason: "max_objects_scanned",
+        });
+        Ok((found.listing.rooted(questions, near), left_out))
     }
+}
+
+/// What of a place a search is about.
+#[derive(Debug, Clone)]
+pub(super) struct Scope {
+    pub(super) coverage: Coverage,
+    pub(super) narrow: Narrow,
 }
 
 /// A search on its thread.
 pub(super) struct Search {
     pub(super) workspace: Workspace,
+    /// What the storage has, and a limit left out.
+    pub(super) left_out: Option<LeftOut>,
     root: Box<dyn Directory>,
     place: Place,
+    coverage: Coverage,
+    threads: usize,
     is_cancelled: Arc<AtomicBool>,
 }
 
 impl Search {
     /// Shows the visitors everything that the search covers, and returns them.
-    pub(super) fn walk<V: Visitor>(self, coverage: Coverage, visitor: impl Fn() -> V + Sync) -> Result<Vec<V>> {
+    pub(super) fn walk<V: Visitor>(self, visitor: impl Fn() -> V + Sync) -> Result<Vec<V>> {
         let base = &self.workspace.view.base;
         let walk = Walk {
-            coverage,
+            coverage: self.coverage,
             workspace: &self.workspace,
+            threads: self.threads,
+            is_far: self.workspace.is_far(),
             is_cancelled: &self.is_cancelled,
         };
         let real = &self.place.real;
@@ -122,6 +155,14 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+fn not_searched() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "this workspace is not searched: `search_enabled` is false",
+    )
+    .hint("list its directories, or have whoever configured the storage set `search_enabled` to true")
 }
 
 fn no_thread() -> Error {

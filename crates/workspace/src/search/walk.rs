@@ -105,6 +105,9 @@ pub(super) struct Walk<'a> {
     pub(super) coverage: Coverage,
     /// Whose rules hide paths.
     pub(super) workspace: &'a Workspace,
+    pub(super) threads: usize,
+    /// Whether a visit mostly waits, so that every thread should have one.
+    pub(super) is_far: bool,
     pub(super) is_cancelled: &'a AtomicBool,
 }
 
@@ -164,7 +167,7 @@ impl Walk<'_> {
             .jobs
             .append(&mut first.found);
         thread::scope(|scope| {
-            let others: Vec<_> = (1..threads())
+            let others: Vec<_> = (1..self.threads)
                 .map_while(|_| {
                     let mut worker = self.worker(start_length, visitor());
                     let work = || {
@@ -194,7 +197,7 @@ impl Walk<'_> {
 }
 
 /// How many threads a walk uses; asked once, because the answer may cost several reads of system files.
-fn threads() -> usize {
+pub(super) fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS))
 }
@@ -297,8 +300,9 @@ impl<V: Visitor> Worker<'_, V> {
                 });
             }
         }
-        while files.len() > STRETCH {
-            let files = files.split_off(files.len() - STRETCH);
+        let (stretch, own) = if self.walk.is_far { (1, 0) } else { (STRETCH, STRETCH) };
+        while files.len() > own {
+            let files = files.split_off(files.len() - stretch);
             let node = Arc::clone(&node);
             self.found.push(Job::Visit { node, files });
         }

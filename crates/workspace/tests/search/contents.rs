@@ -22,9 +22,9 @@ fn poem() -> Rooms {
 
 #[test]
 fn a_search_finds_what_was_written_just_before() {
-    for workspace in poem().workspaces() {
+    for (room, workspace) in poem().workspaces().into_iter().enumerate() {
         for n in 0..20 {
-            let (path, word) = (format!("new/{n}.txt"), format!("needle{n}"));
+            let (path, word) = (format!("new/{n}.txt"), format!("room{room}needle{n}."));
             block_on(workspace.write(&path, word.clone(), WriteOptions::default())).unwrap();
             let found = block_on(workspace.grep(grepping(&word))).unwrap();
             assert_eq!(lines(&found), [format!("{path}:1:{word}")]);
@@ -208,7 +208,7 @@ fn special_files_and_names_that_are_not_utf8_are_named() {
     fs::write(raw.join("in.txt"), "needle\n").unwrap();
     let fifo = rooms.dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
-    let [_, local] = rooms.workspaces();
+    let [_, local, _] = rooms.workspaces();
     let found = block_on(local.grep(grepping("needle"))).unwrap();
     assert_eq!(lines(&found), ["a.txt:1:needle"]);
     assert_eq!(

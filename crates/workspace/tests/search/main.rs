@@ -8,6 +8,7 @@
 
 mod boundaries;
 mod contents;
+mod far;
 mod names;
 mod odd_directories;
 mod ripgrep;

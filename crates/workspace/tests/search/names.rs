@@ -186,7 +186,7 @@ fn a_link_is_found_and_not_followed() {
 fn a_name_that_is_not_utf8_is_shown_escaped_and_marked() {
     let rooms = room();
     fs::write(rooms.dir.path().join(OsStr::from_bytes(b"caf\xe9.txt")), "").unwrap();
-    let [_, local] = rooms.workspaces();
+    let [_, local, _] = rooms.workspaces();
     let found = block_on(local.glob(globbing("*.txt"))).unwrap();
     assert_eq!(found.paths, ["a.txt", "b.txt", "caf\\xE9.txt"]);
     assert_eq!(found.escaped, ["caf\\xE9.txt"]);

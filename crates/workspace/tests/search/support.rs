@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use garret_core::{
-    Batch, Clock, CountedIds, FixedClock, FsPolicy, MemoryStorage, Mutation, OpenContext, Storage, SystemClock,
+    Batch, Clock, CountedIds, FixedClock, FsPolicy, MemoryStorage, Mutation, OpenContext, Reach, Storage, SystemClock,
     Timestamp, WsPath,
 };
 use garret_storage::{Durability, LocalOptions, LocalStorage};
@@ -54,14 +54,22 @@ fn open_local(dir: &Path) -> LocalStorage {
 }
 
 impl Rooms {
-    pub(crate) fn workspaces(&self) -> [Workspace; 2] {
+    pub(crate) fn workspaces(&self) -> [Workspace; 3] {
         self.with_policy(&FsPolicy::default())
     }
 
-    pub(crate) fn with_policy(&self, policy: &FsPolicy) -> [Workspace; 2] {
-        [&self.memory, &self.local].map(|storage| {
+    /// The files in memory, on disk, and as if those in memory were far away.
+    pub(crate) fn with_policy(&self, policy: &FsPolicy) -> [Workspace; 3] {
+        let reaches = [false, false, true].map(|is_far| Reach {
+            is_far,
+            ..Reach::default()
+        });
+        let storages = [&self.memory, &self.local, &self.memory];
+        let mut pairs = storages.into_iter().zip(reaches);
+        std::array::from_fn(|_| {
+            let (storage, reach) = pairs.next().unwrap();
             let builder = Workspace::builder(Arc::clone(storage)).policy(policy.clone());
-            builder.open().unwrap()
+            builder.reach(reach).open().unwrap()
         })
     }
 
@@ -76,12 +84,13 @@ impl Rooms {
         }
     }
 
-    /// What both answer to a search by name; fails where they differ.
+    /// What all answer to a search by name; fails where they differ.
     pub(crate) fn glob(&self, request: &GlobRequest) -> GlobFound {
-        let [memory, local] = self
+        let [memory, local, far] = self
             .workspaces()
             .map(|workspace| block_on(workspace.glob(request.clone())).unwrap());
         assert_eq!(memory, local, "one meaning on every storage");
+        assert_eq!(memory, far, "however far away");
         memory
     }
 
@@ -89,16 +98,17 @@ impl Rooms {
         self.glob(&globbing(pattern)).paths
     }
 
-    /// What both answer to a search by content; fails where they differ.
+    /// What all answer to a search by content; fails where they differ.
     pub(crate) fn grep(&self, request: &GrepRequest) -> GrepFound {
-        let [memory, local] = self
+        let [memory, local, far] = self
             .workspaces()
             .map(|workspace| block_on(workspace.grep(request.clone())).unwrap());
         assert_eq!(memory, local, "one meaning on every storage");
+        assert_eq!(memory, far, "however far away");
         memory
     }
 
-    /// The lines that both find, as `path:line_number:line`.
+    /// The lines that all find, as `path:line_number:line`.
     pub(crate) fn lines(&self, request: &GrepRequest) -> Vec<String> {
         lines(&self.grep(request))
     }

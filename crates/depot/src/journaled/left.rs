@@ -1,0 +1,140 @@
+//! What a change left: seen by a look, or, where each look would be a request, told by what the storage answered.
+
+use std::collections::{HashMap, HashSet};
+
+use garret_core::{Applied, Batch, EntryKind, Mutation, Result, WsPath};
+
+use super::record::{Known, Seen};
+use super::turn::Turn;
+
+/// The mode of a directory that nobody gave one.
+const DIRECTORY_MODE: u32 = 0o755;
+
+/// What is now at paths that were changed.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// What the storage's answer tells.
+    pub(super) told: Vec<Seen>,
+    /// What was looked at afterwards.
+    pub(super) looked: Vec<Seen>,
+}
+
+impl Left {
+    pub(super) fn all(self) -> Vec<Seen> {
+        let mut all = self.told;
+        all.extend(self.looked);
+        all
+    }
+}
+
+impl Turn<'_> {
+    /// What is now at paths that a batch changed.
+    pub(super) async fn left(
+        &mut self,
+        sent: &Batch,
+        applied: &[Applied],
+        paths: impl IntoIterator<Item = WsPath>,
+    ) -> Result<Left> {
+        let mut left = Left::default();
+        if !self.journaled.reach.is_far {
+            left.looked = self.seen(paths).await?;
+            return Ok(left);
+        }
+        let told = Told::of(sent);
+        let mut asked = Vec::new();
+        for path in paths.into_iter().filter(|path| !path.is_root()) {
+            match self.told(&told, sent, applied, &path)? {
+                Some(known) => left.told.push(Seen {
+                    path: path.as_str().as_bytes().to_vec(),
+                    known,
+                }),
+                None => asked.push(path),
+            }
+        }
+        left.looked = self.seen(asked).await?;
+        Ok(left)
+    }
+
+    /// What the answer to a batch tells of a path; `None` where it tells nothing.
+    fn told(
+        &mut self,
+        told: &Told<'_>,
+        sent: &Batch,
+        applied: &[Applied],
+        path: &WsPath,
+    ) -> Result<Option<Option<Known>>> {
+        let last = told.last.get(path).copied();
+        let taken = told.taking.iter().rev().find(|(_, from)| path.is_within(from));
+        if let Some((index, _)) = taken
+            && last.is_none_or(|last| last <= *index)
+        {
+            return Ok(Some(None));
+        }
+        let Some(last) = last else {
+            return self.told_above(told, path);
+        };
+        match &sent.mutations[last] {
+            mutation @ (Mutation::Write { .. } | Mutation::Append { .. }) if applied[last].version.is_some() => {
+                self.known_left(mutation, &applied[last]).map(Some)
+            }
+            Mutation::MakeDir { .. } if applied[last].created => Ok(Some(Some(directory(DIRECTORY_MODE)))),
+            Mutation::SetMode { mode, .. } if told.made.contains(path) => Ok(Some(Some(directory(*mode & 0o7777)))),
+            _ => Ok(None),
+        }
+    }
+
+    /// A directory that came with something in it.
+    fn told_above(&mut self, told: &Told<'_>, path: &WsPath) -> Result<Option<Option<Known>>> {
+        let is_new = told.above.contains(path) && self.known(path.as_str().as_bytes())?.is_none();
+        Ok(is_new.then(|| Some(directory(DIRECTORY_MODE))))
+    }
+}
+
+/// A batch by its paths.
+#[derive(Debug, Default)]
+struct Told<'b> {
+    /// The last mutation at each path.
+    last: HashMap<&'b WsPath, usize>,
+    /// Those that take away what is at a path and below.
+    taking: Vec<(usize, &'b WsPath)>,
+    /// The directories that are made.
+    made: HashSet<&'b WsPath>,
+    /// The directories above what is written.
+    above: HashSet<WsPath>,
+}
+
+impl<'b> Told<'b> {
+    fn of(batch: &'b Batch) -> Self {
+        let mut told = Self::default();
+        for (index, mutation) in batch.mutations.iter().enumerate() {
+            told.last.insert(mutation.path(), index);
+            match mutation {
+                Mutation::Remove { path, .. } => told.taking.push((index, path)),
+                Mutation::Rename { from, .. } => {
+                    told.taking.push((index, from));
+                    told.last.insert(from, index);
+                }
+                Mutation::MakeDir { path, .. } => {
+                    told.made.insert(path);
+                }
+                _ => {}
+            }
+            if let Mutation::Write { path, .. } | Mutation::Append { path, .. } | Mutation::MakeDir { path, .. } =
+                mutation
+            {
+                told.above.extend(path.ancestry().filter(|above| above != path));
+            }
+        }
+        told
+    }
+}
+
+fn directory(mode: u32) -> Known {
+    Known {
+        kind: EntryKind::Directory,
+        mode,
+        size: 0,
+        target: None,
+        token: None,
+    }
+}

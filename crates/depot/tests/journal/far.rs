@@ -1,0 +1,325 @@
+//! Files that are far away: what the journal asks of their storage around each change, and that nothing is lost by asking little.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use garret_core::{
+    Applied, Batch, Directory, EntryPath, ErrorKind, Expected, History, ListOptions, ListPage, MemoryStorage, Mutation,
+    Opened, Placed, Point, Precondition, Put, Puts, Reach, ReadOptions, ReadResult, Result, Selection, SnapshotOptions,
+    Stat, StatOptions, Storage, StorageInfo, SystemClock, Timestamp, WsPath,
+};
+use garret_depot::{ChangeKind, ChangesOptions, Journaled};
+use garret_testkit::mutations::{append, write};
+use tempfile::TempDir;
+
+use crate::desk::making;
+use crate::support::{depot_at, folder, journaled};
+
+/// A storage that counts what it is asked.
+#[derive(Debug)]
+struct Counting {
+    inner: MemoryStorage,
+    asked: Mutex<Vec<&'static str>>,
+}
+
+impl Counting {
+    fn count(&self, what: &'static str) {
+        self.asked.lock().expect("no holder panics").push(what);
+    }
+}
+
+#[async_trait]
+impl Storage for Counting {
+    fn info(&self) -> StorageInfo {
+        self.inner.info()
+    }
+
+    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
+        self.count("resolve");
+        self.inner.resolve(path).await
+    }
+
+    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
+        self.count("stat");
+        self.inner.stat(path, options).await
+    }
+
+    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+        self.count("read");
+        self.inner.read(path, options).await
+    }
+
+    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
+        self.count("list");
+        self.inner.list(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+        self.count("apply");
+        self.inner.apply(batch).await
+    }
+
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+        self.inner.open_directory(path)
+    }
+}
+
+struct Far {
+    files: Arc<Counting>,
+    home: TempDir,
+    room: Arc<Journaled>,
+}
+
+impl Far {
+    async fn new() -> Self {
+        let files = Arc::new(Counting {
+            inner: MemoryStorage::new(Arc::new(SystemClock::default())),
+            asked: Mutex::default(),
+        });
+        let home = folder();
+        let room = opened(&files, &home).await;
+        Self { files, home, room }
+    }
+
+    /// Another handle, as another process would have.
+    async fn reopen(&mut self) {
+        self.room = opened(&self.files, &self.home).await;
+    }
+
+    async fn apply(&self, mutation: Mutation) -> Result<Vec<Applied>> {
+        self.room.apply(mutation.into()).await
+    }
+
+    /// What others do.
+    async fn outside(&self, path: &str, content: &str) {
+        self.files
+            .inner
+            .apply(write(path, content.to_owned()).into())
+            .await
+            .expect("it can be written");
+    }
+
+    fn asked(&self) -> Vec<&'static str> {
+        std::mem::take(&mut *self.files.asked.lock().expect("no holder panics"))
+    }
+
+    async fn text(&self, path: &str) -> String {
+        let read = self.files.inner.read(&at(path), ReadOptions::default()).await;
+        String::from_utf8(read.expect("it is there").bytes.to_vec()).expect("it is text")
+    }
+}
+
+async fn opened(files: &Arc<Counting>, home: &TempDir) -> Arc<Journaled> {
+    let opened = Opened {
+        place: Some("far away".into()),
+        reach: Reach {
+            is_far: true,
+            ..Reach::default()
+        },
+        ..files.clone().into()
+    };
+    journaled(opened, depot_at(home.path())).await
+}
+
+fn at(path: &str) -> WsPath {
+    WsPath::parse(path).expect("it is a path")
+}
+
+async fn version(far: &Far, path: &str) -> Precondition {
+    let options = StatOptions {
+        with_version: true,
+        ..StatOptions::default()
+    };
+    let stat = far.files.inner.stat(&at(path), options).await.expect("it is there");
+    Precondition::Version(stat.version.expect("it has one"))
+}
+
+#[tokio::test]
+async fn a_change_of_one_file_is_one_question() {
+    let mut far = Far::new().await;
+    for _ in 0..2 {
+        far.apply(write("a", "one")).await.expect("it is made");
+        assert_eq!(far.asked(), ["apply"], "a write");
+        far.apply(write("a", "two")).await.expect("it is replaced");
+        assert_eq!(far.asked(), ["apply"], "another");
+        far.apply(append("a", " and more")).await.expect("it is appended to");
+        assert_eq!(far.asked(), ["apply"], "an append");
+        let bound = Mutation::Write {
+            path: at("a"),
+            content: "three".into(),
+            precondition: version(&far, "a").await,
+            mode: None,
+            parents: false,
+        };
+        far.apply(bound).await.expect("it is what was read");
+        assert_eq!(far.asked(), ["apply"], "what an edit does");
+        far.apply(write("large", "x".repeat(100_000)))
+            .await
+            .expect("it is made");
+        assert_eq!(far.asked(), ["apply"], "a large one");
+        let gone = Mutation::Remove {
+            path: at("a"),
+            recursive: false,
+            precondition: Precondition::Any,
+        };
+        far.apply(gone).await.expect("it goes");
+        assert_eq!(far.asked(), ["apply"], "a removal");
+        // What one process knows, the next one knows too.
+        far.reopen().await;
+        assert_eq!(far.asked(), Vec::<&str>::new(), "opening");
+    }
+    let changes = History::changes(&*far.room, ChangesOptions::default())
+        .await
+        .expect("they are there");
+    assert_eq!(changes.len(), 12);
+    assert!(
+        changes.iter().all(|change| change.kind == ChangeKind::Change),
+        "{changes:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_others_did_is_never_overwritten_unseen() {
+    let far = Far::new().await;
+    far.apply(write("a", "ours")).await.expect("it is made");
+    far.outside("a", "theirs").await;
+    far.outside("b", "theirs, too").await;
+    far.apply(write("a", "ours again")).await.expect("it is replaced");
+    far.apply(write("b", "ours")).await.expect("it is replaced");
+    far.apply(append("a", " and on")).await.expect("it is appended to");
+    assert_eq!(far.text("a").await, "ours again and on");
+    let making = making();
+    for _ in 0..3 {
+        History::undo(&*far.room, Selection::Last(1), making.clone())
+            .await
+            .expect("it is undone");
+    }
+    assert_eq!(
+        (far.text("a").await, far.text("b").await),
+        ("theirs".into(), "theirs, too".into())
+    );
+}
+
+#[tokio::test]
+async fn a_snapshot_lists_and_fetches_only_what_the_depot_lacks() {
+    let far = Far::new().await;
+    for number in 0..50 {
+        far.outside(&format!("d{}/f{number}", number % 5), &format!("content {number}"))
+            .await;
+    }
+    let snapshot = async |label: &str| {
+        far.room
+            .snapshot(label, SnapshotOptions::default())
+            .await
+            .expect("it is taken");
+        let asked = far.asked();
+        let count = |what: &str| asked.iter().filter(|one| **one == what).count();
+        (count("list"), count("read"), count("stat"))
+    };
+    let (lists, reads, _) = snapshot("first").await;
+    assert_eq!((lists, reads), (1, 50));
+    assert_eq!(snapshot("second").await, (1, 0, 0), "nothing changed");
+    far.outside("d1/f1", "changed").await;
+    far.outside("d1/new", "new").await;
+    let (lists, reads, stats) = snapshot("third").await;
+    assert_eq!((lists, reads, stats), (1, 2, 0));
+    far.apply(write("d1/own", "ours")).await.expect("it is made");
+    far.asked();
+    assert_eq!(snapshot("fourth").await, (1, 0, 0), "what was written here is known");
+    let past = far
+        .room
+        .at(&Point::Snapshot("first".into()))
+        .await
+        .expect("it is there");
+    let read = past
+        .read(&at("d1/f1"), ReadOptions::default())
+        .await
+        .expect("it was captured");
+    assert_eq!(&read.bytes[..], b"content 1");
+}
+
+/// What a command did that began when the journal was at `change`.
+fn puts(change: u64, all: Vec<(String, Placed)>) -> Puts {
+    let put = |(path, placed): (String, Placed)| Put {
+        path: EntryPath::from_bytes(path.into_bytes()),
+        expected: Expected::UnchangedSince {
+            change,
+            at: Timestamp::MIN,
+        },
+        placed,
+    };
+    Puts {
+        puts: all.into_iter().map(put).collect(),
+        ..Puts::default()
+    }
+}
+
+fn file(content: &str) -> Placed {
+    Placed::File {
+        content: content.to_owned().into(),
+        mode: 0o755,
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_did_goes_up_as_one_question() {
+    let far = Far::new().await;
+    for number in 0..20 {
+        far.outside(&format!("src/f{number}"), "before").await;
+    }
+    far.room.at(&Point::Now).await.expect("everything is looked at");
+    let head = History::head(&*far.room).await.expect("there is one");
+    far.asked();
+    let mut all: Vec<_> = (0..10)
+        .map(|number| (format!("src/f{number}"), file("after")))
+        .collect();
+    all.push(("src/f19".into(), Placed::Nothing));
+    all.push(("out".into(), Placed::Directory { mode: 0o755 }));
+    all.push(("out/listing.txt".into(), file("listed")));
+    far.room
+        .put(puts(head, all), making())
+        .await
+        .expect("nobody else was there");
+    assert_eq!(far.asked(), ["apply"]);
+    assert_eq!(
+        (far.text("src/f3").await, far.text("out/listing.txt").await),
+        ("after".into(), "listed".into())
+    );
+    far.room
+        .snapshot("after", SnapshotOptions::default())
+        .await
+        .expect("it is taken");
+    assert_eq!(far.asked(), ["list"], "all of it is known");
+    History::undo(&*far.room, Selection::Last(1), making())
+        .await
+        .expect("it is undone");
+    assert_eq!(far.text("src/f3").await, "before");
+    assert_eq!(far.text("src/f19").await, "before");
+    assert!(far.files.inner.stat(&at("out"), StatOptions::default()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_command_that_others_overtook_changes_nothing() {
+    let far = Far::new().await;
+    for path in ["a", "b", "c"] {
+        far.outside(path, "before").await;
+    }
+    far.room.at(&Point::Now).await.expect("everything is looked at");
+    let head = History::head(&*far.room).await.expect("there is one");
+    let clashes: [(&str, Placed); 3] = [("b", file("ours")), ("new", file("ours")), ("c", Placed::Nothing)];
+    for (path, placed) in clashes {
+        far.outside(path, "theirs").await;
+        let all = vec![("a".to_owned(), file("ours")), (path.to_owned(), placed)];
+        let error = far
+            .room
+            .put(puts(head, all), making())
+            .await
+            .expect_err("others were there");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{path}: {error}");
+        assert_eq!(
+            (far.text("a").await, far.text(path).await),
+            ("before".into(), "theirs".into()),
+            "{path}"
+        );
+    }
+}

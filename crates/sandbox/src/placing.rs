@@ -1,0 +1,144 @@
+//! Putting things into a tree in which processes work.
+//!
+//! The tree belongs to those processes: a path is walked name by name, through no link and however long it is, and a file appears whole, by
+//! a rename.
+
+#![cfg(target_os = "linux")]
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use crate::effects::beneath::{look, set_mode, split};
+use crate::namespace::remove::remove_tree;
+
+const DRAFT: &[u8] = b".garret-draft";
+
+/// Removes what is at `path`, with everything in it; nothing there is fine.
+pub(crate) fn remove(top: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<()> {
+    let (above, name) = split(path);
+    match open(top, above) {
+        Ok(directory) => remove_from(&directory, name),
+        // It went with what was above it.
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Makes a directory, or gives the one that is there these bits; it keeps what is in it. The empty path is the top itself.
+pub(crate) fn make_directory(top: BorrowedFd<'_>, path: &[u8], mode: u32) -> rustix::io::Result<()> {
+    let (above, name) = split(path);
+    let directory = open(top, above)?;
+    let is_directory = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    if !name.is_empty() && !look(&directory, name)?.is_some_and(is_directory) {
+        remove_from(&directory, name)?;
+        rustix::fs::mkdirat(&directory, name, Mode::RWXU)?;
+    }
+    let name = if name.is_empty() { b"." } else { name };
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
+        Ok(made) => rustix::fs::fchmod(&made, Mode::from_raw_mode(mode & 0o777)),
+        Err(Errno::ACCESS) => {
+            let held = rustix::fs::openat(&directory, name, flags | OFlags::PATH, Mode::empty())?;
+            set_mode(&held, mode & 0o777)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Makes a symbolic link in place of whatever is there.
+pub(crate) fn make_link(top: BorrowedFd<'_>, path: &[u8], target: &str) -> rustix::io::Result<()> {
+    let (above, name) = split(path);
+    let directory = open(top, above)?;
+    remove_from(&directory, name)?;
+    rustix::fs::symlinkat(target, &directory, name)
+}
+
+/// A file that is being written; gone when it is dropped before its end.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    directory: OwnedFd,
+    name: Vec<u8>,
+    file: File,
+    is_in_place: bool,
+}
+
+impl Draft {
+    /// Begins the file that will be at `path`.
+    pub(crate) fn begin(top: BorrowedFd<'_>, path: &[u8], mode: u32) -> rustix::io::Result<Self> {
+        let (above, name) = split(path);
+        let directory = open(top, above)?;
+        remove_from(&directory, DRAFT)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&directory, DRAFT, flags, Mode::RUSR | Mode::WUSR)?;
+        let draft = Self {
+            directory,
+            name: name.to_vec(),
+            file: File::from(file),
+            is_in_place: false,
+        };
+        rustix::fs::fchmod(&draft.file, Mode::from_raw_mode(mode & 0o777))?;
+        Ok(draft)
+    }
+
+    /// Adds bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> rustix::io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let written = rustix::io::write(&self.file, rest)?;
+            rest = &rest[written..];
+        }
+        Ok(())
+    }
+
+    /// Puts it in its place, in place of whatever is there, with this time of modification.
+    pub(crate) fn finish(mut self, modified: Option<Timespec>) -> rustix::io::Result<()> {
+        if let Some(time) = modified {
+            let times = Timestamps {
+                last_access: time,
+                last_modification: time,
+            };
+            rustix::fs::futimens(&self.file, &times)?;
+        }
+        let moved = || rustix::fs::renameat(&self.directory, DRAFT, &self.directory, self.name.as_slice());
+        match moved() {
+            Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST) => {
+                remove_from(&self.directory, &self.name)?;
+                moved()?;
+            }
+            answer => answer?,
+        }
+        self.is_in_place = true;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.is_in_place {
+            let _ = rustix::fs::unlinkat(&self.directory, DRAFT, AtFlags::empty());
+        }
+    }
+}
+
+fn remove_from(directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<()> {
+    if name.is_empty() {
+        return Err(Errno::INVAL);
+    }
+    remove_tree(directory.as_fd(), name)
+}
+
+/// Opens the directory at `path`; the top itself where it is empty.
+fn open(top: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut directory = rustix::fs::openat(top, ".", flags, Mode::empty())?;
+    for part in path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
+        if part == b".." {
+            return Err(Errno::XDEV);
+        }
+        directory = rustix::fs::openat(&directory, part, flags, Mode::empty())?;
+    }
+    Ok(directory)
+}

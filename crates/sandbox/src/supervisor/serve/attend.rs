@@ -1,0 +1,121 @@
+//! Hearing what inits say, and seeing commands out.
+
+use super::{Served, Server};
+use crate::supervisor::groups::Narrow;
+use crate::supervisor::init::{Said, Tell};
+use crate::supervisor::protocol::{Answer, EndedExit, Failure, Frame, write_message};
+use crate::supervisor::sys;
+
+impl Server<'_> {
+    /// Hears what an init says.
+    pub(super) fn listen(&mut self, process: u64) -> Served {
+        let Some(running) = self.running.get_mut(&process) else {
+            return Ok(());
+        };
+        if running.decoder.fill(&mut running.socket).unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        while let Some(running) = self.running.get_mut(&process) {
+            let Some(Frame::Message(said)) = running.decoder.next()? else {
+                break;
+            };
+            self.hear(process, said);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, process: u64, said: Said) {
+        let Some(running) = self.running.get_mut(&process) else {
+            return;
+        };
+        match said {
+            Said::Started => {
+                if let Some(request) = running.starting.take() {
+                    self.settle(request, Ok(()));
+                }
+            }
+            Said::NotStarted(failure) => {
+                let request = running.starting.take();
+                running.outputs = [None, None];
+                if let Some(request) = request {
+                    self.settle(request, Err(failure));
+                }
+            }
+            Said::Paused => {
+                running.is_paused = true;
+                let layer = running.layer.clone();
+                self.check_paused(&layer);
+            }
+            Said::Ended {
+                code,
+                signal,
+                user_us,
+                system_us,
+                max_memory,
+            } => {
+                running.exit = Some(EndedExit {
+                    code,
+                    signal,
+                    limit: None,
+                    duration_us: 0,
+                    user_us,
+                    system_us,
+                    max_memory,
+                });
+                self.leaving.push(running.pid);
+                self.conclude(process);
+            }
+        }
+    }
+
+    /// Deals with the end of an init, and so of everything that its command started.
+    pub(super) fn bury(&mut self, process: u64) -> Served {
+        self.listen(process)?;
+        if let Some(running) = self.running.get(&process)
+            && running.pidfd.is_some()
+        {
+            let _ = sys::wait_for(running.pid, true);
+            self.conclude(process);
+        }
+        Ok(())
+    }
+
+    /// Tells how a command ended, of which no process is left.
+    fn conclude(&mut self, process: u64) {
+        let Some(running) = self.running.get_mut(&process) else {
+            return;
+        };
+        running.pidfd = None;
+        running.input = None;
+        let kills = running
+            .narrow
+            .as_ref()
+            .and_then(Narrow::memory_kills)
+            .unwrap_or_else(|| self.groups.memory_kills());
+        let exit = running.exit_now(kills);
+        let layer = running.layer.clone();
+        if let Some(request) = running.starting.take() {
+            let failure = Failure::new("starting", std::io::Error::from_raw_os_error(libc::ECHILD));
+            running.outputs = [None, None];
+            self.settle(request, Err(failure));
+        }
+        self.answer(&Answer::Ended { process, exit });
+        self.forget(process);
+        if let Some(laid) = self.laid.get_mut(&layer) {
+            laid.held.begin_anew();
+        }
+        self.check_paused(&layer);
+        self.check_lifted(&layer);
+    }
+
+    pub(super) fn signal(&mut self, process: u64, number: i32) {
+        let Some(running) = self.running.get_mut(&process) else {
+            return;
+        };
+        if number == libc::SIGKILL {
+            running.kill();
+        } else {
+            let _ = write_message(&Tell::Signal(number), &mut running.socket);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Carrying bytes between commands and Garret, as far as each has room for them.
+
+use rustix::io::Errno;
+
+use super::Server;
+use super::running::Running;
+use crate::supervisor::protocol::{Answer, DATA, encode_bytes};
+
+impl Server<'_> {
+    pub(super) fn take_input(&mut self, process: u64, bytes: &[u8]) {
+        if let Some(running) = self.running.get_mut(&process) {
+            if running.input.is_some() {
+                running.waiting_input.extend(bytes);
+            }
+            self.pump_input(process);
+        }
+    }
+
+    pub(super) fn close_input(&mut self, process: u64) {
+        if let Some(running) = self.running.get_mut(&process) {
+            running.is_input_closing = true;
+            self.pump_input(process);
+        }
+    }
+
+    /// Gives a command what waits for it, as far as it takes it.
+    pub(super) fn pump_input(&mut self, process: u64) {
+        let Some(running) = self.running.get_mut(&process) else {
+            return;
+        };
+        let mut given = 0;
+        while let (Some(input), false) = (&running.input, running.waiting_input.is_empty()) {
+            let (front, _) = running.waiting_input.as_slices();
+            match rustix::io::write(input, front) {
+                Ok(length) => {
+                    running.waiting_input.drain(..length);
+                    given += length as u64;
+                }
+                Err(Errno::AGAIN | Errno::INTR) => break,
+                Err(_) => {
+                    // Nobody reads it any more. Room is made all the same, so that whoever writes does not wait for ever.
+                    given += running.waiting_input.len() as u64;
+                    running.waiting_input.clear();
+                    running.input = None;
+                }
+            }
+        }
+        if running.is_input_closing && running.waiting_input.is_empty() {
+            running.input = None;
+        }
+        if given > 0 {
+            self.answer(&Answer::Room { process, bytes: given });
+        }
+    }
+
+    /// Carries output, as far as there is room for it.
+    pub(super) fn pump_output(&mut self, process: u64, at: usize) {
+        let Some(running) = self.running.get_mut(&process) else {
+            return;
+        };
+        let room = usize::try_from(running.credit).unwrap_or(DATA).min(DATA);
+        let Some(output) = &running.outputs[at] else {
+            return;
+        };
+        if room == 0 {
+            return;
+        }
+        let mut bytes = vec![0; room];
+        match rustix::io::read(output, &mut bytes) {
+            Ok(0) => running.outputs[at] = None,
+            Ok(length) => {
+                running.credit -= length as u64;
+                encode_bytes(process, at as u8 + 1, &bytes[..length], &mut self.out);
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => running.outputs[at] = None,
+        }
+        self.end_output(process);
+    }
+
+    fn end_output(&mut self, process: u64) {
+        let is_over = |running: &Running| running.outputs.iter().all(Option::is_none);
+        if self.running.get(&process).is_some_and(is_over) {
+            self.answer(&Answer::OutputEnded { process });
+            self.forget(process);
+        }
+    }
+
+    /// Forgets a command that is dead and has told everything.
+    pub(super) fn forget(&mut self, process: u64) {
+        let is_done = |running: &Running| running.pidfd.is_none() && running.outputs.iter().all(Option::is_none);
+        if self.running.get(&process).is_some_and(is_done) {
+            self.running.remove(&process);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The layers that lie over the bench, and who works on them.
+
+use rustix::fs::{Mode, OFlags};
+
+use super::running::Running;
+use super::{Served, Server};
+use crate::supervisor::held::Held;
+use crate::supervisor::init::Tell;
+use crate::supervisor::layers::Laid;
+use crate::supervisor::place::{self, Arriving};
+use crate::supervisor::protocol::{Failure, Item, write_message};
+
+/// A layer, and who waits for something to come true on it.
+pub(super) struct Layer {
+    pub(super) laid: Result<Laid, Failure>,
+    pub(super) held: Held,
+    /// Whether a command ran on it.
+    pub(super) is_used: bool,
+    pub(super) lifting: Option<u64>,
+    pub(super) pausing: Option<u64>,
+}
+
+impl Server<'_> {
+    pub(super) fn lay(&mut self, layer: String, is_copy: bool) {
+        self.laid_so_far += 1;
+        let laid = if is_copy {
+            Laid::show(self.laid_so_far, &layer)
+        } else {
+            Laid::lay(self.laid_so_far, &layer, &self.plan.hidden)
+        };
+        let held = if is_copy {
+            Held::something(&layer)
+        } else {
+            Held::nothing(&layer)
+        };
+        self.laid.insert(
+            layer,
+            Layer {
+                laid,
+                held,
+                is_used: false,
+                lifting: None,
+                pausing: None,
+            },
+        );
+    }
+
+    /// The layer's mount point, or why it has none.
+    pub(super) fn mounted(&self, layer: &str) -> Result<String, Failure> {
+        let gone = || Failure::new("finding the layer", std::io::Error::from_raw_os_error(libc::ENOENT));
+        let laid = self
+            .laid
+            .get(layer)
+            .ok_or_else(gone)?
+            .laid
+            .as_ref()
+            .map_err(Clone::clone)?;
+        Ok(laid.path().to_string_lossy().into_owned())
+    }
+
+    pub(super) fn on_layer(&mut self, layer: &str) -> impl Iterator<Item = &mut Running> {
+        self.running
+            .values_mut()
+            .filter(move |running| running.layer == layer && running.pidfd.is_some())
+    }
+
+    pub(super) fn pause(&mut self, request: u64, layer: &str) {
+        for running in self.on_layer(layer) {
+            running.is_paused = false;
+            let _ = write_message(&Tell::Pause, &mut running.socket);
+        }
+        match self.laid.get_mut(layer) {
+            Some(laid) => laid.pausing = Some(request),
+            None => self.settle(request, Ok(())),
+        }
+        self.check_paused(layer);
+    }
+
+    pub(super) fn check_paused(&mut self, layer: &str) {
+        if !self.on_layer(layer).all(|running| running.is_paused) {
+            return;
+        }
+        if let Some(request) = self.laid.get_mut(layer).and_then(|laid| laid.pausing.take()) {
+            self.settle(request, Ok(()));
+        }
+    }
+
+    pub(super) fn resume(&mut self, request: u64, layer: &str) {
+        for running in self.on_layer(layer) {
+            running.is_paused = false;
+            let _ = write_message(&Tell::Resume, &mut running.socket);
+        }
+        self.settle(request, Ok(()));
+    }
+
+    pub(super) fn lift(&mut self, request: u64, layer: &str) -> Served {
+        for running in self.on_layer(layer) {
+            running.kill();
+        }
+        match self.laid.get_mut(layer) {
+            Some(laid) => laid.lifting = Some(request),
+            None => self.settle(request, Ok(())),
+        }
+        self.check_lifted(layer);
+        Ok(())
+    }
+
+    pub(super) fn check_lifted(&mut self, layer: &str) {
+        let is_lifting = self.laid.get(layer).is_some_and(|laid| laid.lifting.is_some());
+        if !is_lifting || self.on_layer(layer).next().is_some() {
+            return;
+        }
+        if let Some(Layer {
+            laid,
+            lifting: Some(request),
+            ..
+        }) = self.laid.remove(layer)
+        {
+            let lifted = laid.map_or(Ok(()), Laid::lift);
+            self.settle(request, lifted);
+        }
+    }
+
+    pub(super) fn place(&mut self, request: u64, layer: &str, path: &[u8], item: &Item) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let placed = self.mounted(layer).and_then(|mounted| {
+            let base = rustix::fs::open(mounted, flags, Mode::empty())
+                .map_err(|error| Failure::new("opening the layer", error))?;
+            place::place(&base, path, item)
+        });
+        if let (Item::File { size, .. }, Some(laid)) = (item, self.laid.get_mut(layer)) {
+            laid.held.put(*size);
+        }
+        self.keep_or_settle(request, placed);
+    }
+
+    /// Takes bytes of a file that is being placed.
+    pub(super) fn take_content(&mut self, request: u64, bytes: &[u8]) {
+        if let Some(arriving) = self.arriving.remove(&request) {
+            let added = arriving.add(bytes);
+            self.keep_or_settle(request, added);
+        }
+    }
+
+    /// Keeps a file of which more is to come; the request is done otherwise.
+    fn keep_or_settle(&mut self, request: u64, placed: Result<Option<Arriving>, Failure>) {
+        match placed {
+            Ok(Some(arriving)) => {
+                self.arriving.insert(request, arriving);
+            }
+            Ok(None) => self.settle(request, Ok(())),
+            Err(failure) => self.settle(request, Err(failure)),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Ending commands that are over a limit.
+
+use std::time::Duration;
+
+use super::Server;
+use crate::supervisor::clock::now;
+use crate::supervisor::groups::Narrow;
+use crate::supervisor::watch::Around;
+
+impl Server<'_> {
+    pub(super) fn next_look(&self) -> Option<Duration> {
+        let living = self.running.values().filter(|running| running.pidfd.is_some());
+        let next = living.map(|running| running.watch.wakes()).min()?;
+        Some(next.saturating_duration_since(now()))
+    }
+
+    /// Looks whether a command is over a limit, and ends it if so.
+    pub(super) fn look(&mut self) {
+        let now = now();
+        let mut due = Vec::new();
+        for (process, running) in &mut self.running {
+            if running.pidfd.is_some() && running.limit.is_none() && running.watch.wakes() <= now {
+                running.watch.look();
+                due.push(*process);
+            }
+        }
+        for process in due {
+            let around = self.around(process);
+            if let Some(running) = self.running.get_mut(&process) {
+                running.limit = running.watch.is_over(around);
+                if running.limit.is_some() {
+                    running.kill();
+                }
+            }
+        }
+    }
+
+    /// What is known of a command from its group and its layer.
+    fn around(&mut self, process: u64) -> Around {
+        let Some(running) = self.running.get(&process) else {
+            return Around::default();
+        };
+        let layer = running.layer.clone();
+        let cpu_ms = running.narrow.as_ref().and_then(Narrow::cpu_ms);
+        let has_limit = running.watch.limits().written.is_some();
+        let counted = self.on_layer(&layer).map(|one| one.watch.used().written).sum();
+        match self.laid.get_mut(&layer).filter(|_| has_limit) {
+            None => Around {
+                cpu_ms,
+                ..Around::default()
+            },
+            Some(laid) => {
+                laid.held.look(counted);
+                Around {
+                    cpu_ms,
+                    unexplained: laid.held.unexplained(counted),
+                    is_blind: laid.held.is_blind(),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A command that runs, and how it ends.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use super::What;
+use crate::supervisor::clock::now;
+use crate::supervisor::groups::Narrow;
+use crate::supervisor::protocol::{Decoder, EndedExit, Ending, Spawn, SpawnLimits};
+use crate::supervisor::sys;
+use crate::supervisor::watch::Watch;
+
+/// A command.
+pub(super) struct Running {
+    pub(super) layer: String,
+    pub(super) pid: i32,
+    pub(super) pidfd: Option<OwnedFd>,
+    pub(super) socket: UnixStream,
+    pub(super) decoder: Decoder,
+    pub(super) starting: Option<u64>,
+    pub(super) is_paused: bool,
+    pub(super) input: Option<OwnedFd>,
+    pub(super) waiting_input: VecDeque<u8>,
+    pub(super) is_input_closing: bool,
+    pub(super) outputs: [Option<OwnedFd>; 2],
+    pub(super) credit: u64,
+    pub(super) narrow: Option<Narrow>,
+    pub(super) watch: Watch,
+    pub(super) spawn: Spawn,
+    pub(super) memory_kills: u64,
+    pub(super) exit: Option<EndedExit>,
+    pub(super) limit: Option<Ending>,
+}
+
+impl Running {
+    pub(super) fn watched(&self) -> Vec<(What, BorrowedFd<'_>)> {
+        let mut watched = Vec::with_capacity(5);
+        if self.credit > 0 {
+            for (at, output) in self.outputs.iter().enumerate() {
+                watched.extend(output.as_ref().map(|output| (What::Output(at), output.as_fd())));
+            }
+        }
+        if let (Some(input), false) = (&self.input, self.waiting_input.is_empty()) {
+            watched.push((What::Input, input.as_fd()));
+        }
+        // In this order: what was said and written before the end is heard before it.
+        if let Some(pidfd) = &self.pidfd {
+            watched.push((What::Said, self.socket.as_fd()));
+            watched.push((What::Dead, pidfd.as_fd()));
+        }
+        watched
+    }
+
+    /// Ends the init, and by the kernel everything that the command started.
+    pub(super) fn kill(&self) {
+        end(self.pid);
+    }
+
+    /// How it ended, with the limit that did it.
+    pub(super) fn exit_now(&self, memory_kills: u64) -> EndedExit {
+        let mut exit = self.exit.clone().unwrap_or(EndedExit {
+            code: None,
+            signal: Some(libc::SIGKILL),
+            limit: None,
+            duration_us: 0,
+            user_us: 0,
+            system_us: 0,
+            max_memory: 0,
+        });
+        exit.duration_us =
+            u64::try_from(now().saturating_duration_since(self.watch.started()).as_micros()).unwrap_or(u64::MAX);
+        let has_memory_kill = memory_kills > self.memory_kills;
+        exit.limit = self
+            .limit
+            .or_else(|| ended_by(&exit, &self.spawn.limits, has_memory_kill));
+        exit
+    }
+}
+
+/// The limit that a way of ending tells of. A shell gives 128 and the number where a signal ended what it ran.
+fn ended_by(exit: &EndedExit, limits: &SpawnLimits, has_memory_kill: bool) -> Option<Ending> {
+    let number = exit.signal.or(exit.code.map(|code| code - 128))?;
+    match number {
+        libc::SIGXFSZ => limits.largest_file().map(|(_, limit)| limit),
+        libc::SIGXCPU => Some(Ending::Cpu),
+        _ if has_memory_kill && exit.code != Some(0) => Some(Ending::Memory),
+        _ => None,
+    }
+}
+
+/// Kills an init. It cannot be a stranger of the same number: nobody collected it yet.
+fn end(pid: i32) {
+    let _ = sys::kill(pid, libc::SIGKILL);
+}

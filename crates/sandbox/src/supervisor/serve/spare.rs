@@ -1,0 +1,91 @@
+//! An init that waits for a command, made ahead of time.
+
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags};
+
+use super::{Served, Server};
+use crate::supervisor::confine::Standard;
+use crate::supervisor::groups::Narrow;
+use crate::supervisor::init::{self, Ends};
+use crate::supervisor::sys::{self, Forked, Fresh};
+
+/// An init that waits for a command.
+pub(super) struct Spare {
+    pub(super) pid: i32,
+    pub(super) pidfd: OwnedFd,
+    pub(super) socket: UnixStream,
+    pub(super) input: OwnedFd,
+    pub(super) output: OwnedFd,
+    pub(super) error: OwnedFd,
+    pub(super) narrow: Option<Narrow>,
+}
+
+impl Server<'_> {
+    pub(super) fn make_init(&self, narrow: Option<Narrow>) -> Served<Spare> {
+        let (socket, other) = UnixStream::pair()?;
+        let (input, input_end) = pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (write, read))?;
+        let (output, output_end) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (error, error_end) = pipe_with(PipeFlags::CLOEXEC)?;
+        for end in [&input, &output, &error] {
+            rustix::io::ioctl_fionbio(end, true)?;
+        }
+        // What programs share by other means than files is memory too, and ends with the command that way.
+        match sys::fork_into(Fresh::PID.and(Fresh::MOUNT).and(Fresh::IPC))? {
+            Forked::Child => {
+                let standard = Standard {
+                    input: input_end,
+                    output: output_end,
+                    error: error_end,
+                };
+                let ends = Ends {
+                    socket: other,
+                    standard,
+                };
+                drop((socket, input, output, error));
+                init::main(ends, &self.filters, narrow.as_ref())
+            }
+            Forked::Parent(pid) => Ok(Spare {
+                pid,
+                pidfd: pidfd(pid)?,
+                socket,
+                input,
+                output,
+                error,
+                narrow,
+            }),
+        }
+    }
+}
+
+fn pidfd(pid: i32) -> Served<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(std::io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// Waits until an init is ready; its view of the processes to come.
+pub(super) fn receive(socket: &UnixStream) -> Served<Option<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let received = rustix::net::recvmsg(
+        socket,
+        &mut [std::io::IoSliceMut::new(&mut byte)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    if received.bytes == 0 {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut found = None;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
+            found = fds.next();
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,198 @@
+//! A part of the cache: a directory whose files together stay within a share.
+//!
+//! When a file was last used is its time of modification: reading would have to write otherwise. It is moved on when it is old, not at
+//! every use. How much is there is counted when a process first adds something, and again whenever it has added a good part of the share;
+//! processes that add at the same time can so exceed it by that part each, and the next count brings it back.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file owns a private directory of the home, in which no path of a workspace occurs"
+)]
+
+use std::fs::{DirBuilder, DirEntry, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use super::entry::{self, CacheKey};
+
+/// A file that was used longer ago than this is marked as used when it is.
+const OLD_SECONDS: u64 = 3600;
+/// What a file takes at least.
+const BLOCK_BYTES: u64 = 4096;
+const BEING_WRITTEN: &str = ".new-";
+
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A directory of entries.
+#[derive(Debug)]
+pub(super) struct Shard {
+    directory: PathBuf,
+    share: u64,
+    /// How much may still be added before it is counted again; nothing at first.
+    room: Mutex<u64>,
+}
+
+/// A file at a count.
+struct Counted {
+    path: PathBuf,
+    bytes: u64,
+    used: u64,
+}
+
+impl Shard {
+    pub(super) fn new(directory: PathBuf, share: u64) -> Self {
+        Self {
+            directory,
+            share,
+            room: Mutex::new(0),
+        }
+    }
+
+    pub(super) fn max_content_bytes(&self) -> u64 {
+        self.share / 2
+    }
+
+    pub(super) fn path_of(&self, key: &CacheKey) -> PathBuf {
+        self.directory.join(key.name())
+    }
+
+    pub(super) fn get(&self, key: &CacheKey, now: u64) -> Option<Bytes> {
+        let path = self.path_of(key);
+        let mut file = File::open(&path).ok()?;
+        let metadata = file.metadata().ok()?;
+        let found = entry::read(&mut file, key, metadata.len());
+        match &found {
+            None => drop(std::fs::remove_file(&path)),
+            Some(_) if seconds(metadata.mtime()) + OLD_SECONDS < now => {
+                // For whoever looks for what was not used.
+                let _ = file.set_modified(UNIX_EPOCH + Duration::from_secs(now));
+            }
+            Some(_) => {}
+        }
+        found
+    }
+
+    /// Keeps a content; the time, where it was kept.
+    pub(super) fn put(&self, key: &CacheKey, content: &[u8]) -> Option<u64> {
+        let size = entry::file_bytes(content.len() as u64);
+        if size > self.max_content_bytes() {
+            return None;
+        }
+        let written = self.write(key, content);
+        let now = match written {
+            // The cache was removed, or this is its first entry.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make_private(&self.directory).ok()?;
+                self.write(key, content)
+            }
+            written => written,
+        };
+        self.make_room(taken(size));
+        now.ok()
+    }
+
+    fn write(&self, key: &CacheKey, content: &[u8]) -> io::Result<u64> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{BEING_WRITTEN}{}-{number}", std::process::id());
+        let path = self.directory.join(name);
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+        let written = entry::write(&mut file, key, content).and_then(|()| std::fs::rename(&path, self.path_of(key)));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&path);
+        }
+        written?;
+        file.metadata().map(|metadata| seconds(metadata.mtime()))
+    }
+
+    /// Takes note of what was added, and brings the shard back to its share when it is time to look.
+    fn make_room(&self, added: u64) {
+        let mut room = self.room.lock().expect("no holder panics");
+        if *room >= added {
+            *room -= added;
+            return;
+        }
+        let left = self.trim();
+        *room = (self.share - left.min(self.share)).min(self.share / 8);
+    }
+
+    /// Removes what was used least recently until the rest fits; how much that is.
+    fn trim(&self) -> u64 {
+        let mut files = self.count();
+        let mut total: u64 = files.iter().map(|file| file.bytes).sum();
+        if total <= self.share {
+            return total;
+        }
+        // A little more than needed, so that the next one does not begin here again.
+        let wanted = self.share - self.share / 8;
+        files.sort_unstable_by_key(|file| file.used);
+        for file in files {
+            if total <= wanted {
+                break;
+            }
+            let _ = std::fs::remove_file(&file.path);
+            total -= file.bytes;
+        }
+        total
+    }
+
+    fn count(&self) -> Vec<Counted> {
+        let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let files: Vec<_> = entries.filter_map(|entry| counted(&entry)).collect();
+        let newest = files.iter().map(|file| file.used).max().unwrap_or_default();
+        let (left, kept): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| is_left(file, newest));
+        left.iter().for_each(|file| drop(std::fs::remove_file(&file.path)));
+        kept
+    }
+}
+
+fn counted(entry: &DirEntry) -> Option<Counted> {
+    let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some(Counted {
+        path: entry.path(),
+        bytes: taken(metadata.len()),
+        used: seconds(metadata.mtime()),
+    })
+}
+
+/// Whether it is what a process that died had begun to write.
+fn is_left(file: &Counted, newest: u64) -> bool {
+    let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let is_new = name.is_some_and(|name| name.starts_with(BEING_WRITTEN));
+    is_new && file.used + OLD_SECONDS < newest
+}
+
+/// The room that a file of this size takes.
+fn taken(size: u64) -> u64 {
+    size.div_ceil(BLOCK_BYTES) * BLOCK_BYTES
+}
+
+fn seconds(time: i64) -> u64 {
+    u64::try_from(time).unwrap_or_default()
+}
+
+/// Makes a directory, and those above, for this user alone.
+pub(super) fn make_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// The time that the file system of `directory` gives something that is made now.
+pub(super) fn time_in(directory: &Path) -> io::Result<u64> {
+    let stamp = directory.join("opened");
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(stamp)?;
+    // Something must change for the time to.
+    io::Write::write_all(&mut &file, b".")?;
+    let modified = file.metadata()?.modified()?;
+    let since: Result<Duration, _> = modified.duration_since(SystemTime::UNIX_EPOCH);
+    Ok(since.unwrap_or_default().as_secs())
+}

@@ -1,0 +1,326 @@
+//! The verbs of S3 on one bucket: keys in, objects out.
+//!
+//! Nothing here knows of paths or directories, and nothing decides what a failed condition means.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use garret_core::Timestamp;
+use http::{HeaderMap, Method};
+
+use super::metadata::Metadata;
+use super::wire::call::{Call, Operation};
+use super::wire::failure::Failure;
+use super::wire::xml::{self, Page};
+use super::wire::{Answer, Requests, Wire, encode, text};
+
+/// The most keys in a page, which is also the most that servers give.
+pub(super) const PAGE: usize = 1_000;
+
+/// An object as a look at it tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Object {
+    /// The ETag without its quotes.
+    pub(super) tag: String,
+    pub(super) size: u64,
+    /// To the second.
+    pub(super) modified: Option<Timestamp>,
+    pub(super) metadata: Metadata,
+}
+
+/// What must hold for a write to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Condition<'a> {
+    /// Nothing.
+    Any,
+    /// Nothing is at the key.
+    Absent,
+    /// The object at the key has this ETag.
+    Tag(&'a str),
+}
+
+impl Condition<'_> {
+    /// Adds itself to a request.
+    pub(super) fn add_to(self, call: Call) -> Call {
+        match self {
+            Self::Any => call,
+            Self::Absent => call.header("if-none-match", "*"),
+            Self::Tag(tag) => call.header("if-match", &quoted(tag)),
+        }
+    }
+
+    /// Whether it holds for what is at the key.
+    pub(super) fn holds(self, object: Option<&Object>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Absent => object.is_none(),
+            Self::Tag(tag) => object.is_some_and(|object| object.tag == tag),
+        }
+    }
+}
+
+/// The content of an object, still on its way.
+#[derive(Debug)]
+pub(super) struct Got {
+    pub(super) object: Object,
+    /// How many bytes are on their way.
+    pub(super) length: u64,
+    pub(super) answer: Answer,
+}
+
+/// What a list is asked for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ListCall<'a> {
+    pub(super) prefix: &'a str,
+    /// Whether everything below a further `/` is one entry.
+    pub(super) is_shallow: bool,
+    /// The key after which it begins.
+    pub(super) after: Option<&'a str>,
+    /// Where the page before ended.
+    pub(super) token: Option<&'a str>,
+    pub(super) limit: usize,
+}
+
+/// A copy on the server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CopyCall<'a> {
+    pub(super) from: &'a str,
+    /// The ETag that the source must have.
+    pub(super) tag: &'a str,
+    pub(super) to: &'a str,
+    pub(super) metadata: &'a Metadata,
+    pub(super) condition: Condition<'a>,
+}
+
+/// A bucket on a server.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    pub(super) wire: Wire,
+}
+
+impl Bucket {
+    pub(super) fn requests(&self) -> Requests {
+        self.wire.requests()
+    }
+
+    /// Looks at an object; `None` where nothing is.
+    pub(super) async fn head(&self, key: &str) -> Result<Option<Object>, Failure> {
+        match self.wire.send(&Call::new(Operation::Head, Method::HEAD, key)).await {
+            Ok(answer) => {
+                let size = length(&answer.headers).unwrap_or(0);
+                Ok(Some(object(&answer.headers, size)))
+            }
+            Err(Failure::NotFound) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Begins to read an object or a part of it; a `tag` must be the object's.
+    pub(super) async fn get(&self, key: &str, range: Option<Range<u64>>, tag: Option<&str>) -> Result<Got, Failure> {
+        let mut call = Call::new(Operation::Get, Method::GET, key).streamed();
+        if let Some(range) = &range {
+            call = call.header("range", &shown_range(range));
+        }
+        if let Some(tag) = tag {
+            call = call.header("if-match", &quoted(tag));
+        }
+        let answer = self.wire.send(&call).await?;
+        let length = length(&answer.headers).ok_or_else(|| broken("the server does not say how long the object is"))?;
+        let size = match text(&answer.headers, "content-range") {
+            Some(range) => whole_size(range).ok_or_else(|| broken("the server does not say which range it sends"))?,
+            None => length,
+        };
+        let object = object(&answer.headers, size);
+        Ok(Got { object, length, answer })
+    }
+
+    /// Writes an object in one piece; gives its ETag.
+    pub(super) async fn put(
+        &self,
+        key: &str,
+        body: Bytes,
+        metadata: &Metadata,
+        condition: Condition<'_>,
+    ) -> Result<String, Failure> {
+        let mut call = condition.add_to(Call::new(Operation::Put, Method::PUT, key).body(body));
+        match key.ends_with('/') {
+            true => metadata.add_to_marker(&mut call.headers),
+            false => metadata.add_to(&mut call.headers),
+        }
+        let answer = self.wire.send(&call).await?;
+        tag_in(&answer.headers).ok_or_else(|| broken("the server does not say which version it wrote"))
+    }
+
+    /// Removes an object; that nothing is there is fine.
+    pub(super) async fn delete(&self, key: &str, tag: Option<&str>) -> Result<(), Failure> {
+        let mut call = Call::new(Operation::Delete, Method::DELETE, key);
+        if let Some(tag) = tag {
+            call = call.header("if-match", &quoted(tag));
+        }
+        match self.wire.send(&call).await {
+            Ok(_) => Ok(()),
+            Err(Failure::NotFound) if tag.is_none() => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Copies an object on the server, with new headers; gives the ETag of the copy.
+    pub(super) async fn copy(&self, copy: CopyCall<'_>) -> Result<String, Failure> {
+        let call = Call::new(Operation::Copy, Method::PUT, copy.to)
+            .header("x-amz-copy-source", &self.source(copy.from))
+            .header("x-amz-copy-source-if-match", &quoted(copy.tag))
+            .header("x-amz-metadata-directive", "REPLACE");
+        let mut call = copy.condition.add_to(call);
+        copy.metadata.add_to(&mut call.headers);
+        let answer = self.wire.send(&call).await?;
+        xml::tag(&answer.whole)
+    }
+
+    /// How a copy names its source.
+    pub(super) fn source(&self, key: &str) -> String {
+        format!("/{}/{}", encode::query(self.wire.bucket()), encode::path(key))
+    }
+
+    /// One page of a list.
+    pub(super) async fn list(&self, list: &ListCall<'_>) -> Result<Page, Failure> {
+        let mut call = Call::new(Operation::List, Method::GET, "")
+            .query("list-type", "2")
+            .query("encoding-type", "url")
+            .query("max-keys", list.limit.clamp(1, PAGE).to_string())
+            .query("prefix", list.prefix);
+        if list.is_shallow {
+            call = call.query("delimiter", "/");
+        }
+        if let Some(after) = list.after {
+            call = call.query("start-after", after);
+        }
+        if let Some(token) = list.token {
+            call = call.query("continuation-token", token);
+        }
+        xml::page(&self.wire.send(&call).await?.whole)
+    }
+
+    /// Every page of a list.
+    pub(super) async fn list_all(&self, prefix: &str, is_shallow: bool) -> Result<Page, Failure> {
+        let mut whole = Page::default();
+        let mut token: Option<String> = None;
+        loop {
+            let page = self
+                .list(&ListCall {
+                    prefix,
+                    is_shallow,
+                    token: token.as_deref(),
+                    limit: PAGE,
+                    ..ListCall::default()
+                })
+                .await?;
+            let unfinished = unfinished_marker(&page);
+            whole.objects.extend(page.objects);
+            whole.prefixes.extend(page.prefixes);
+            if let Some(marker) = unfinished.filter(|marker| marker != prefix) {
+                let rest = Box::pin(self.list_all(&marker, false)).await?;
+                whole
+                    .objects
+                    .extend(rest.objects.into_iter().filter(|object| object.key != marker));
+            }
+            match page.next {
+                // A server that gives the same token twice would never end.
+                Some(next) if token.as_ref() != Some(&next) => token = Some(next),
+                _ => return Ok(whole),
+            }
+        }
+    }
+}
+
+/// The marker at the very end of a full page that claims to be the last: SeaweedFS forgets what lies below it then.
+fn unfinished_marker(page: &Page) -> Option<String> {
+    let is_full = page.objects.len() >= PAGE && page.prefixes.is_empty() && page.next.is_none();
+    let last = page.objects.last().filter(|_| is_full)?;
+    last.key.ends_with('/').then(|| last.key.clone())
+}
+
+/// An ETag as headers want it.
+pub(super) fn quoted(tag: &str) -> String {
+    match tag.starts_with("W/") {
+        true => tag.to_owned(),
+        false => format!("\"{tag}\""),
+    }
+}
+
+pub(super) fn tag_in(headers: &HeaderMap) -> Option<String> {
+    text(headers, "etag").map(|tag| xml::bare(tag).to_owned())
+}
+
+fn object(headers: &HeaderMap, size: u64) -> Object {
+    Object {
+        tag: tag_in(headers).unwrap_or_default(),
+        size,
+        modified: text(headers, "last-modified").and_then(read_date),
+        metadata: Metadata::of(headers),
+    }
+}
+
+fn length(headers: &HeaderMap) -> Option<u64> {
+    text(headers, "content-length")?.parse().ok()
+}
+
+/// A range as a header; one without an end in sight has none, because servers count with fewer bits.
+fn shown_range(range: &Range<u64>) -> String {
+    match range.end > i64::MAX as u64 {
+        true => format!("bytes={}-", range.start),
+        false => format!("bytes={}-{}", range.start, range.end - 1),
+    }
+}
+
+/// The size in `bytes 0-9/100`.
+fn whole_size(range: &str) -> Option<u64> {
+    range.rsplit_once('/')?.1.parse().ok()
+}
+
+fn read_date(text: &str) -> Option<Timestamp> {
+    static PARSER: jiff::fmt::rfc2822::DateTimeParser = jiff::fmt::rfc2822::DateTimeParser::new();
+    PARSER.parse_timestamp(text).ok()
+}
+
+fn broken(why: &str) -> Failure {
+    Failure::Local(
+        garret_core::Error::new(garret_core::ErrorKind::Unavailable, why).hint("check that `endpoint` is an S3 server"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_ranges_of_headers_are_read() {
+        assert_eq!(
+            read_date("Mon, 16 Nov 2026 05:40:00 GMT"),
+            "2026-11-16T05:40:00Z".parse().ok()
+        );
+        assert_eq!(whole_size("bytes 0-9/100"), Some(100));
+        assert_eq!(whole_size("bytes 0-9/*"), None);
+        assert_eq!(shown_range(&(5..10)), "bytes=5-9");
+        assert_eq!(shown_range(&(5..u64::MAX)), "bytes=5-");
+    }
+
+    #[test]
+    fn a_tag_has_its_quotes_on_the_wire_only() {
+        assert_eq!(quoted("abc-2"), "\"abc-2\"");
+        assert_eq!(quoted("W/\"abc\""), "W/\"abc\"");
+        assert_eq!(xml::bare("\"abc\""), "abc");
+    }
+
+    #[test]
+    fn a_condition_holds_or_not() {
+        let object = Object {
+            tag: "t".into(),
+            size: 0,
+            modified: None,
+            metadata: Metadata::default(),
+        };
+        assert!(Condition::Any.holds(None) && Condition::Absent.holds(None) && !Condition::Tag("t").holds(None));
+        assert!(Condition::Tag("t").holds(Some(&object)) && !Condition::Tag("u").holds(Some(&object)));
+        assert!(!Condition::Absent.holds(Some(&object)));
+    }
+}

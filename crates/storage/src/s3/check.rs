@@ -1,0 +1,99 @@
+//! What lies below the prefix that no path can name.
+//!
+//! Others may put any key there. Such keys are never hit by accident: no list shows them and no operation names them. Here they are
+//! reported, so that whoever put them there can be asked.
+
+use std::collections::BTreeSet;
+
+use garret_core::{Error, Result, WsPath};
+
+use super::Shared;
+use super::keys::Meaning;
+use super::wire::failure::Failure;
+
+/// What is wrong with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trouble {
+    /// It is no path: an empty name, `.`, `..`, or a name that is too long.
+    NoPath,
+    /// It lies below a file: `k` and `k/sub` are both objects.
+    BelowAFile,
+    /// It is a marker of a directory and has content.
+    MarkerWithContent,
+}
+
+impl Trouble {
+    /// What is wrong, in a sentence.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::NoPath => "the key is no path, so no tool can name it",
+            Self::BelowAFile => "the key lies below an object that is a file, so no list shows it",
+            Self::MarkerWithContent => "the key is the marker of a directory and has content that nothing reads",
+        }
+    }
+}
+
+/// A key that somebody should look at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub struct Finding {
+    /// The key after the prefix, control characters escaped.
+    pub key: String,
+    /// What is wrong with it.
+    pub trouble: Trouble,
+}
+
+/// Looks at every key below the prefix.
+pub(super) async fn check(shared: &Shared) -> Result<Vec<Finding>> {
+    let page = shared.bucket.list_all(shared.layout.prefix(), false).await;
+    let objects = page
+        .map_err(Failure::into_error)
+        .map_err(|error: Error| error.at(&WsPath::root()))?
+        .objects;
+    let mut findings = Vec::new();
+    let mut files = BTreeSet::new();
+    let mut paths = Vec::new();
+    for object in objects {
+        match shared.layout.meaning(&object.key) {
+            Meaning::Odd(key) => findings.push(finding(&key, Trouble::NoPath)),
+            Meaning::Directory(path) if object.size > 0 => {
+                findings.push(finding(&format!("{path}/"), Trouble::MarkerWithContent));
+            }
+            Meaning::Directory(path) => paths.push(path),
+            Meaning::File(path) => {
+                files.insert(path.clone());
+                paths.push(path);
+            }
+            Meaning::Reserved => {}
+        }
+    }
+    findings.extend(shadowed(&files, &paths));
+    findings.sort();
+    Ok(findings)
+}
+
+fn shadowed(files: &BTreeSet<WsPath>, paths: &[WsPath]) -> Vec<Finding> {
+    let is_below = |path: &&WsPath| path.ancestry().any(|above| above != **path && files.contains(&above));
+    let below = paths.iter().filter(is_below);
+    below.map(|path| finding(path.as_str(), Trouble::BelowAFile)).collect()
+}
+
+fn finding(key: &str, trouble: Trouble) -> Finding {
+    Finding {
+        key: garret_core::path::printable(key).into_owned(),
+        trouble,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_below_a_file_is_found() {
+        let path = |text: &str| WsPath::parse(text).unwrap();
+        let files = BTreeSet::from([path("k"), path("d/f")]);
+        let paths = [path("k"), path("k/sub"), path("d/f"), path("kk")];
+        assert_eq!(shadowed(&files, &paths), [finding("k/sub", Trouble::BelowAFile)]);
+    }
+}

@@ -1,0 +1,203 @@
+//! Where the keys come from: the options, or the standard chain (environment, profile file, web identity, container, instance).
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the standard credential chain is the environment and files that it names"
+)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use garret_core::path::quote;
+use garret_core::{Error, ErrorKind, Result};
+use object_store::StaticCredentialProvider;
+use object_store::aws::{AmazonS3Builder, AwsCredential, AwsCredentialProvider};
+
+use super::options::S3Options;
+use super::profile;
+use super::secret::Secret;
+
+/// Finds the credentials; nothing is asked of a server yet.
+pub(super) fn find(options: &S3Options) -> Result<AwsCredentialProvider> {
+    if let (Some(key), Some(secret)) = (&options.access_key_id, &options.secret_access_key) {
+        return Ok(fixed(AwsCredential {
+            key_id: resolve("access_key_id", key)?,
+            secret_key: resolve("secret_access_key", secret)?,
+            token: options
+                .session_token
+                .as_ref()
+                .map(|token| resolve("session_token", token))
+                .transpose()?,
+        }));
+    }
+    if options.profile.is_none()
+        && let Some(credential) = from_environment()?
+    {
+        return Ok(fixed(credential));
+    }
+    if let Some(credential) = from_profile(options)? {
+        return Ok(fixed(credential));
+    }
+    issued(options)
+}
+
+fn fixed(credential: AwsCredential) -> AwsCredentialProvider {
+    Arc::new(StaticCredentialProvider::new(credential))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Takes the value of a secret out of wherever it is. The message names the option and never the value.
+fn resolve(option: &str, secret: &Secret) -> Result<String> {
+    let text = secret.expose();
+    let value = if let Some(name) = text.strip_prefix("env:") {
+        variable(name).ok_or_else(|| not_there(option, &format!("the variable {} is not set", quote(name))))?
+    } else if let Some(path) = text.strip_prefix("file:") {
+        let unreadable = |_| not_there(option, "its file cannot be read");
+        std::fs::read_to_string(path).map_err(unreadable)?.trim().to_owned()
+    } else if let Some(name) = text.strip_prefix("secret:") {
+        named(option, name)?
+    } else {
+        text.to_owned()
+    };
+    let is_sound = |c: char| c.is_ascii_graphic();
+    match !value.is_empty() && value.chars().all(is_sound) {
+        true => Ok(value),
+        false => Err(not_there(
+            option,
+            "its value is empty or holds a character that no key has",
+        )),
+    }
+}
+
+/// A secret that the machine hands to its services: `CREDENTIALS_DIRECTORY` of the service manager, then `/run/secrets`.
+fn named(option: &str, name: &str) -> Result<String> {
+    let is_name = !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && !name.starts_with('.');
+    if !is_name {
+        return Err(not_there(
+            option,
+            "a secret's name has letters, digits, `-`, `_` and `.`",
+        ));
+    }
+    let given = variable("GARRET_SECRETS_DIR").or_else(|| variable("CREDENTIALS_DIRECTORY"));
+    let places = given.into_iter().chain(["/run/secrets".to_owned()]);
+    places
+        .map(|place| PathBuf::from(place).join(name))
+        .find_map(|path| std::fs::read_to_string(path).ok())
+        .map(|value| value.trim().to_owned())
+        .ok_or_else(|| not_there(option, &format!("there is no secret {}", quote(name))))
+}
+
+fn not_there(option: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Denied, format!("`{option}` cannot be used: {why}"))
+        .hint("write `env:NAME`, `file:PATH` or `secret:NAME`, or leave both keys to the standard chain")
+}
+
+fn from_environment() -> Result<Option<AwsCredential>> {
+    let (key, secret) = (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
+    match (key, secret) {
+        (Some(key_id), Some(secret_key)) => Ok(Some(AwsCredential {
+            key_id,
+            secret_key,
+            token: variable("AWS_SESSION_TOKEN"),
+        })),
+        (None, None) => Ok(None),
+        _ => Err(Error::new(
+            ErrorKind::Denied,
+            "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set",
+        )
+        .hint("set both, or neither")),
+    }
+}
+
+fn from_profile(options: &S3Options) -> Result<Option<AwsCredential>> {
+    let wanted = options.profile.clone().or_else(|| variable("AWS_PROFILE"));
+    let name = wanted.as_deref().unwrap_or("default");
+    let found = profile_files()
+        .iter()
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .find_map(|text| profile::credential(&text, name));
+    if found.is_none() && wanted.is_some() {
+        let message = format!(
+            "the profile {} has no keys in the shared credentials files",
+            quote(name)
+        );
+        return Err(Error::new(ErrorKind::Denied, message).hint("correct `profile` or AWS_PROFILE, or add its keys"));
+    }
+    Ok(found)
+}
+
+fn profile_files() -> Vec<PathBuf> {
+    let home = variable("HOME").map(PathBuf::from);
+    let place = |name: &str, default: &str| {
+        variable(name)
+            .map(PathBuf::from)
+            .or_else(|| home.as_ref().map(|home| home.join(default)))
+    };
+    [
+        place("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"),
+        place("AWS_CONFIG_FILE", ".aws/config"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Credentials that are handed out and renewed: to a web identity, a container, or the instance.
+fn issued(options: &S3Options) -> Result<AwsCredentialProvider> {
+    let failed = |_| Error::new(ErrorKind::Denied, "the credentials of this machine cannot be asked for");
+    // The client of these requests needs a crypto provider as ours does.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let retry = object_store::RetryConfig {
+        max_retries: 2,
+        retry_timeout: std::time::Duration::from_millis(options.request_timeout_ms.min(10_000)),
+        ..Default::default()
+    };
+    let store = AmazonS3Builder::from_env()
+        .with_bucket_name(&options.bucket)
+        .with_region(&options.region)
+        .with_retry(retry)
+        .build()
+        .map_err(failed)?;
+    Ok(store.credentials().clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_taken_from_a_file_without_its_line_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        std::fs::write(&path, "hunter2\n").unwrap();
+        let secret = Secret::new(format!("file:{}", path.display()));
+        assert_eq!(resolve("secret_access_key", &secret).unwrap(), "hunter2");
+    }
+
+    #[test]
+    fn what_cannot_be_found_is_named_by_its_option() {
+        for text in [
+            "env:GARRET_NO_SUCH_VARIABLE",
+            "file:/nonexistent/key",
+            "secret:../x",
+            "",
+        ] {
+            let error = resolve("secret_access_key", &Secret::new(text)).unwrap_err();
+            assert!(error.message().contains("`secret_access_key`"), "{error}");
+            assert!(!error.to_string().contains("/nonexistent"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_with_a_line_break_is_refused_without_showing_it() {
+        let error = resolve("secret_access_key", &Secret::new("hunter2\nx: y")).unwrap_err();
+        assert!(!format!("{error:?}").contains("hunter2"), "{error}");
+    }
+}

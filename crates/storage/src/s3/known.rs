@@ -1,0 +1,350 @@
+//! What this handle remembers of the bucket, so that it need not ask again at once.
+//!
+//! Only what cannot do harm when it is stale: that a name was free (a write is conditional on it all the same), what an object that is
+//! about to be replaced said of itself (the replacement is conditional on its ETag), and that an empty object is a link (told by its
+//! ETag and time). Nothing of it answers a read, a stat or a list. After a short while it is forgotten, because one thing no condition
+//! covers: that somebody else made a *directory* of a name that was free.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use garret_core::{Clock, Timestamp, WsPath};
+
+use super::bucket::Object;
+use super::list::Snapshot;
+
+/// How long names and descriptions are believed.
+const BELIEVED: Duration = Duration::from_secs(5);
+const MAX_DIRECTORIES: usize = 1_024;
+const MAX_OBJECTS: usize = 4_096;
+const MAX_EMPTY: usize = 65_536;
+const MAX_MADE: usize = 1_024;
+const MAX_SNAPSHOTS: usize = 4;
+
+/// The memory of one handle.
+#[derive(Debug)]
+pub(super) struct Known {
+    clock: Arc<dyn Clock>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    directories: HashMap<WsPath, Children>,
+    objects: HashMap<WsPath, (Duration, Object)>,
+    empty: HashMap<String, Empty>,
+    snapshots: VecDeque<Arc<Snapshot>>,
+    /// Directories that this handle made, numbered, for lists that were under way meanwhile.
+    made: VecDeque<(u64, WsPath)>,
+    count: u64,
+}
+
+/// The names in a directory, as far as they are known.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Children {
+    pub(super) files: HashSet<String>,
+    pub(super) directories: HashSet<String>,
+    /// Names from here on are not known.
+    pub(super) until: Option<String>,
+    seen: Duration,
+}
+
+impl Children {
+    /// Whether the directory is there at all; one without names is not, unless it is the root.
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.directories.is_empty()
+    }
+
+    /// Whether it would know of `name`. A directory `name/` comes later in a list than the file `name`, in some lists.
+    pub(super) fn covers(&self, name: &str) -> bool {
+        let Some(until) = &self.until else { return true };
+        // Such a name may stand elsewhere in the server's order.
+        if name.contains('\\') {
+            return false;
+        }
+        let first = until.split('/').next().unwrap_or_default();
+        name < first && format!("{name}/").as_str() <= until.as_str()
+    }
+
+    fn is_free(&self, name: &str) -> bool {
+        self.covers(name) && !self.files.contains(name) && !self.directories.contains(name)
+    }
+}
+
+/// An empty object that was looked at.
+#[derive(Debug, Clone)]
+struct Empty {
+    tag: String,
+    modified: Option<Timestamp>,
+    target: Option<String>,
+}
+
+impl Known {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            inner: Mutex::default(),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("no holder panics")
+    }
+
+    fn is_fresh(&self, seen: Duration) -> bool {
+        self.clock.elapsed().saturating_sub(seen) < BELIEVED
+    }
+
+    /// Whether nothing is at `path` and its directory is there, as far as is known.
+    pub(super) fn is_free(&self, path: &WsPath) -> bool {
+        let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+            return false;
+        };
+        self.children(&parent)
+            .is_some_and(|children| (parent.is_root() || !children.is_empty()) && children.is_free(name))
+    }
+
+    /// The names in `directory`, where they are known.
+    pub(super) fn children(&self, directory: &WsPath) -> Option<Children> {
+        let inner = self.inner();
+        let children = inner.directories.get(directory)?;
+        self.is_fresh(children.seen).then(|| children.clone())
+    }
+
+    /// A number to hand to [`Known::learned`] with what a list that begins now will find.
+    pub(super) fn mark(&self) -> u64 {
+        self.inner().count
+    }
+
+    /// Remembers what a list found in `directory`; `mark` is from before it was asked for.
+    pub(super) fn learned(&self, directory: &WsPath, mut children: Children, mark: u64) {
+        children.seen = self.clock.elapsed();
+        let mut inner = self.inner();
+        if inner.made.front().is_some_and(|(first, _)| *first > mark + 1) && inner.made.len() == MAX_MADE {
+            return;
+        }
+        let meanwhile: Vec<_> = inner
+            .made
+            .iter()
+            .filter(|(number, made)| *number > mark && made.parent().as_ref() == Some(directory))
+            .filter_map(|(_, made)| made.name().map(str::to_owned))
+            .collect();
+        children.directories.extend(meanwhile);
+        if inner.directories.len() >= MAX_DIRECTORIES {
+            inner.directories.clear();
+        }
+        inner.directories.insert(directory.clone(), children);
+    }
+
+    /// What the object at `path` said of itself when this handle last met it.
+    pub(super) fn object(&self, path: &WsPath) -> Option<Object> {
+        let inner = self.inner();
+        let (seen, object) = inner.objects.get(path)?;
+        self.is_fresh(*seen).then(|| object.clone())
+    }
+
+    /// Remembers an object that was met.
+    pub(super) fn met(&self, path: &WsPath, object: &Object) {
+        let seen = self.clock.elapsed();
+        let mut inner = self.inner();
+        if inner.objects.len() >= MAX_OBJECTS {
+            inner.objects.clear();
+        }
+        inner.objects.insert(path.clone(), (seen, object.clone()));
+    }
+
+    /// Takes note of a file that this handle wrote.
+    pub(super) fn wrote(&self, path: &WsPath, object: &Object) {
+        self.met(path, object);
+        let mut inner = self.inner();
+        inner.snapshots.clear();
+        inner.name(path, |children, name| {
+            children.files.insert(name);
+        });
+        inner.made_above(path);
+    }
+
+    /// Takes note of a directory that this handle made.
+    pub(super) fn made(&self, path: &WsPath) {
+        let mut inner = self.inner();
+        inner.snapshots.clear();
+        inner.made_directory(path);
+        inner.made_above(path);
+    }
+
+    /// Forgets a file that is gone.
+    pub(super) fn removed(&self, path: &WsPath) {
+        let mut inner = self.inner();
+        inner.snapshots.clear();
+        inner.objects.remove(path);
+        inner.name(path, |children, name| {
+            children.files.remove(&name);
+        });
+    }
+
+    /// Forgets everything at and below `path`, and the names beside it.
+    pub(super) fn forget(&self, path: &WsPath) {
+        let mut inner = self.inner();
+        inner.snapshots.clear();
+        inner.objects.retain(|known, _| !known.is_within(path));
+        let parent = path.parent();
+        inner
+            .directories
+            .retain(|known, _| !known.is_within(path) && Some(known) != parent.as_ref());
+    }
+
+    /// Where the empty object at `key` points, if it was looked at: `Some(None)` for a file.
+    pub(super) fn empty(&self, key: &str, tag: &str, modified: Option<Timestamp>) -> Option<Option<String>> {
+        let inner = self.inner();
+        let empty = inner.empty.get(key)?;
+        (empty.tag == tag && empty.modified == modified && modified.is_some()).then(|| empty.target.clone())
+    }
+
+    /// Remembers what an empty object is. One that is younger than the grain of its time is not remembered: another could follow it
+    /// that looks the same.
+    pub(super) fn met_empty(&self, key: &str, object: &Object) {
+        let settled = object
+            .modified
+            .is_some_and(|modified| self.clock.now().as_second() - modified.as_second() > 2);
+        if !settled {
+            return;
+        }
+        let mut inner = self.inner();
+        if inner.empty.len() >= MAX_EMPTY {
+            inner.empty.clear();
+        }
+        let empty = Empty {
+            tag: object.tag.clone(),
+            modified: object.modified,
+            target: object.metadata.target.clone(),
+        };
+        inner.empty.insert(key.to_owned(), empty);
+    }
+
+    /// Keeps a list of which more pages will be asked for.
+    pub(super) fn keep(&self, snapshot: Arc<Snapshot>) {
+        let mut inner = self.inner();
+        if inner.snapshots.len() >= MAX_SNAPSHOTS {
+            inner.snapshots.pop_front();
+        }
+        inner.snapshots.push_back(snapshot);
+    }
+
+    /// A list that was kept and fits, taken out.
+    pub(super) fn take_snapshot(&self, fits: impl Fn(&Snapshot) -> bool) -> Option<Arc<Snapshot>> {
+        let mut inner = self.inner();
+        let at = inner.snapshots.iter().position(|snapshot| fits(snapshot))?;
+        inner.snapshots.remove(at)
+    }
+}
+
+impl Inner {
+    fn name(&mut self, path: &WsPath, change: impl FnOnce(&mut Children, String)) {
+        if let (Some(parent), Some(name)) = (path.parent(), path.name())
+            && let Some(children) = self.directories.get_mut(&parent)
+        {
+            change(children, name.to_owned());
+        }
+    }
+
+    fn made_above(&mut self, path: &WsPath) {
+        for above in path.ancestry().filter(|above| above != path) {
+            self.made_directory(&above);
+        }
+    }
+
+    fn made_directory(&mut self, path: &WsPath) {
+        let mut is_new = true;
+        self.name(path, |children, name| is_new = children.directories.insert(name));
+        if !is_new {
+            return;
+        }
+        self.count += 1;
+        self.made.push_back((self.count, path.clone()));
+        if self.made.len() > MAX_MADE {
+            self.made.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use garret_core::FixedClock;
+
+    use super::super::metadata::Metadata;
+    use super::*;
+
+    fn path(text: &str) -> WsPath {
+        WsPath::parse(text).unwrap()
+    }
+
+    fn object() -> Object {
+        Object {
+            tag: "t".into(),
+            size: 0,
+            modified: None,
+            metadata: Metadata::default(),
+        }
+    }
+
+    fn known() -> (Arc<FixedClock>, Known) {
+        let clock = Arc::new(FixedClock::at("2026-11-16T05:00:00Z".parse().unwrap()));
+        (clock.clone(), Known::new(clock))
+    }
+
+    #[test]
+    fn a_name_is_free_only_where_its_directory_is_known() {
+        let (clock, known) = known();
+        assert!(!known.is_free(&path("a")));
+        known.learned(&WsPath::root(), Children::default(), known.mark());
+        assert!(known.is_free(&path("a")));
+        assert!(!known.is_free(&path("a/b")), "nothing is known of `a`");
+        clock.advance(BELIEVED);
+        assert!(!known.is_free(&path("a")), "it is too long ago");
+    }
+
+    #[test]
+    fn what_this_handle_makes_is_not_free() {
+        let (_, known) = known();
+        known.learned(&WsPath::root(), Children::default(), known.mark());
+        known.wrote(&path("a/b"), &object());
+        known.wrote(&path("f"), &object());
+        assert!(!known.is_free(&path("a")) && !known.is_free(&path("f")));
+        known.removed(&path("f"));
+        assert!(known.is_free(&path("f")));
+    }
+
+    #[test]
+    fn a_directory_made_while_a_list_was_under_way_is_not_lost() {
+        let (_, known) = known();
+        let mark = known.mark();
+        known.wrote(&path("a/b"), &object());
+        known.learned(&WsPath::root(), Children::default(), mark);
+        assert!(!known.is_free(&path("a")));
+    }
+
+    #[test]
+    fn a_part_of_a_list_knows_only_its_part() {
+        let children = Children {
+            until: Some("a-b".into()),
+            ..Children::default()
+        };
+        assert!(children.covers("A") && children.covers("a!"));
+        assert!(!children.covers("a"), "`a/` comes after `a-b`");
+        assert!(!children.covers("b"));
+    }
+
+    #[test]
+    fn a_young_empty_object_is_not_remembered() {
+        let (clock, known) = known();
+        let mut link = object();
+        link.modified = Some(clock.now());
+        known.met_empty("k", &link);
+        assert_eq!(known.empty("k", "t", link.modified), None);
+        clock.advance(Duration::from_secs(3));
+        known.met_empty("k", &link);
+        assert_eq!(known.empty("k", "t", link.modified), Some(None));
+        assert_eq!(known.empty("k", "t", None), None);
+    }
+}

@@ -1,0 +1,228 @@
+//! What an object says about itself beside its content.
+//!
+//! S3 keeps headers with an object and shows them with it, not in lists. Garret's own are few: when the file was created, its mode,
+//! where a link points, and the ids of the last writes. Everything else that others put there is carried along, so that an overwrite
+//! or a copy loses nothing.
+
+use garret_core::Timestamp;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use super::wire::encode;
+
+const CREATED: &str = "x-amz-meta-garret-created";
+const MODE: &str = "x-amz-meta-garret-mode";
+const WRITE: &str = "x-amz-meta-garret-write";
+const SYMLINK: &str = "x-amz-meta-garret-symlink";
+const USER: &str = "x-amz-meta-";
+const DIRECTORY: &str = "application/x-directory";
+
+/// How many writes an object remembers: as many others may write between a lost answer and the look that clears it up.
+const WRITES_KEPT: usize = 12;
+
+/// Headers that belong to the content and come back as they were given.
+const STANDARD: [HeaderName; 5] = [
+    header::CONTENT_TYPE,
+    header::CACHE_CONTROL,
+    header::CONTENT_DISPOSITION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+];
+
+/// The description that travels with an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Metadata {
+    /// When the file came to be, where Garret made it.
+    pub(super) created: Option<Timestamp>,
+    /// Its permission bits, where they were ever set.
+    pub(super) mode: Option<u32>,
+    /// Where it points, if it is a link.
+    pub(super) target: Option<String>,
+    /// The ids of the last writes, newest first.
+    pub(super) writes: Vec<String>,
+    pub(super) others: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Metadata {
+    /// That of a new object.
+    pub(super) fn new(created: Timestamp) -> Self {
+        Self {
+            created: Some(created),
+            ..Self::default()
+        }
+    }
+
+    /// Reads the headers of an answer.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let marker = headers
+            .get(header::CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok())
+            .filter(|kind| kind.starts_with(DIRECTORY))
+            .unwrap_or_default();
+        Self {
+            created: text(CREATED)
+                .or(parameter(marker, "created"))
+                .and_then(|text| text.parse().ok()),
+            mode: text(MODE).or(parameter(marker, "mode")).and_then(read_mode),
+            target: text(SYMLINK).and_then(read_target),
+            writes: text(WRITE).map(read_writes).unwrap_or_default(),
+            others: others(headers),
+        }
+    }
+
+    /// Adds the headers to a request.
+    pub(super) fn add_to(&self, headers: &mut HeaderMap) {
+        for (name, value) in &self.others {
+            headers.insert(name.clone(), value.clone());
+        }
+        let mut add = |name: &'static str, value: String| {
+            let value = HeaderValue::from_str(&value).expect("it is made of visible ASCII");
+            headers.insert(HeaderName::from_static(name), value);
+        };
+        if let Some(created) = self.created {
+            add(CREATED, created.to_string());
+        }
+        if let Some(mode) = self.mode {
+            add(MODE, shown_mode(mode));
+        }
+        if let Some(target) = &self.target {
+            add(SYMLINK, encode::path(target));
+        }
+        if !self.writes.is_empty() {
+            add(WRITE, self.writes.join(","));
+        }
+    }
+
+    /// Adds the headers of a directory's marker: mode and time in the content type too, because SeaweedFS keeps no other header of
+    /// a key that ends with a slash.
+    pub(super) fn add_to_marker(&self, headers: &mut HeaderMap) {
+        self.add_to(headers);
+        let mut kind = DIRECTORY.to_owned();
+        if let Some(mode) = self.mode {
+            kind.push_str(&format!("; mode={}", shown_mode(mode)));
+        }
+        if let Some(created) = self.created {
+            kind.push_str(&format!("; created={created}"));
+        }
+        let kind = HeaderValue::from_str(&kind).expect("it is made of visible ASCII");
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
+
+    /// The same for a further write with this id.
+    pub(super) fn written(mut self, id: &str) -> Self {
+        self.writes.insert(0, id.to_owned());
+        self.writes.truncate(WRITES_KEPT);
+        self
+    }
+
+    /// Whether the write with this id is among the last.
+    pub(super) fn has_write(&self, id: &str) -> bool {
+        self.writes.iter().any(|write| write == id)
+    }
+}
+
+fn others(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+    let ours = [CREATED, MODE, WRITE, SYMLINK];
+    let is_other = |name: &HeaderName| {
+        STANDARD.contains(name) || name.as_str().starts_with(USER) && !ours.contains(&name.as_str())
+    };
+    headers
+        .iter()
+        .filter(|(name, _)| is_other(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+fn shown_mode(mode: u32) -> String {
+    format!("{:04o}", mode & 0o7777)
+}
+
+fn read_mode(text: &str) -> Option<u32> {
+    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777)
+}
+
+fn read_target(text: &str) -> Option<String> {
+    String::from_utf8(encode::decoded(text, encode::Plus::Kept)).ok()
+}
+
+fn read_writes(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(|id| id.trim().to_owned())
+        .take(WRITES_KEPT)
+        .collect()
+}
+
+/// The value of a parameter of a content type.
+fn parameter<'a>(kind: &'a str, name: &str) -> Option<&'a str> {
+    kind.split(';')
+        .filter_map(|part| part.trim().split_once('='))
+        .find(|(found, _)| *found == name)
+        .map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole() -> Metadata {
+        Metadata {
+            created: Some("2026-11-16T05:00:00.123456789Z".parse().unwrap()),
+            mode: Some(0o750),
+            target: Some("../日本 x%20".into()),
+            writes: vec!["w2".into(), "w1".into()],
+            others: vec![
+                (header::CONTENT_TYPE, HeaderValue::from_static("text/plain")),
+                (
+                    HeaderName::from_static("x-amz-meta-colour"),
+                    HeaderValue::from_static("red"),
+                ),
+            ],
+        }
+    }
+
+    #[test]
+    fn what_is_sent_is_read_back() {
+        let mut headers = HeaderMap::new();
+        whole().add_to(&mut headers);
+        assert_eq!(Metadata::of(&headers), whole());
+    }
+
+    #[test]
+    fn a_marker_keeps_mode_and_time_in_its_content_type() {
+        let mut headers = HeaderMap::new();
+        whole().add_to_marker(&mut headers);
+        headers.retain_content_type();
+        let read = Metadata::of(&headers);
+        assert_eq!((read.mode, read.created), (Some(0o750), whole().created));
+    }
+
+    trait Retain {
+        fn retain_content_type(&mut self);
+    }
+
+    impl Retain for HeaderMap {
+        fn retain_content_type(&mut self) {
+            let kind = self.get(header::CONTENT_TYPE).cloned().unwrap();
+            self.clear();
+            self.insert(header::CONTENT_TYPE, kind);
+        }
+    }
+
+    #[test]
+    fn the_last_writes_are_remembered() {
+        let mut metadata = Metadata::default();
+        for turn in 0..WRITES_KEPT + 1 {
+            metadata = metadata.written(&format!("w{turn}"));
+        }
+        assert!(!metadata.has_write("w0"));
+        assert!(metadata.has_write("w1") && metadata.has_write(&format!("w{WRITES_KEPT}")));
+    }
+
+    #[test]
+    fn an_object_of_others_has_nothing_of_ours() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-amz-meta-garret-mode", HeaderValue::from_static("rwx"));
+        headers.insert("etag", HeaderValue::from_static("\"x\""));
+        assert_eq!(Metadata::of(&headers), Metadata::default());
+    }
+}

@@ -1,0 +1,136 @@
+//! Opening a storage, and reopening it from a ref.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use garret_core::{Error, OpenContext, Opened, Result, StorageFactory, shape};
+use serde_json::{Map, Value};
+
+use super::bucket::{Bucket, ListCall};
+use super::keys::Layout;
+use super::known::Known;
+use super::options::S3Options;
+use super::secret::Secret;
+use super::turns::Turns;
+use super::wire::Wire;
+use super::wire::failure::Failure;
+use super::{S3Storage, Shared, credentials, move_directory, probe, url};
+
+/// Opens the prefix: finds the credentials, sees that the bucket is there, tries the server out, and finishes moves that were cut short.
+pub(super) async fn open(options: S3Options, context: &OpenContext) -> Result<Arc<S3Storage>> {
+    options.check()?;
+    let layout = Layout::new(&options.prefix)?;
+    let provider = credentials::find(&options)?;
+    let wire = Wire::new(&options, provider, context.clock.clone(), context.ids.clone())?;
+    let bucket = Arc::new(Bucket { wire });
+    let opening = |error: Error| error.during("open");
+    see_bucket(&bucket, &layout, &options).await.map_err(opening)?;
+    let id = context.ids.next();
+    let abilities = probe::probe(&bucket, &layout, &id, options.writers)
+        .await
+        .map_err(opening)?;
+    let shared = Shared {
+        bucket,
+        layout: layout.sparing_backslash(abilities.takes_backslash),
+        abilities,
+        options,
+        known: Known::new(context.clock.clone()),
+        turns: Turns::default(),
+        clock: context.clock.clone(),
+        ids: context.ids.clone(),
+    };
+    move_directory::resume(&shared)
+        .await
+        .map_err(|failure| opening(failure.into_error()))?;
+    Ok(Arc::new(S3Storage {
+        shared: Arc::new(shared),
+    }))
+}
+
+/// Asks for one list: wrong keys, a missing bucket and a missing permission show here, with their reason.
+async fn see_bucket(bucket: &Bucket, layout: &Layout, options: &S3Options) -> Result<()> {
+    let list = ListCall {
+        prefix: layout.prefix(),
+        is_shallow: true,
+        limit: 1,
+        ..ListCall::default()
+    };
+    match bucket.list(&list).await {
+        Ok(_) => Ok(()),
+        Err(Failure::NoBucket | Failure::NotFound) => {
+            let message = format!("there is no bucket {}", garret_core::path::quote(&options.bucket));
+            Err(Error::new(garret_core::ErrorKind::NotFound, message)
+                .hint("make the bucket first, or correct its name"))
+        }
+        Err(failure) => Err(failure.into_error()),
+    }
+}
+
+/// Opens S3 storages as `s3://bucket/prefix`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct S3Factory;
+
+#[async_trait]
+impl StorageFactory for S3Factory {
+    fn kind(&self) -> &'static str {
+        "s3"
+    }
+
+    fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>> {
+        url::options_of_url(rest)
+    }
+
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
+        let options: S3Options = shape::from_value(Value::Object(options))?;
+        let reference = reference(&options);
+        let storage = open(options, context).await?;
+        Ok(Opened {
+            place: Some(storage.place()),
+            reference,
+            ..storage.into()
+        })
+    }
+}
+
+impl S3Storage {
+    /// What tells this place from every other.
+    fn place(&self) -> String {
+        format!("{}/{}", self.shared.bucket.wire.place(), self.shared.layout.prefix())
+    }
+}
+
+/// The options by which the same files are opened again: keys only as references, since a ref is written down.
+fn reference(options: &S3Options) -> Option<Map<String, Value>> {
+    let mut kept = options.clone();
+    let given = [&kept.access_key_id, &kept.secret_access_key];
+    let all_named = given.into_iter().flatten().all(Secret::is_reference);
+    if !all_named || kept.session_token.as_ref().is_some_and(|token| !token.is_reference()) {
+        kept.access_key_id = None;
+        kept.secret_access_key = None;
+        kept.session_token = None;
+    }
+    match serde_json::to_value(kept) {
+        Ok(Value::Object(options)) => Some(options),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ref_holds_references_and_no_secret() {
+        let mut options = S3Options::new("b", "p");
+        options.access_key_id = Some(Secret::new("AKIA"));
+        options.secret_access_key = Some(Secret::new("hunter2"));
+        let kept = reference(&options).unwrap();
+        assert!(!kept.contains_key("access_key_id") && !kept.contains_key("secret_access_key"));
+        options.access_key_id = Some(Secret::new("env:ID"));
+        options.secret_access_key = Some(Secret::new("file:/run/key"));
+        let kept = reference(&options).unwrap();
+        assert_eq!(kept["secret_access_key"], "file:/run/key");
+        let again: S3Options = shape::from_value(Value::Object(kept)).unwrap();
+        assert_eq!(again, options);
+    }
+}

@@ -1,0 +1,212 @@
+//! What the server really does, tried out at each opening.
+//!
+//! Some servers answer 200 to a conditional write and ignore the condition; some honour it one request at a time and not in a race. No
+//! list of names and versions tells, so a few objects are written below the reserved directory, and removed again.
+
+use bytes::Bytes;
+use futures::future::join_all;
+use garret_core::{Error, ErrorKind, Result};
+
+use super::bucket::{Bucket, Condition, CopyCall, ListCall, PAGE};
+use super::keys::Layout;
+use super::metadata::Metadata;
+use super::options::Writers;
+use super::wire::failure::Failure;
+
+/// How many write at once to see that one of them wins.
+const RACERS: usize = 4;
+/// An ETag that no object has.
+const NOBODY: &str = "00000000000000000000000000000000";
+
+/// What a server can do beyond what every server can.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Abilities {
+    /// Whether a copy may be made only where nothing is.
+    pub(super) conditional_copy: bool,
+    /// Whether an object may be removed only as it was.
+    pub(super) conditional_delete: bool,
+    /// Whether a list with a delimiter shows directories that have nothing in them any more.
+    pub(super) shows_ghosts: bool,
+    /// Whether a backslash in a key is taken for a slash.
+    pub(super) takes_backslash: bool,
+}
+
+/// The objects of one trial.
+struct Trial<'a> {
+    bucket: &'a Bucket,
+    first: String,
+    inner: String,
+    race: String,
+    backslash: String,
+    base: String,
+}
+
+/// Tries the server out. One that does not keep preconditions is refused, unless this handle is the only writer.
+pub(super) async fn probe(bucket: &Bucket, layout: &Layout, id: &str, writers: Writers) -> Result<Abilities> {
+    let base = layout.reserved(&format!("probe/{id}/"));
+    let trial = Trial {
+        bucket,
+        first: format!("{base}a-"),
+        inner: format!("{base}a/x"),
+        race: format!("{base}race"),
+        backslash: format!("{base}b\\c"),
+        base,
+    };
+    let outcome = trial.run(writers).await;
+    if outcome.is_err() {
+        trial.clean().await;
+    }
+    outcome
+}
+
+impl Trial<'_> {
+    async fn run(&self, writers: Writers) -> Result<Abilities> {
+        let (first, inner, backslash) = futures::join!(
+            self.put(&self.first, Condition::Absent),
+            self.put(&self.inner, Condition::Any),
+            self.put(&self.backslash, Condition::Any)
+        );
+        inner.map_err(Failure::into_error)?;
+        let tag = match first {
+            Ok(tag) => Ok(tag),
+            // Nobody else writes there, so this is a first answer that was lost.
+            Err(Failure::Precondition) => self.tag_of_first().await,
+            Err(Failure::Unsupported) if writers == Writers::Single => {
+                self.put(&self.first, Condition::Any).await.map_err(Failure::into_error)
+            }
+            Err(Failure::Unsupported) => Err(unsafe_for_many("refuses")),
+            Err(failure) => Err(failure.into_error()),
+        }?;
+        self.read_back().await?;
+        if writers == Writers::Many {
+            self.check_conditions(&tag).await?;
+        }
+        let conditional_copy = self.refuses_copy().await;
+        let conditional_delete = self.refuses_delete().await?;
+        let directories = self.directories_left().await?;
+        self.clean().await;
+        Ok(Abilities {
+            conditional_copy,
+            conditional_delete,
+            shows_ghosts: directories.contains(&format!("{}a/", self.base)),
+            // A server that refuses such a key altogether needs the other spelling, too.
+            takes_backslash: backslash.is_err() || directories.contains(&format!("{}b/", self.base)),
+        })
+    }
+
+    async fn put(&self, key: &str, condition: Condition<'_>) -> Result<String, Failure> {
+        let body = Bytes::from_static(b"a trial");
+        self.bucket.put(key, body, &Metadata::default(), condition).await
+    }
+
+    async fn tag_of_first(&self) -> Result<String> {
+        let object = self.bucket.head(&self.first).await.map_err(Failure::into_error)?;
+        object
+            .map(|object| object.tag)
+            .ok_or_else(|| unsafe_for_many("confuses"))
+    }
+
+    /// Makes sure that what was written can be read.
+    async fn read_back(&self) -> Result<()> {
+        let mut got = self
+            .bucket
+            .get(&self.first, None, None)
+            .await
+            .map_err(Failure::into_error)?;
+        while got.answer.next().await.map_err(Failure::into_error)?.is_some() {}
+        Ok(())
+    }
+
+    /// Makes sure that each condition is kept: one that fails, one that holds, and one of several at once.
+    async fn check_conditions(&self, tag: &str) -> Result<()> {
+        let (again, other) = futures::join!(
+            self.put(&self.first, Condition::Absent),
+            self.put(&self.first, Condition::Tag(NOBODY))
+        );
+        must_be_refused(again)?;
+        must_be_refused(other)?;
+        match self.put(&self.first, Condition::Tag(tag)).await {
+            Ok(_) | Err(Failure::Precondition) => {}
+            Err(Failure::Unsupported) => return Err(unsafe_for_many("refuses")),
+            Err(failure) => return Err(failure.into_error()),
+        }
+        self.check_race().await
+    }
+
+    async fn check_race(&self) -> Result<()> {
+        let outcomes = join_all((0..RACERS).map(|_| self.put(&self.race, Condition::Absent))).await;
+        let mut winners = 0;
+        for outcome in outcomes {
+            match outcome {
+                Ok(_) => winners += 1,
+                Err(Failure::Precondition) => {}
+                Err(failure) => return Err(failure.into_error()),
+            }
+        }
+        match winners {
+            0 | 1 => Ok(()),
+            _ => Err(unsafe_for_many("does not keep, when several write at once,")),
+        }
+    }
+
+    async fn refuses_copy(&self) -> bool {
+        let Ok(Some(first)) = self.bucket.head(&self.first).await else {
+            return false;
+        };
+        let copy = CopyCall {
+            from: &self.first,
+            tag: &first.tag,
+            to: &self.inner,
+            metadata: &Metadata::default(),
+            condition: Condition::Absent,
+        };
+        matches!(self.bucket.copy(copy).await, Err(Failure::Precondition))
+    }
+
+    async fn refuses_delete(&self) -> Result<bool> {
+        match self.bucket.delete(&self.inner, Some(NOBODY)).await {
+            Ok(()) => Ok(false),
+            Err(Failure::Precondition) => Ok(true),
+            Err(failure @ Failure::Refused { .. }) => Err(failure.into_error()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// What a list shows as directories when nothing is in `a` any more.
+    async fn directories_left(&self) -> Result<Vec<String>> {
+        self.bucket
+            .delete(&self.inner, None)
+            .await
+            .map_err(Failure::into_error)?;
+        let list = ListCall {
+            prefix: &self.base,
+            is_shallow: true,
+            limit: PAGE,
+            ..ListCall::default()
+        };
+        let page = self.bucket.list(&list).await.map_err(Failure::into_error)?;
+        Ok(page.prefixes)
+    }
+
+    async fn clean(&self) {
+        let keys = [&self.first, &self.inner, &self.race, &self.backslash];
+        // What stays is hidden and harms nobody.
+        let _ = join_all(keys.map(|key| self.bucket.delete(key, None))).await;
+    }
+}
+
+fn must_be_refused(outcome: Result<String, Failure>) -> Result<()> {
+    match outcome {
+        Err(Failure::Precondition) => Ok(()),
+        Ok(_) => Err(unsafe_for_many("ignores")),
+        Err(Failure::Unsupported) => Err(unsafe_for_many("refuses")),
+        Err(failure) => Err(failure.into_error()),
+    }
+}
+
+fn unsafe_for_many(how: &str) -> Error {
+    let message =
+        format!("the server {how} preconditions (If-None-Match, If-Match): writers would overwrite each other unseen");
+    Error::new(ErrorKind::Unsupported, message)
+        .hint("open with `writers = \"single\"` if nobody else writes there, or use a server that keeps preconditions")
+}

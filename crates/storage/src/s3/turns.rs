@@ -1,0 +1,71 @@
+//! Who waits for whom within one handle.
+//!
+//! Not needed for correctness where the server honours conditions, except for what no condition covers (a directory and what lies below
+//! it); but a hundred appends that wait their turn cost a hundred writes, and a hundred that race cost thousands.
+
+use std::collections::BTreeSet;
+
+use garret_core::{Mutation, WsPath};
+use tokio::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::options::Writers;
+
+const STRIPES: usize = 64;
+
+/// The locks of a handle.
+#[derive(Debug)]
+pub(super) struct Turns {
+    tree: RwLock<()>,
+    stripes: Vec<Mutex<()>>,
+}
+
+/// The turn of one batch; over when dropped.
+#[expect(dead_code, reason = "held, not looked at")]
+pub(super) enum Turn<'a> {
+    Alone(RwLockWriteGuard<'a, ()>),
+    Beside(RwLockReadGuard<'a, ()>, Vec<MutexGuard<'a, ()>>),
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self {
+            tree: RwLock::default(),
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+        }
+    }
+}
+
+impl Turns {
+    /// Waits until nobody else touches what `mutations` touch.
+    pub(super) async fn wait(&self, mutations: &[Mutation], writers: Writers) -> Turn<'_> {
+        let is_wide = |mutation: &Mutation| {
+            matches!(
+                mutation,
+                Mutation::Rename { .. } | Mutation::Remove { .. } | Mutation::MakeDir { .. }
+            )
+        };
+        if writers == Writers::Single || mutations.iter().any(is_wide) {
+            return Turn::Alone(self.tree.write().await);
+        }
+        let tree = self.tree.read().await;
+        let wanted: BTreeSet<_> = mutations.iter().flat_map(touched).map(stripe).collect();
+        let mut held = Vec::with_capacity(wanted.len());
+        // Always in the same order, so that no two wait for each other.
+        for stripe in wanted {
+            held.push(self.stripes[stripe].lock().await);
+        }
+        Turn::Beside(tree, held)
+    }
+}
+
+fn touched(mutation: &Mutation) -> Vec<&WsPath> {
+    match mutation {
+        Mutation::Copy { from, to, .. } | Mutation::Rename { from, to, .. } => vec![from, to],
+        other => vec![other.path()],
+    }
+}
+
+fn stripe(path: &WsPath) -> usize {
+    let hash = blake3::hash(path.as_str().as_bytes());
+    usize::from(hash.as_bytes()[0]) % STRIPES
+}

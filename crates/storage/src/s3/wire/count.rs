@@ -1,0 +1,99 @@
+//! How many requests were sent, and how many bytes moved. Retries count: they cost as much.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+use super::call::{Call, Operation};
+
+/// Requests and bytes since a storage was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Requests {
+    /// Looks at one object.
+    pub head: u64,
+    /// Reads of an object or a part of one.
+    pub get: u64,
+    /// Objects written in one piece.
+    pub put: u64,
+    /// Copies on the server.
+    pub copy: u64,
+    /// Removals.
+    pub delete: u64,
+    /// Pages of lists.
+    pub list: u64,
+    /// Steps of uploads in parts.
+    pub multipart: u64,
+    /// Bytes of request bodies.
+    pub bytes_sent: u64,
+    /// Bytes of answer bodies.
+    pub bytes_received: u64,
+}
+
+impl Requests {
+    /// All requests together.
+    pub fn total(&self) -> u64 {
+        self.head + self.get + self.put + self.copy + self.delete + self.list + self.multipart
+    }
+
+    /// What came since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            head: self.head - earlier.head,
+            get: self.get - earlier.get,
+            put: self.put - earlier.put,
+            copy: self.copy - earlier.copy,
+            delete: self.delete - earlier.delete,
+            list: self.list - earlier.list,
+            multipart: self.multipart - earlier.multipart,
+            bytes_sent: self.bytes_sent - earlier.bytes_sent,
+            bytes_received: self.bytes_received - earlier.bytes_received,
+        }
+    }
+}
+
+/// Counts as requests go out and bodies come in.
+#[derive(Debug, Default)]
+pub(super) struct Counter {
+    operations: [AtomicU64; 7],
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Counter {
+    pub(super) fn sent(&self, call: &Call) {
+        self.operations[slot(call.operation)].fetch_add(1, Ordering::Relaxed);
+        self.sent.fetch_add(call.body.len() as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn snapshot(&self) -> Requests {
+        let count = |operation| self.operations[slot(operation)].load(Ordering::Relaxed);
+        Requests {
+            head: count(Operation::Head),
+            get: count(Operation::Get),
+            put: count(Operation::Put),
+            copy: count(Operation::Copy),
+            delete: count(Operation::Delete),
+            list: count(Operation::List),
+            multipart: count(Operation::Multipart),
+            bytes_sent: self.sent.load(Ordering::Relaxed),
+            bytes_received: self.received.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn slot(operation: Operation) -> usize {
+    match operation {
+        Operation::Head => 0,
+        Operation::Get => 1,
+        Operation::Put => 2,
+        Operation::Copy => 3,
+        Operation::Delete => 4,
+        Operation::List => 5,
+        Operation::Multipart | Operation::Abort => 6,
+    }
+}

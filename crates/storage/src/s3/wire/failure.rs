@@ -1,0 +1,191 @@
+//! What can go wrong with a request, before a path and an operation give it a name.
+
+use std::time::Duration;
+
+use garret_core::{Error, ErrorKind};
+use http::StatusCode;
+
+use super::call::Operation;
+
+/// Why a request brought no answer of use.
+#[derive(Debug)]
+pub(in super::super) enum Failure {
+    /// Nothing is at the key.
+    NotFound,
+    /// There is no such bucket.
+    NoBucket,
+    /// A condition did not hold, or someone else was writing at the same moment.
+    Precondition,
+    /// The range begins past the end.
+    Range,
+    /// An upload in parts is no longer known.
+    NoUpload,
+    /// The server refuses these credentials, or what they ask for.
+    Refused { operation: Operation, code: Option<String> },
+    /// No credentials were found.
+    NoCredentials,
+    /// The server does not know this request.
+    Unsupported,
+    /// The key is too long for the server.
+    KeyTooLong,
+    /// The server is busy or broken, still after all retries.
+    Busy { status: StatusCode, code: Option<String> },
+    /// Nothing came in time.
+    TimedOut(Duration),
+    /// The connection failed.
+    Unreachable(&'static str),
+    /// Something else.
+    Other { status: StatusCode, code: Option<String> },
+    /// An error of our own: a source that failed, an answer that makes no sense.
+    Local(Error),
+}
+
+impl Failure {
+    /// Sorts out a status and the code that came with it.
+    pub(super) fn of(operation: Operation, status: StatusCode, code: Option<String>) -> Self {
+        match (status.as_u16(), code.as_deref()) {
+            (_, Some("NoSuchBucket")) => Self::NoBucket,
+            (_, Some("NoSuchUpload")) => Self::NoUpload,
+            (_, Some("KeyTooLongError")) => Self::KeyTooLong,
+            (_, Some("RequestTimeout")) => Self::Busy { status, code },
+            (404, _) => Self::NotFound,
+            (409 | 412, _) => Self::Precondition,
+            (416, _) => Self::Range,
+            (501, _) | (_, Some("NotImplemented")) => Self::Unsupported,
+            (401 | 403, _) => Self::Refused { operation, code },
+            (408 | 429 | 500..=599, _) => Self::Busy { status, code },
+            _ => Self::Other { status, code },
+        }
+    }
+
+    /// Whether the same request may succeed in a moment.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::TimedOut(_) | Self::Unreachable(_))
+    }
+
+    /// The error as callers see it; no name of a host, no key and no text of the server is in it.
+    pub(in super::super) fn into_error(self) -> Error {
+        match self {
+            Self::Local(error) => error,
+            Self::NotFound => Error::new(ErrorKind::NotFound, "the object is gone"),
+            Self::NoBucket => Error::new(ErrorKind::NotFound, "there is no such bucket")
+                .hint("make the bucket first, or correct its name"),
+            Self::Precondition => Error::new(ErrorKind::Conflict, "it was changed meanwhile"),
+            Self::Range => Error::invalid("the range lies past the end of the object"),
+            Self::NoUpload => Error::new(ErrorKind::Unavailable, "the upload was ended by somebody else"),
+            Self::NoCredentials => no_credentials(),
+            Self::Refused { operation, code } => refused(operation, code.as_deref()),
+            Self::Unsupported => Error::new(ErrorKind::Unsupported, "the server does not support this request"),
+            Self::KeyTooLong => Error::invalid("the path is too long for the server")
+                .hint("S3 keys hold at most 1024 bytes, prefix included"),
+            Self::TimedOut(after) => Error::new(
+                ErrorKind::Timeout,
+                format!("the server did not answer within {} ms", after.as_millis()),
+            )
+            .hint("try again, or raise `request_timeout_ms`"),
+            Self::Unreachable(why) => Error::new(ErrorKind::Unavailable, why).hint("check `endpoint` and try again"),
+            Self::Busy { status, code } => Error::new(
+                ErrorKind::Unavailable,
+                format!("the server answers {}", shown(status, code.as_deref())),
+            ),
+            Self::Other { status, code } => Error::invalid(format!(
+                "the server refuses the request with {}",
+                shown(status, code.as_deref())
+            ))
+            .hint("check `region`, `endpoint` and `force_path_style`"),
+        }
+    }
+}
+
+fn shown(status: StatusCode, code: Option<&str>) -> String {
+    match code {
+        Some(code) => format!("{} {code}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    }
+}
+
+fn no_credentials() -> Error {
+    Error::new(ErrorKind::Denied, "no credentials for the server were found").hint(
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or `access_key_id` and `secret_access_key` as references",
+    )
+}
+
+fn refused(operation: Operation, code: Option<&str>) -> Error {
+    let (message, hint) = match code {
+        Some("InvalidAccessKeyId") => (
+            "the server does not know this access key (InvalidAccessKeyId)".to_owned(),
+            "check `access_key_id`, or AWS_ACCESS_KEY_ID",
+        ),
+        Some("SignatureDoesNotMatch") => (
+            "the secret access key does not fit the access key (SignatureDoesNotMatch)".to_owned(),
+            "check `secret_access_key`, or AWS_SECRET_ACCESS_KEY, and `region`",
+        ),
+        Some(code @ ("ExpiredToken" | "InvalidToken" | "TokenRefreshRequired")) => (
+            format!("the session token is no longer good ({code})"),
+            "get new credentials",
+        ),
+        Some("RequestTimeTooSkewed") => (
+            "the clock of this machine is too far from the server's (RequestTimeTooSkewed)".to_owned(),
+            "set the clock",
+        ),
+        _ => (
+            format!(
+                "the server refuses it: the credentials lack the permission {}, or are wrong ({})",
+                operation.permission(),
+                code.unwrap_or("403")
+            ),
+            "a workspace needs s3:GetObject, s3:PutObject, s3:DeleteObject on its prefix and s3:ListBucket on the bucket",
+        ),
+    };
+    Error::new(ErrorKind::Denied, message).hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind_of(status: u16, code: Option<&str>) -> ErrorKind {
+        let status = StatusCode::from_u16(status).unwrap();
+        Failure::of(Operation::Put, status, code.map(str::to_owned))
+            .into_error()
+            .kind()
+    }
+
+    #[test]
+    fn a_kind_says_what_to_do_next() {
+        for (status, code, kind) in [
+            (404, Some("NoSuchKey"), ErrorKind::NotFound),
+            (404, Some("NoSuchBucket"), ErrorKind::NotFound),
+            (409, Some("ConditionalRequestConflict"), ErrorKind::Conflict),
+            (412, Some("PreconditionFailed"), ErrorKind::Conflict),
+            (403, Some("AccessDenied"), ErrorKind::Denied),
+            (403, Some("SignatureDoesNotMatch"), ErrorKind::Denied),
+            (503, Some("SlowDown"), ErrorKind::Unavailable),
+            (500, None, ErrorKind::Unavailable),
+            (501, Some("NotImplemented"), ErrorKind::Unsupported),
+            (400, Some("KeyTooLongError"), ErrorKind::Invalid),
+            (400, Some("InvalidRequest"), ErrorKind::Invalid),
+        ] {
+            assert_eq!(kind_of(status, code), kind, "{status} {code:?}");
+        }
+    }
+
+    #[test]
+    fn what_passes_is_tried_again() {
+        let passing = |status, code: Option<&str>| {
+            let status = StatusCode::from_u16(status).unwrap();
+            Failure::of(Operation::Put, status, code.map(str::to_owned)).is_passing()
+        };
+        assert!(passing(503, Some("SlowDown")) && passing(500, None) && passing(429, None));
+        assert!(passing(400, Some("RequestTimeout")));
+        assert!(!passing(403, None) && !passing(412, None) && !passing(404, None) && !passing(501, None));
+    }
+
+    #[test]
+    fn a_missing_permission_is_named() {
+        let error = refused(Operation::Delete, Some("AccessDenied"));
+        assert!(error.message().contains("s3:DeleteObject"), "{error}");
+        let error = refused(Operation::List, Some("AccessDenied"));
+        assert!(error.message().contains("s3:ListBucket"), "{error}");
+    }
+}

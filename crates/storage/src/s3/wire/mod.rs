@@ -1,0 +1,175 @@
+//! Requests to an S3 server: built, signed, sent, counted and tried again in one place.
+//!
+//! Signing, credentials and the HTTP transport are object_store's. Its own verbs are not used, because they cannot say what this
+//! storage needs: keys that end with a slash, conditional deletes, copies and completed uploads, new headers with a copy, and which
+//! error code the server gave (docs/decisions/0009-s3.md).
+
+mod answer;
+pub(super) mod call;
+mod count;
+pub(super) mod encode;
+mod endpoint;
+pub(super) mod failure;
+mod retry;
+pub(super) mod xml;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use garret_core::{Clock, Error, Ids, Result};
+use http::{HeaderMap, StatusCode};
+use object_store::ClientOptions;
+use object_store::aws::{AwsAuthorizer, AwsCredentialProvider};
+use object_store::client::{HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, ReqwestConnector};
+
+pub(super) use self::answer::Answer;
+use self::call::{Call, Wants};
+use self::count::Counter;
+pub use self::count::Requests;
+use self::endpoint::Endpoint;
+use self::failure::Failure;
+use self::retry::Backoff;
+use super::options::S3Options;
+
+/// A connection to one bucket.
+#[derive(Debug)]
+pub(super) struct Wire {
+    http: HttpClient,
+    endpoint: Endpoint,
+    region: String,
+    credentials: AwsCredentialProvider,
+    timeout: Duration,
+    backoff: Backoff,
+    counter: Arc<Counter>,
+}
+
+impl Wire {
+    /// Prepares requests with these options; nothing is sent yet.
+    pub(super) fn new(
+        options: &S3Options,
+        credentials: AwsCredentialProvider,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Result<Self> {
+        let timeout = Duration::from_millis(options.request_timeout_ms);
+        Ok(Self {
+            http: connect(timeout)?,
+            endpoint: Endpoint::new(options),
+            region: options.region.clone(),
+            credentials,
+            timeout,
+            backoff: Backoff::new(options, clock, ids),
+            counter: Arc::default(),
+        })
+    }
+
+    /// What was sent so far.
+    pub(super) fn requests(&self) -> Requests {
+        self.counter.snapshot()
+    }
+
+    /// The name of the bucket as a copy names its source.
+    pub(super) fn bucket(&self) -> &str {
+        self.endpoint.bucket()
+    }
+
+    /// What tells this bucket from every other.
+    pub(super) fn place(&self) -> String {
+        self.endpoint.place()
+    }
+
+    /// Sends a request; what fails for a passing reason is sent again, after a while.
+    pub(super) async fn send(&self, call: &Call) -> Result<Answer, Failure> {
+        let mut attempt = 0;
+        loop {
+            let failure = match self.once(call).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if attempt >= self.backoff.max_retries() || !failure.is_passing() {
+                return Err(failure);
+            }
+            attempt += 1;
+            self.backoff.pause(attempt).await;
+        }
+    }
+
+    /// Waits as long as before a retry: for whoever tries again above the level of a request.
+    pub(super) async fn pause(&self, attempt: u32) {
+        self.backoff.pause(attempt).await;
+    }
+
+    async fn once(&self, call: &Call) -> Result<Answer, Failure> {
+        let request = self.request(call).await?;
+        self.counter.sent(call);
+        let sent = tokio::time::timeout(self.timeout, self.http.execute(request));
+        let response = sent
+            .await
+            .map_err(|_| Failure::TimedOut(self.timeout))?
+            .map_err(|error| unreachable(&error, self.timeout))?;
+        let (parts, body) = response.into_parts();
+        let mut answer = Answer::new(parts.headers, body, self.timeout, self.counter.clone());
+        if !parts.status.is_success() {
+            return Err(self.refusal(call, parts.status, answer).await);
+        }
+        if call.wants == Wants::Whole {
+            answer.whole = answer.take_whole().await?;
+            if let Some(code) = xml::error_code(&answer.whole) {
+                // Copies and completed uploads fail after their status was sent.
+                return Err(Failure::of(
+                    call.operation,
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    Some(code),
+                ));
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn request(&self, call: &Call) -> Result<HttpRequest, Failure> {
+        let credential = self
+            .credentials
+            .get_credential()
+            .await
+            .map_err(|_| Failure::NoCredentials)?;
+        let mut request = HttpRequest::new(call.body.clone().into());
+        *request.method_mut() = call.method.clone();
+        *request.uri_mut() = self.endpoint.uri(call).map_err(Failure::Local)?;
+        *request.headers_mut() = call.headers.clone();
+        AwsAuthorizer::new(&credential, "s3", &self.region)
+            .try_authorize(&mut request, None)
+            .map_err(|_| Failure::NoCredentials)?;
+        Ok(request)
+    }
+
+    async fn refusal(&self, call: &Call, status: StatusCode, mut answer: Answer) -> Failure {
+        let body = answer.take_whole().await.unwrap_or_default();
+        Failure::of(call.operation, status, xml::error_code(&body))
+    }
+}
+
+fn connect(timeout: Duration) -> Result<HttpClient> {
+    // Whoever embeds this may have chosen a provider already; then that one serves.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // The timeouts here are those of each step; a whole transfer may take as long as it moves.
+    let options = ClientOptions::new()
+        .with_allow_http(true)
+        .with_timeout_disabled()
+        .with_connect_timeout(timeout);
+    ReqwestConnector::default()
+        .connect(&options)
+        .map_err(|_| Error::new(garret_core::ErrorKind::Internal, "the HTTP client cannot be set up"))
+}
+
+fn unreachable(error: &HttpError, timeout: Duration) -> Failure {
+    match error.kind() {
+        HttpErrorKind::Timeout => Failure::TimedOut(timeout),
+        HttpErrorKind::Connect => Failure::Unreachable("no connection to the server could be made"),
+        _ => Failure::Unreachable("the connection broke before the answer was whole"),
+    }
+}
+
+/// The value of a header as text.
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}

@@ -1,0 +1,67 @@
+//! Waiting before a request is sent again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use garret_core::{Clock, Ids};
+
+use super::super::options::S3Options;
+
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// How long to wait, and how often.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    max_retries: u32,
+    first: Duration,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+}
+
+impl Backoff {
+    pub(super) fn new(options: &S3Options, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+        Self {
+            max_retries: options.max_retries,
+            first: Duration::from_millis(options.retry_backoff_ms),
+            clock,
+            ids,
+        }
+    }
+
+    pub(super) fn max_retries(&self) -> u32 {
+        self.max_retries
+    }
+
+    /// Waits before the retry with this number, counted from 1.
+    pub(super) async fn pause(&self, attempt: u32) {
+        tokio::time::sleep(pause_for(self.first, attempt, self.chance())).await;
+    }
+
+    /// A number below 1 that is not the same for two who wait.
+    fn chance(&self) -> f64 {
+        let seed = format!("{} {:?}", self.ids.next(), self.clock.elapsed());
+        let hash = blake3::hash(seed.as_bytes());
+        let word = u32::from_le_bytes(hash.as_bytes()[..4].try_into().expect("a hash has 32 bytes"));
+        f64::from(word) / (f64::from(u32::MAX) + 1.0)
+    }
+}
+
+/// Twice as long each time up to a limit, of which a random half is taken: those who failed together do not come back together.
+fn pause_for(first: Duration, attempt: u32, chance: f64) -> Duration {
+    let doubled = first.saturating_mul(1 << attempt.saturating_sub(1).min(16));
+    doubled.min(LONGEST).mul_f64(0.5 + chance / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pause_is_longer_and_none_is_endless() {
+        let first = Duration::from_millis(100);
+        assert_eq!(pause_for(first, 1, 0.0), Duration::from_millis(50));
+        assert_eq!(pause_for(first, 3, 0.0), Duration::from_millis(200));
+        assert!(pause_for(first, 3, 0.5) > pause_for(first, 3, 0.0));
+        assert!(pause_for(first, 1_000, 0.999) <= LONGEST);
+    }
+}

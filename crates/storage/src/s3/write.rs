@@ -1,0 +1,277 @@
+//! Writing a file.
+
+use bytes::{Bytes, BytesMut};
+use garret_core::{Applied, Content, Error, ErrorKind, Precondition, Result, WsPath};
+
+use super::batch::Work;
+use super::bucket::{Condition, Object};
+use super::locate::{Found, Last, Located, failed};
+use super::metadata::Metadata;
+use super::read;
+use super::stat::{not_a_file, version};
+use super::store::{Refusal, Source};
+use super::undo::Undo;
+use super::wire::failure::Failure;
+
+/// How often a change is done again on what somebody else left there meanwhile.
+const MAX_ROUNDS: u32 = 1_000;
+
+impl Work<'_> {
+    pub(super) async fn write(
+        &self,
+        path: &WsPath,
+        content: &Content,
+        precondition: &Precondition,
+        mode: Option<u32>,
+        parents: bool,
+    ) -> Result<Applied> {
+        if let Some(applied) = self.replace_known(path, content, precondition, mode).await? {
+            return Ok(applied);
+        }
+        for round in 1..=MAX_ROUNDS {
+            let located = self.locate_file(path).await?;
+            let before = self.check_file(&located, precondition)?;
+            if before.is_none() {
+                need_parent(&located, parents)?;
+            }
+            let metadata = self.metadata_for(before.as_ref(), mode);
+            let put = Put {
+                path: &located.path,
+                source: Source::Content(content),
+                metadata,
+                before: before.as_ref(),
+            };
+            match self.put(put).await {
+                Ok(object) => return Ok(applied(&object, before.is_none())),
+                Err(Refusal::Conflict(_)) if *precondition == Precondition::Any => {
+                    self.next_round(&located.path, round).await;
+                }
+                Err(Refusal::Conflict(now)) => {
+                    self.shared.known.forget(&located.path);
+                    return Err(precondition.refusal(&located.path, now.map(|now| version(&now))));
+                }
+                Err(Refusal::Failed(failure)) => return Err(failed(&located.path, failure)),
+            }
+        }
+        Err(too_busy(path))
+    }
+
+    /// Replaces a file of the wanted version that this handle has just met: one request, since what it said of itself is known.
+    async fn replace_known(
+        &self,
+        path: &WsPath,
+        content: &Content,
+        precondition: &Precondition,
+        mode: Option<u32>,
+    ) -> Result<Option<Applied>> {
+        let Precondition::Version(wanted) = precondition else {
+            return Ok(None);
+        };
+        let met = self.shared.known.object(path);
+        let Some(before) = met.filter(|met| met.tag == wanted.as_str() && met.metadata.target.is_none()) else {
+            return Ok(None);
+        };
+        super::keys::refuse_reserved(path)?;
+        let put = Put {
+            path,
+            source: Source::Content(content),
+            metadata: self.metadata_for(Some(&before), mode),
+            before: Some(&before),
+        };
+        match self.put(put).await {
+            Ok(object) => Ok(Some(applied(&object, false))),
+            // Seen from the start again, so that the answer is that of the file as it is now.
+            Err(Refusal::Conflict(_)) => {
+                self.shared.known.forget(path);
+                Ok(None)
+            }
+            Err(Refusal::Failed(failure)) => Err(failed(path, failure)),
+        }
+    }
+
+    pub(super) async fn append(
+        &self,
+        path: &WsPath,
+        content: &Bytes,
+        precondition: &Precondition,
+        create: bool,
+    ) -> Result<Applied> {
+        for round in 1..=MAX_ROUNDS {
+            let located = self.locate_file(path).await?;
+            let Some(before) = self.check_file(&located, precondition)? else {
+                if !create {
+                    return Err(located.missing().hint("set `create` to make the file"));
+                }
+                return self.append_new(path, &located, content, precondition).await;
+            };
+            if content.is_empty() {
+                return Ok(applied(&before, false));
+            }
+            let longer = match self.longer(&located.path, &before, content).await {
+                Ok(longer) => Content::from(longer),
+                // It was replaced between the look and the read.
+                Err(Failure::Precondition | Failure::NotFound) => {
+                    self.next_round(&located.path, round).await;
+                    continue;
+                }
+                Err(failure) => return Err(failed(&located.path, failure)),
+            };
+            let put = Put {
+                path: &located.path,
+                source: Source::Content(&longer),
+                metadata: before.metadata.clone(),
+                before: Some(&before),
+            };
+            match self.put(put).await {
+                Ok(object) => return Ok(applied(&object, false)),
+                Err(Refusal::Conflict(_)) => self.next_round(&located.path, round).await,
+                Err(Refusal::Failed(failure)) => return Err(failed(&located.path, failure)),
+            }
+        }
+        Err(too_busy(path))
+    }
+
+    /// Makes the file with the first bytes; where somebody was quicker, appends to theirs.
+    async fn append_new(
+        &self,
+        path: &WsPath,
+        located: &Located,
+        content: &Bytes,
+        precondition: &Precondition,
+    ) -> Result<Applied> {
+        need_parent(located, true)?;
+        let content_to_write = Content::from(content.clone());
+        let put = Put {
+            path: &located.path,
+            source: Source::Content(&content_to_write),
+            metadata: self.metadata_for(None, None),
+            before: None,
+        };
+        match self.put(put).await {
+            Ok(object) => Ok(applied(&object, true)),
+            Err(Refusal::Conflict(now)) if *precondition == Precondition::Absent => {
+                Err(precondition.refusal(&located.path, now.map(|now| version(&now))))
+            }
+            Err(Refusal::Conflict(_)) => {
+                self.shared.known.forget(&located.path);
+                Box::pin(self.append(path, content, precondition, true)).await
+            }
+            Err(Refusal::Failed(failure)) => Err(failed(&located.path, failure)),
+        }
+    }
+
+    async fn longer(&self, path: &WsPath, before: &Object, content: &Bytes) -> Result<Bytes, Failure> {
+        if before.size == 0 {
+            return Ok(content.clone());
+        }
+        let key = self.shared.layout.file(path).map_err(Failure::Local)?;
+        let got = self.shared.bucket.get(&key, None, Some(&before.tag)).await?;
+        let bytes = read::take(self.shared, &key, got, 0).await?;
+        let mut joined = BytesMut::with_capacity(bytes.len() + content.len());
+        joined.extend_from_slice(&bytes);
+        joined.extend_from_slice(content);
+        Ok(joined.freeze())
+    }
+
+    async fn locate_file(&self, path: &WsPath) -> Result<Located> {
+        if path.is_root() {
+            return Err(Error::is_a_directory(path));
+        }
+        self.shared.locate_for_write(path, self.way(Last::Followed)).await
+    }
+
+    /// The file there, if any, once the precondition holds; another kind is refused as itself.
+    fn check_file(&self, located: &Located, precondition: &Precondition) -> Result<Option<Object>> {
+        let before = match &located.found {
+            Found::File(object) => Some(object.clone()),
+            Found::Nothing { .. } => None,
+            _ => return Err(not_a_file(located)),
+        };
+        precondition.check(&located.path, before.as_ref().map(version).as_ref())?;
+        Ok(before)
+    }
+
+    /// The description of what takes the place of `before`.
+    pub(super) fn metadata_for(&self, before: Option<&Object>, mode: Option<u32>) -> Metadata {
+        let metadata = match before {
+            Some(before) => before.metadata.clone(),
+            None => Metadata::new(self.shared.clock.now()),
+        };
+        Metadata {
+            mode: mode.map(|mode| mode & 0o7777).or(metadata.mode),
+            target: None,
+            ..metadata
+        }
+    }
+
+    async fn next_round(&self, path: &WsPath, round: u32) {
+        self.shared.known.forget(path);
+        self.shared.bucket.wire.pause(round.min(4)).await;
+    }
+
+    /// Writes an object in place of `before`, and notes how to take it back.
+    pub(super) async fn put(&self, put: Put<'_>) -> Result<Object, Refusal> {
+        let key = self.shared.layout.file(put.path).map_err(Failure::Local)?;
+        let saved = match put.before {
+            Some(before) => self.save(put.path, &key, before).await.map_err(Failure::Local)?,
+            None => None,
+        };
+        let condition = match put.before {
+            Some(before) => Condition::Tag(&before.tag),
+            None => Condition::Absent,
+        };
+        let object = self.shared.store(&key, put.source, put.metadata, condition).await?;
+        self.shared.known.wrote(put.path, &object);
+        match (put.before, saved) {
+            (None, _) => self.note(Undo::Made {
+                key,
+                object: object.clone(),
+            }),
+            (Some(_), Some(before)) => self.note(Undo::Replaced {
+                key,
+                object: object.clone(),
+                before,
+            }),
+            (Some(_), None) => {}
+        }
+        Ok(object)
+    }
+}
+
+/// An object to write.
+pub(super) struct Put<'a> {
+    pub(super) path: &'a WsPath,
+    pub(super) source: Source<'a>,
+    pub(super) metadata: Metadata,
+    /// What is there now, and must still be.
+    pub(super) before: Option<&'a Object>,
+}
+
+/// Refuses an entry below a file, and one whose directory is missing and not to be made. No directory is made for it: it exists as soon
+/// as something lies below it.
+pub(super) fn need_parent(located: &Located, parents: bool) -> Result<()> {
+    match located.found {
+        Found::Blocked => Err(Error::not_a_directory(&located.path)),
+        Found::Nothing { has_parent: false } if !parents => {
+            Err(Error::not_found(&located.path.parent().unwrap_or_else(WsPath::root)))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn applied(object: &Object, created: bool) -> Applied {
+    let target = object.metadata.target.as_ref();
+    Applied {
+        version: target.is_none().then(|| version(object)),
+        size: target.map_or(object.size, |target| target.len() as u64),
+        created,
+    }
+}
+
+fn too_busy(path: &WsPath) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("{} is changed by others all the time", path.quoted()),
+    )
+    .at(path)
+}

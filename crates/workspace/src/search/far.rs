@@ -1,0 +1,147 @@
+//! What a search needs of a storage that has no handles: one list, of no more than can hold a match, with the versions of files in it.
+//!
+//! Where a pattern names the directories that every match lies in, only what is below them is listed. The files that say what is ignored
+//! lie above as well, so they are looked for one by one.
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use garret_core::{Entry, EntryKind, EntryPath, ErrorKind, Follow, ListAll, Result, StatOptions, WsPath, list_all};
+
+use super::listed::List;
+use super::pattern::Narrow;
+use crate::Workspace;
+
+/// Names of what says which files are ignored.
+const RULES: [&str; 3] = [".gitignore", ".ignore", ".git"];
+
+/// What of the files a search is about.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    /// The directory or file that is searched.
+    pub(super) start: WsPath,
+    pub(super) narrow: Narrow,
+    /// Whether ignore files count.
+    pub(super) with_rules: bool,
+}
+
+/// What was listed.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) listing: List,
+    /// The last path that was looked at, where a limit left out what comes after it.
+    pub(super) left_out: Option<EntryPath>,
+}
+
+impl Wanted {
+    /// A list of nothing.
+    pub(super) fn nothing(&self) -> Listed {
+        Listed {
+            listing: List {
+                complete: self.start.clone(),
+                entries: Vec::new(),
+            },
+            left_out: None,
+        }
+    }
+
+    /// The directories from the start down to where every match is.
+    fn way(&self) -> Vec<WsPath> {
+        let mut way = vec![self.start.clone()];
+        for name in &self.narrow.directories {
+            // What no path can spell is nowhere; the walk finds that out.
+            let Some(Ok(next)) = way.last().map(|above| above.child(name)) else {
+                break;
+            };
+            way.push(next);
+        }
+        way
+    }
+}
+
+impl Workspace {
+    /// Lists what is wanted.
+    pub(super) async fn list_wanted(&self, wanted: &Wanted) -> Result<Listed> {
+        let mut above = wanted.way();
+        let within = above.pop().unwrap_or_else(WsPath::root);
+        let is_whole_way = above.len() == wanted.narrow.directories.len();
+        let reach = &self.shared.reach;
+        let options = ListAll {
+            is_deep: wanted.narrow.is_deep || !is_whole_way,
+            follow: Follow::Never,
+            limit: reach.max_objects_scanned,
+        };
+        let rules = async {
+            match wanted.with_rules {
+                true => self.rules_on(&above).await,
+                false => Ok(Vec::new()),
+            }
+        };
+        let (listed, rules) = futures::join!(list_all(self.storage(), &within, &options), rules);
+        let listed = match listed {
+            // The directory that the pattern names is not there, or is none.
+            Err(error) if !above.is_empty() && is_nowhere(error.kind()) => return Ok(wanted.nothing()),
+            listed => listed?,
+        };
+        let left_out = listed
+            .is_cut
+            .then(|| listed.entries.last().map(|last| last.path.clone()));
+        let mut entries = listed.entries;
+        // It was listed, so all that leads there are directories.
+        entries.extend(within.ancestry().map(directory));
+        entries.extend(rules?);
+        entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        Ok(Listed {
+            listing: List {
+                complete: within,
+                entries,
+            },
+            left_out: left_out.flatten(),
+        })
+    }
+
+    /// What says in these directories which files are ignored.
+    async fn rules_on(&self, directories: &[WsPath]) -> Result<Vec<Entry>> {
+        let names = directories
+            .iter()
+            .flat_map(|directory| RULES.map(|name| directory.child(name)));
+        let paths = names.collect::<Result<Vec<_>>>()?;
+        let found = stream::iter(paths).map(|path| self.entry_at(path));
+        let found = found.buffered(self.shared.reach.search_concurrency.max(1));
+        found.try_filter_map(async |entry| Ok(entry)).try_collect().await
+    }
+
+    async fn entry_at(&self, path: WsPath) -> Result<Option<Entry>> {
+        let options = StatOptions {
+            follow: Follow::Never,
+            with_version: true,
+        };
+        match self.storage().stat(&path, options).await {
+            Err(error) if is_nowhere(error.kind()) => Ok(None),
+            stat => stat.map(|stat| {
+                Some(Entry {
+                    path: path.into(),
+                    kind: stat.kind,
+                    size: stat.size,
+                    modified: stat.modified,
+                    version: stat.version,
+                })
+            }),
+        }
+    }
+}
+
+fn directory(path: WsPath) -> Entry {
+    Entry {
+        path: path.into(),
+        kind: EntryKind::Directory,
+        size: 0,
+        modified: None,
+        version: None,
+    }
+}
+
+fn is_nowhere(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PathEscape
+    )
+}
