@@ -16,6 +16,9 @@ pub trait Bench: Send + Sync + fmt::Debug {
     /// Brings it up to the newest change. Costs what changed since the last time; a bench that is damaged is made anew.
     async fn ready(&self) -> Result<BenchState>;
 
+    /// Its private directory, [`BenchState::scratch`], whether it was made yet or not.
+    fn scratch(&self) -> PathBuf;
+
     /// Takes over what became the change of this number, and what is kept out of history, as a layer left it: with the times that build
     /// tools compare, and without fetching it again.
     async fn take(&self, taken: Taken<'_>) -> Result<()>;

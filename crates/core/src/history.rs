@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
-use crate::{Content, EntryKind, EntryPath, Keep, Opened, Origin, Result, Storage, Version, WsPath};
+use crate::{Content, Directory, EntryKind, EntryPath, Keep, Opened, Origin, Result, Storage, Version, WsPath};
 
 /// The journal, snapshots and branches of one workspace.
 ///
@@ -35,6 +35,10 @@ pub trait History: Send + Sync + fmt::Debug {
 
     /// The files at `point`, for reading: a change of it is `denied`. The view stays what it is whatever is changed afterwards.
     async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>>;
+
+    /// The root of the files at `point`, opened for reading: the way to names that no path can spell, which [`Storage::read`] cannot be
+    /// asked for.
+    async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>>;
 
     /// What differs between two points at `path` and below it, in the order of paths. Times do not count as a difference.
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>>;

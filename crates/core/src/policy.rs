@@ -147,6 +147,13 @@ impl FsRules {
         is_directory && self.deny_read.matching(path).is_none() && self.allow_read.may_match_below(path)
     }
 
+    /// Whether the rules say the same of everything below `directory` as of it itself, so that whoever asks need not look at what is in it.
+    pub fn is_uniform_below(&self, directory: &WsPath) -> bool {
+        let is_settled = |rules: &&Rules| rules.matching(directory).is_some() || !rules.may_match_below(directory);
+        let all = [&self.allow_read, &self.deny_read, &self.allow_write, &self.deny_write];
+        all.iter().all(is_settled)
+    }
+
     /// The most bytes that one read returns.
     pub fn max_read_bytes(&self) -> Option<u64> {
         self.policy.max_read_mb.map(bytes)
@@ -407,6 +414,26 @@ mod tests {
             error.message(),
             "`secret/key` may not be written: the policy says `deny_read = secret`"
         );
+    }
+
+    #[test]
+    fn only_directories_below_which_rules_differ_need_be_looked_through() {
+        let rules = FsRules::new(FsPolicy {
+            deny_read: globs(&["secrets/**", "config/*.key"]),
+            deny_write: globs(&["vendor"]),
+            ..FsPolicy::default()
+        })
+        .unwrap();
+        let is_uniform = |path: &str| rules.is_uniform_below(&WsPath::parse(path).unwrap());
+        assert!(is_uniform("src") && is_uniform("src/deep") && is_uniform("vendor") && is_uniform("config/deep"));
+        assert!(!is_uniform("") && !is_uniform("config") && !is_uniform("secrets"));
+        let rules = FsRules::new(FsPolicy {
+            allow_write: globs(&["out/**"]),
+            deny_read: globs(&["**/.env"]),
+            ..FsPolicy::default()
+        })
+        .unwrap();
+        assert!(!rules.is_uniform_below(&WsPath::parse("src/deep").unwrap()));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Reference {
     pub capabilities: Capabilities,
     /// How long its history is kept.
     pub history: HistoryMode,
+    /// Patterns of what its history leaves out.
+    pub exclude: Vec<String>,
 }
 
 impl Reference {
@@ -77,6 +79,7 @@ mod tests {
             payload: Map::from_iter([("workspace".to_owned(), json!("w1"))]),
             capabilities: Capabilities::default(),
             history: HistoryMode::Durable,
+            exclude: vec!["target/".into()],
         }
     }
 
@@ -88,7 +91,15 @@ mod tests {
     #[test]
     fn a_ref_with_a_field_too_few_or_too_many_is_refused_with_its_name() {
         let whole = serde_json::to_value(reference()).unwrap();
-        for field in ["schema", "kind", "name", "payload", "capabilities", "history"] {
+        for field in [
+            "schema",
+            "kind",
+            "name",
+            "payload",
+            "capabilities",
+            "history",
+            "exclude",
+        ] {
             let mut less = whole.clone();
             less.as_object_mut().unwrap().remove(field);
             let error = Reference::parse(&less.to_string()).unwrap_err();

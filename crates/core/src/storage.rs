@@ -56,9 +56,9 @@ pub trait Directory: Send + Sync {
     fn open_file(&self, name: &[u8]) -> Result<OpenFile>;
     /// Describes the entry `name` itself. The version of a file is left out where only its content could tell it.
     fn stat(&self, name: &[u8]) -> Result<Stat>;
-    /// Makes the entry `name`, for whoever brings back a name that no path can spell. A name that is taken is `already_exists`. It is
-    /// there whole or not at all; no lock is taken and no journal told, so whoever calls this has seen to both.
-    fn make(&self, name: &[u8], entry: NewEntry<'_>) -> Result<()>;
+    /// Changes the entry `name`, for whoever brings back a name that no path can spell. It is done whole or not at all; no lock is taken
+    /// and no journal told, so whoever calls this has seen to both.
+    fn alter(&self, name: &[u8], alteration: Alteration<'_>) -> Result<()>;
 }
 
 /// A name in a [`Directory`] and what it is.
@@ -68,6 +68,24 @@ pub struct DirectoryEntry {
     pub name: Vec<u8>,
     /// What it is.
     pub kind: EntryKind,
+}
+
+/// What becomes of an entry of a [`Directory`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alteration<'a> {
+    /// It comes to be. A name that is taken is `already_exists`.
+    Make(NewEntry<'a>),
+    /// The file there gives way to another, in one step.
+    Replace {
+        /// All of the new content.
+        content: &'a Content,
+        /// The permission bits.
+        mode: u32,
+    },
+    /// The file, the link or the empty directory goes. One with entries is `not_empty`.
+    Remove,
+    /// The file or directory gets these permission bits.
+    SetMode(u32),
 }
 
 /// Something to make in a [`Directory`].
@@ -81,7 +99,7 @@ pub enum NewEntry<'a> {
     /// A file.
     File {
         /// All of its content.
-        content: &'a [u8],
+        content: &'a Content,
         /// The permission bits.
         mode: u32,
     },

@@ -35,7 +35,13 @@ impl DepotView {
         Self { shared, kind, point }
     }
 
-    fn look<T>(&self, look: impl FnOnce(&Tree<'_>) -> Result<T>) -> Result<T> {
+    /// What every handle of its depot uses.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Looks at the tree at its point.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Tree<'_>) -> Result<T>) -> Result<T> {
         self.shared.database.read(|session| {
             if self.point.at != HEAD {
                 check_kept(session, self.point)?;

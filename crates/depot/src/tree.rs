@@ -169,16 +169,20 @@ impl<'c> Tree<'c> {
         if place.path.is_root() {
             return Ok(root_stat());
         }
-        let node = self.require(place)?;
-        Ok(Stat {
-            kind: node.kind,
-            size: node.size,
-            mode: (node.kind != EntryKind::Symlink).then_some(node.mode),
-            created: Some(time_of(node.created)),
-            modified: Some(time_of(node.modified)),
-            version: version_of(&node).filter(|_| with_version),
-            target: node.target,
-        })
+        self.require(place).map(|node| stat_of(node, with_version))
+    }
+}
+
+/// Describes an entry.
+pub(crate) fn stat_of(node: Node, with_version: bool) -> Stat {
+    Stat {
+        kind: node.kind,
+        size: node.size,
+        mode: (node.kind != EntryKind::Symlink).then_some(node.mode),
+        created: Some(time_of(node.created)),
+        modified: Some(time_of(node.modified)),
+        version: version_of(&node).filter(|_| with_version),
+        target: node.target,
     }
 }
 

@@ -192,6 +192,10 @@ impl Bench for TemporaryBench {
         self.bench.ready().await
     }
 
+    fn scratch(&self) -> PathBuf {
+        self.bench.scratch()
+    }
+
     async fn take(&self, taken: Taken<'_>) -> Result<()> {
         self.bench.take(taken).await
     }
@@ -211,6 +215,10 @@ impl Bench for LookingBench {
     async fn ready(&self) -> Result<BenchState> {
         self.history.at(&Point::Now).await?;
         self.bench.ready().await
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.bench.scratch()
     }
 
     async fn take(&self, taken: Taken<'_>) -> Result<()> {

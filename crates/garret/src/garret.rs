@@ -219,6 +219,7 @@ impl Garret {
             payload,
             capabilities: config.capabilities.clone(),
             history,
+            exclude: config.exclude.clone(),
         });
         let declared = config.capabilities.fs.policy();
         let shell = self.shell_parts(config, &opened, history)?;
@@ -288,6 +289,7 @@ impl Garret {
         let config = WorkspaceConfig {
             capabilities: reference.capabilities.clone(),
             history: Some(reference.history),
+            exclude: reference.exclude.clone(),
             ..WorkspaceConfig::on(StorageConfig::Table {
                 kind: reference.kind.clone(),
                 options: reference.payload.clone(),

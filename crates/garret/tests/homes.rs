@@ -108,6 +108,24 @@ async fn a_ref_reopens_the_workspace_and_a_branch_has_one_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_ref_carries_what_history_leaves_out() {
+    let home = tempfile::tempdir().unwrap();
+    let config = WorkspaceConfig {
+        exclude: vec!["target/".into(), "*.log".into()],
+        ..filestore()
+    };
+    garret(&home).create("notes", &config).await.unwrap();
+    let notes = garret(&home).open_named("notes").await.unwrap();
+    let reference = notes.workspace().reference().unwrap();
+    assert_eq!(reference.exclude, config.exclude);
+    let again = garret(&home)
+        .resolve(&Reference::parse(&reference.to_text()).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(again.workspace().reference().unwrap().exclude, config.exclude);
+}
+
+#[tokio::test]
 async fn a_ref_that_cannot_be_opened_says_why() {
     let home = tempfile::tempdir().unwrap();
     garret(&home).create("notes", &filestore()).await.unwrap();

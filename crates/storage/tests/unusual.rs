@@ -14,7 +14,7 @@ use std::os::unix::net::UnixListener;
 
 use common::{Room, append, at, copy, kind, remove, rename, set_mode};
 use futures::executor::block_on;
-use garret_core::{EntryKind, ErrorKind, ListOptions, Mutation, Storage};
+use garret_core::{Alteration, Content, EntryKind, ErrorKind, ListOptions, Mutation, NewEntry, Storage};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -180,4 +180,46 @@ fn directories_without_the_right_bits_are_removed_whole() {
     });
     let left: Vec<_> = std::fs::read_dir(room.host("")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_entry_is_made_replaced_and_removed_by_handle_whatever_its_name() {
+    let room = Room::new();
+    let root = room.storage.open_directory(&at("")).unwrap().unwrap();
+    let odd = b"odd-\xff";
+    let (old, new) = (&Content::from("old"), &Content::from(vec![b'n'; 3_000_000]));
+    let make = |content| Alteration::Make(NewEntry::File { content, mode: 0o640 });
+    root.alter(odd, make(old)).unwrap();
+    assert_eq!(kind(root.alter(odd, make(new))), ErrorKind::AlreadyExists);
+    root.alter(
+        odd,
+        Alteration::Replace {
+            content: new,
+            mode: 0o600,
+        },
+    )
+    .unwrap();
+    let stat = root.stat(odd).unwrap();
+    assert_eq!((stat.size, stat.mode), (3_000_000, Some(0o600)));
+    root.alter(odd, Alteration::SetMode(0o400)).unwrap();
+    assert_eq!(root.stat(odd).unwrap().mode, Some(0o400));
+    root.alter(odd, Alteration::Remove).unwrap();
+    assert_eq!(kind(root.alter(odd, Alteration::Remove)), ErrorKind::NotFound);
+    root.alter(odd, Alteration::Make(NewEntry::Directory { mode: 0o700 }))
+        .unwrap();
+    root.open_directory(odd).unwrap().alter(b"in", make(old)).unwrap();
+    assert_eq!(kind(root.alter(odd, Alteration::Remove)), ErrorKind::NotEmpty);
+    let replace = Alteration::Replace {
+        content: old,
+        mode: 0o600,
+    };
+    assert_eq!(kind(root.alter(odd, replace)), ErrorKind::IsADirectory);
+    for name in [b"..".as_slice(), b"a/b", b"", b".garret-tmp-x"] {
+        assert_eq!(
+            kind(root.alter(name, Alteration::Remove)),
+            ErrorKind::Invalid,
+            "{name:?}"
+        );
+    }
+    assert_eq!(room.host_names("").len(), 1, "nothing temporary is left");
 }

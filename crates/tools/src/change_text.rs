@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use garret_core::path::printable;
+use garret_core::path::{printable, quote};
 use garret_workspace::{ActorShown, ChangeShown};
 
 use crate::text::grouped;
@@ -61,6 +61,32 @@ pub(crate) fn done(change: &ChangeShown) -> String {
         change.number,
         change.id
     )
+}
+
+/// What an undo left as it is, each on a line of its own; empty where that is nothing.
+pub(crate) fn left_alone(change: &ChangeShown) -> String {
+    let Some(left) = &change.left_alone else {
+        return String::new();
+    };
+    let mut text = String::new();
+    for (words, paths, more) in [
+        ("left alone, as history leaves it out", &left.paths, left.more),
+        (
+            "deleted for good, as history leaves it out",
+            &left.deleted,
+            left.more_deleted,
+        ),
+    ] {
+        if !paths.is_empty() {
+            let named = paths.iter().map(|path| quote(path)).collect::<Vec<_>>().join(", ");
+            let more = match more {
+                0 => String::new(),
+                more => format!(" and {} more", grouped(more)),
+            };
+            write!(text, "\n{words}: {named}{more}").expect("a string takes everything");
+        }
+    }
+    text
 }
 
 /// A change as the data of an answer holds it.

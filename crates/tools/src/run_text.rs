@@ -87,9 +87,15 @@ pub(crate) fn changed(changed: &Changed) -> Vec<String> {
         parts.push(format!("kept out of history: {}", places.join(", ")));
     }
     if excluded.deleted > 0 {
+        let paths: Vec<_> = excluded.deleted_paths.iter().take(5).map(|path| quote(path)).collect();
+        let more = match excluded.deleted - paths.len() as u64 {
+            0 => String::new(),
+            more => format!(" and {} more", text::grouped(more)),
+        };
         parts.push(format!(
-            "{} kept out of history were deleted, and undo cannot bring them back",
-            text::count(excluded.deleted, "path", "paths")
+            "{} kept out of history were deleted, and undo cannot bring them back: {}{more}",
+            text::count(excluded.deleted, "path", "paths"),
+            paths.join(", ")
         ));
     }
     parts

@@ -75,7 +75,8 @@ impl Tool for Undo {
             Some(request) => workspace.undo(request).await?,
             None => workspace.redo().await?,
         };
-        let text = text::bounded(&change_text::done(&change), limits);
+        let text = change_text::done(&change) + &change_text::left_alone(&change);
+        let text = text::bounded(&text, limits);
         let change = change_text::bounded(change);
         Ok(Output::new(text, Data { change }))
     }

@@ -182,6 +182,13 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     for path in &changed.excluded.deleted_paths {
         note(format!("deleted for good, as history leaves it out: {}", quote(path)));
     }
+    let named = changed.excluded.deleted_paths.len() as u64;
+    if changed.excluded.deleted > named {
+        note(format!(
+            "and {} more, deleted for good",
+            changed.excluded.deleted - named
+        ));
+    }
     if !ran.isolated {
         note(format!("the {what} was not isolated from this machine"));
     }

@@ -41,7 +41,22 @@ pub(crate) fn made(change: &ChangeShown) -> String {
     );
     let named = change.paths.len().min(MAX_NAMED) as u64;
     lines.extend((change.path_count > named).then(|| format!("  and {} more", change.path_count - named)));
+    if let Some(left) = &change.left_alone {
+        lines.extend(left_alone("left alone", &left.paths, left.more));
+        lines.extend(left_alone("deleted for good", &left.deleted, left.more_deleted));
+    }
     lines.join("\n")
+}
+
+/// Paths that history leaves out, under the words for what became of them.
+fn left_alone(words: &str, paths: &[String], more: u64) -> Vec<String> {
+    if paths.is_empty() {
+        return Vec::new();
+    }
+    let head = format!("{words}, as history leaves it out:");
+    let named = paths.iter().map(|path| format!("  {}", path_shown(path)));
+    let more = (more > 0).then(|| format!("  and {more} more"));
+    [head].into_iter().chain(named).chain(more).collect()
 }
 
 /// What a restore did.

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, History, Keep, Making, Merging, NewBranch, OpenedBranch, PathChange, PathVersion,
-    Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Storage, WsPath,
+    Branch, Change, ChangesOptions, Directory, History, Keep, Making, Merging, NewBranch, OpenedBranch, PathChange,
+    PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Storage,
+    WsPath,
 };
 
 use super::branch::shown;
 use crate::depot::NewWorkspace;
+use crate::directory::DepotDirectory;
 use crate::workspace::DepotWorkspace;
 
 #[async_trait]
@@ -32,6 +34,11 @@ impl History for DepotWorkspace {
 
     async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>> {
         Ok(Arc::new(Self::at(self, point).await?))
+    }
+
+    async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>> {
+        let view = Self::at(self, point).await?;
+        Ok(Box::new(DepotDirectory::root(view)))
     }
 
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {

@@ -1,14 +1,11 @@
 //! Bringing the storage to given images: the mutations that make each path what it should be.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
-use std::ops::Range;
 
 use bytes::Bytes;
-use futures::executor::block_on;
 use garret_core::{
-    Batch, Content, ContentSource, Directory, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, Image,
-    ListOptions, Mutation, NewEntry, PathChange, Precondition, Result, Version, WsPath,
+    Batch, Content, Entry, EntryKind, EntryPath, ErrorKind, Follow, Image, ListOptions, Mutation, PathChange,
+    Precondition, Result, Version, WsPath,
 };
 
 use super::look::is_nothing;
@@ -16,41 +13,37 @@ use super::record::Known;
 use super::turn::Turn;
 use crate::content::Address;
 use crate::error::damaged;
+use crate::stored::Stored;
 use crate::workspace::DepotWorkspace;
 
 /// Content up to this size is read at once.
 const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
-/// Larger content is read in parts of this size.
-const PART_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A path, what is there, and what should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Goal {
-    pub(super) path: WsPath,
+    pub(super) path: EntryPath,
     pub(super) from: Option<Image>,
     pub(super) to: Option<Image>,
 }
 
-/// A directory opened, and a name in it.
-pub(super) type Handle = (Box<dyn Directory>, Vec<u8>);
-
 impl Goal {
     /// The goal that makes `change` true.
-    pub(super) fn forward(change: &PathChange) -> Option<Self> {
-        Some(Self {
-            path: change.path.as_path()?.clone(),
+    pub(super) fn forward(change: &PathChange) -> Self {
+        Self {
+            path: change.path.clone(),
             from: change.before.clone(),
             to: change.after.clone(),
-        })
+        }
     }
 
     /// The goal that takes `change` back.
-    pub(super) fn back(change: &PathChange) -> Option<Self> {
-        Some(Self {
-            path: change.path.as_path()?.clone(),
+    pub(super) fn back(change: &PathChange) -> Self {
+        Self {
+            path: change.path.clone(),
             from: change.after.clone(),
             to: change.before.clone(),
-        })
+        }
     }
 
     /// Whether what is seen is what should be, as far as that can be told without reading it.
@@ -66,8 +59,14 @@ impl Goal {
             }
     }
 
-    fn is_remade(&self) -> bool {
+    /// Whether what is there has to go before what should be can come.
+    pub(super) fn is_remade(&self) -> bool {
         kind(self.from.as_ref()) != kind(self.to.as_ref()) || kind(self.to.as_ref()) == Some(EntryKind::Symlink)
+    }
+
+    /// Whether the file that is there has the content of `image`, so that its mode is all that changes.
+    pub(super) fn has_same_content(&self, image: &Image) -> bool {
+        !self.is_remade() && self.from.as_ref().is_some_and(|from| from.content == image.content)
     }
 }
 
@@ -77,32 +76,40 @@ fn kind(image: Option<&Image>) -> Option<EntryKind> {
 
 impl Turn<'_> {
     /// The batch that reaches the goals: what goes first, the deepest first; then what comes, the highest first; then the modes of
-    /// directories, so that one that may not be written to gets its files before.
+    /// directories, so that one that may not be written to gets its files before. What no path can spell is left to
+    /// [`Turn::bring_raw`].
     pub(super) async fn bringing(&mut self, goals: &[Goal]) -> Result<Batch> {
-        let ordered: BTreeMap<_, _> = goals.iter().map(|goal| (goal.path.clone(), goal)).collect();
+        let ordered: BTreeMap<_, _> = goals
+            .iter()
+            .filter_map(|goal| Some((goal.path.as_path()?.clone(), goal)))
+            .collect();
+        let raw: BTreeSet<&[u8]> = goals
+            .iter()
+            .filter(|goal| goal.path.is_escaped() && goal.from.is_some())
+            .map(|goal| goal.path.as_bytes())
+            .collect();
         let mut mutations = Vec::new();
         let mut staying = BTreeSet::new();
-        let leaving: Vec<_> = ordered.values().rev().collect();
-        for goal in leaving {
+        for (path, goal) in ordered.iter().rev() {
             if goal.from.is_none() || !goal.is_remade() {
                 continue;
             }
             let is_directory = kind(goal.from.as_ref()) == Some(EntryKind::Directory);
-            if is_directory && goal.to.is_none() && self.holds_excluded(&goal.path, &staying).await? {
-                staying.insert(goal.path.clone());
+            if is_directory && goal.to.is_none() && self.holds_excluded(path, &staying).await? {
+                staying.insert(path.clone());
                 continue;
             }
             mutations.push(Mutation::Remove {
-                path: goal.path.clone(),
+                path: path.clone(),
                 // What no path can spell goes with the directory that it is in; it was looked at and is in the plan.
-                recursive: is_directory && self.has_raw_below(&goal.path)?,
+                recursive: is_directory && has_raw_below(&raw, path),
                 precondition: self.binding(goal)?,
             });
         }
         let mut modes = Vec::new();
-        for goal in ordered.values() {
+        for (path, goal) in &ordered {
             let Some(image) = &goal.to else { continue };
-            self.make(goal, image, &mut mutations, &mut modes).await?;
+            self.make(path, goal, image, &mut mutations, &mut modes).await?;
         }
         mutations.extend(modes.into_iter().rev());
         Ok(Batch {
@@ -158,59 +165,15 @@ impl Turn<'_> {
         }
     }
 
-    fn has_raw_below(&self, directory: &WsPath) -> Result<bool> {
-        let below = self.state.knowledge.below(self.room, directory.as_str().as_bytes())?;
-        Ok(below.iter().any(|(path, _)| is_raw(path)))
-    }
-
-    /// Makes by handle what the changes bring to names that no path can spell. What is there already stays.
-    pub(super) async fn bring_raw(&self, changes: &[PathChange]) -> Result<()> {
-        for change in changes.iter().filter(|change| change.path.is_escaped()) {
-            let Some(image) = &change.after else { continue };
-            let content = match image.kind {
-                EntryKind::File => content_of(self.room, image).await?,
-                _ => Bytes::new(),
-            };
-            let entry = match image.kind {
-                EntryKind::Directory => NewEntry::Directory { mode: image.mode },
-                EntryKind::Symlink => NewEntry::Symlink {
-                    target: image.target.as_deref().unwrap_or_default(),
-                },
-                _ => NewEntry::File {
-                    content: &content,
-                    mode: image.mode,
-                },
-            };
-            let (above, name) = self.handle_of(&change.path)?.ok_or_else(|| cannot_carry(change))?;
-            match above.make(&name, entry) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The directory that an entry is in, opened, and the entry's name; `None` where the storage has no handles.
-    pub(super) fn handle_of(&self, path: &EntryPath) -> Result<Option<Handle>> {
-        let Some(mut directory) = self.journaled.files.open_directory(&WsPath::root())? else {
-            return Ok(None);
-        };
-        let mut names: Vec<_> = path.as_bytes().split(|byte| *byte == b'/').collect();
-        let name = names.pop().unwrap_or_default().to_vec();
-        for name in names {
-            directory = directory.open_directory(name)?;
-        }
-        Ok(Some((directory, name)))
-    }
-
     async fn make(
         &mut self,
+        path: &WsPath,
         goal: &Goal,
         image: &Image,
         mutations: &mut Vec<Mutation>,
         modes: &mut Vec<Mutation>,
     ) -> Result<()> {
-        let path = goal.path.clone();
+        let path = path.clone();
         match image.kind {
             EntryKind::Directory => {
                 if goal.is_remade() {
@@ -227,8 +190,7 @@ impl Turn<'_> {
                 target: image.target.clone().unwrap_or_default(),
             }),
             EntryKind::File => {
-                let has_same_content = goal.from.as_ref().is_some_and(|from| from.content == image.content);
-                if has_same_content && !goal.is_remade() {
+                if goal.has_same_content(image) {
                     mutations.push(Mutation::SetMode { path, mode: image.mode });
                     return Ok(());
                 }
@@ -255,82 +217,39 @@ impl Turn<'_> {
         if kind(goal.from.as_ref()) != Some(EntryKind::File) {
             return Ok(Precondition::Any);
         }
-        let known = self.known(goal.path.as_str().as_bytes())?;
+        let known = self.known(goal.path.as_bytes())?;
         let token = known.and_then(|known| known.token);
         Ok(token.map_or(Precondition::Any, |token| Precondition::Version(Version::new(token))))
     }
 }
 
+fn has_raw_below(raw: &BTreeSet<&[u8]>, directory: &WsPath) -> bool {
+    let start = [directory.as_str().as_bytes(), b"/"].concat();
+    let first = raw.range(start.as_slice()..).next();
+    first.is_some_and(|path| path.starts_with(&start))
+}
+
 /// The content of an image, large content to be read as it is written.
-async fn stored(room: &DepotWorkspace, image: &Image) -> Result<Content> {
-    if image.size <= WHOLE_BYTES {
-        return content_of(room, image).await.map(Content::from);
-    }
-    Ok(Content::from_source(StoredSource {
-        room: room.clone(),
-        image: image.clone(),
-    }))
-}
-
-/// Content of the depot, read a part at a time.
-#[derive(Debug)]
-struct StoredSource {
-    room: DepotWorkspace,
-    image: Image,
-}
-
-impl ContentSource for StoredSource {
-    fn size(&self) -> u64 {
-        self.image.size
-    }
-
-    fn open(&self) -> Result<Box<dyn Read + Send>> {
-        Ok(Box::new(StoredReader {
-            room: self.room.clone(),
-            image: self.image.clone(),
-            at: 0,
-            part: Bytes::new(),
-        }))
+pub(super) async fn stored(room: &DepotWorkspace, image: &Image) -> Result<Content> {
+    let stored = stored_at(room, image)?;
+    match image.size <= WHOLE_BYTES {
+        true => stored.range(0..image.size).await.map(Content::from),
+        false => Ok(Content::from_source(stored)),
     }
 }
 
-struct StoredReader {
-    room: DepotWorkspace,
-    image: Image,
-    at: u64,
-    part: Bytes,
-}
-
-impl Read for StoredReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.part.is_empty() && self.at < self.image.size {
-            let end = (self.at + PART_BYTES).min(self.image.size);
-            // On a thread of its own: the caller's may be one that drives futures.
-            let read = std::thread::scope(|scope| {
-                let reading = scope.spawn(|| block_on(range_of(&self.room, &self.image, self.at..end)));
-                reading.join()
-            });
-            self.part = read.map_err(|_| io::ErrorKind::Other)?.map_err(io::Error::other)?;
-            self.at = end;
-        }
-        let count = buffer.len().min(self.part.len());
-        buffer[..count].copy_from_slice(&self.part.split_to(count));
-        Ok(count)
-    }
+fn stored_at(room: &DepotWorkspace, image: &Image) -> Result<Stored> {
+    let address = image.content.ok_or_else(|| damaged("a file has no content"))?;
+    Ok(Stored {
+        shared: room.shared().clone(),
+        address: Address(address.0),
+        size: image.size,
+    })
 }
 
 /// The bytes of an image's content.
 pub(super) async fn content_of(room: &DepotWorkspace, image: &Image) -> Result<Bytes> {
-    range_of(room, image, 0..image.size).await
-}
-
-async fn range_of(room: &DepotWorkspace, image: &Image, range: Range<u64>) -> Result<Bytes> {
-    let address = image.content.ok_or_else(|| damaged("a file has no content"))?;
-    let address = Address(address.0);
-    let shared = room.shared();
-    let row = shared.database.read(|session| session.content(address))?;
-    let row = row.ok_or_else(|| damaged("the depot has lost it"))?;
-    shared.content.read(&shared.database, address, row, range).await
+    stored_at(room, image)?.range(0..image.size).await
 }
 
 /// Whether the depot can give the content of every image.
@@ -340,42 +259,10 @@ pub(super) async fn is_held(room: &DepotWorkspace, image: Option<&Image>) -> Res
     };
     // A look at the end reads the list of parts and one of them, not all of a large file.
     let end = image.size.saturating_sub(1)..image.size;
-    match range_of(room, image, end).await {
+    let read = async { stored_at(room, image)?.range(end).await };
+    match read.await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Whether no path can spell it.
-pub(super) fn is_raw(path: &[u8]) -> bool {
-    EntryPath::from_bytes(path.to_vec()).is_escaped()
-}
-
-/// The first change that cannot be brought to the storage: names that no path can spell can come, and can go with their directory.
-pub(super) fn not_carried(changes: &[PathChange]) -> Option<&PathChange> {
-    let goes = |path: &[u8]| {
-        let is_above = |change: &PathChange| {
-            let rest = path.strip_prefix(change.path.as_bytes());
-            change.after.is_none() && !change.path.is_escaped() && rest.is_some_and(|rest| rest.starts_with(b"/"))
-        };
-        changes.iter().any(is_above)
-    };
-    changes
-        .iter()
-        .filter(|change| change.path.is_escaped())
-        .find(|change| match (&change.before, &change.after) {
-            (None, _) => false,
-            (Some(_), None) => !goes(change.path.as_bytes()),
-            (Some(_), Some(_)) => true,
-        })
-}
-
-/// The refusal of a change whose paths cannot be brought to the storage.
-pub(super) fn cannot_carry(change: &PathChange) -> Error {
-    let shown = garret_core::path::quote(&change.path.shown());
-    Error::new(
-        ErrorKind::Unsupported,
-        format!("the name {shown} is not UTF-8, and this storage cannot be asked to make it"),
-    )
 }

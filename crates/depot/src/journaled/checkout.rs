@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use garret_core::{Batch, Durability, Error, ErrorKind, Follow, ListOptions, Opened, Point, Result, WsPath};
+use garret_core::{Batch, Durability, EntryPath, Error, ErrorKind, Follow, ListOptions, Opened, Point, Result, WsPath};
 
 use super::bring::Goal;
 use super::{Journaled, LazyDepot};
@@ -85,12 +85,10 @@ impl super::turn::Turn<'_> {
         })?;
         let goals: Vec<_> = all
             .iter()
-            .filter_map(|(path, node)| {
-                Some(Goal {
-                    path: WsPath::parse(std::str::from_utf8(path).ok()?).ok()?,
-                    from: None,
-                    to: Some(image_of(node)),
-                })
+            .map(|(path, node)| Goal {
+                path: EntryPath::from_bytes(path.clone()),
+                from: None,
+                to: Some(image_of(node)),
             })
             .collect();
         // In slices, so that a large branch is not one batch; whoever finds half of it finds the rest to be restored.
@@ -100,10 +98,11 @@ impl super::turn::Turn<'_> {
                 follow: Follow::Never,
                 ..self.bringing(slice).await?
             };
-            self.journaled.files.apply(batch).await?;
+            self.apply_lending(batch).await?;
+            self.bring_raw(slice).await?;
             made.extend(slice.iter().map(|goal| goal.path.clone()));
         }
-        let seen = self.seen(made).await?;
+        let seen = self.seen_entries(made).await?;
         self.state.knowledge.take(&seen);
         let number = room.number;
         let note = move |session: crate::metadata::Session<'_>| {

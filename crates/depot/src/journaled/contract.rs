@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, Error, ErrorKind, History, Keep, Making, Merging, NewBranch, OpenedBranch,
-    PathChange, PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions,
-    SnapshotSize, Storage, WsPath,
+    Branch, Change, ChangesOptions, Directory, Error, ErrorKind, History, Keep, Making, Merging, NewBranch,
+    OpenedBranch, PathChange, PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot,
+    SnapshotOptions, SnapshotSize, Storage, WsPath,
 };
 
 use super::Journaled;
@@ -106,6 +106,14 @@ impl History for Journaled {
             room: room.clone(),
             level,
         }))
+    }
+
+    async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>> {
+        let room = match point.is_now() {
+            true => self.looked_at(&WsPath::root()).await?,
+            false => self.required().await?,
+        };
+        History::directory(room, point).await
     }
 
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {

@@ -3,6 +3,7 @@
 //! A file is known to be the same by the storage's own version of it; only where that differs is it read. What differs was done by
 //! other programs, or was there before the journal began.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use garret_core::{
     ReadOptions, Result, Stat, StatOptions, Storage, Version, WsPath,
 };
 
+use super::raw::split;
 use super::record::{Authorship, Found, FoundEntry, Held, Known, Seen, Thing};
 use super::turn::Turn;
 use super::walk::is_plainly_same;
@@ -32,44 +34,92 @@ pub(super) struct Concern {
 impl Turn<'_> {
     /// Looks at the places, and at the directories above them, and records what differs from what is known.
     pub(super) async fn look_at(&mut self, concerns: &[Concern]) -> Result<()> {
-        let mut found = Vec::new();
-        let mut stats = self.stats_of(concerns).await?.into_iter();
-        for concern in concerns {
-            for above in self.unknown_above(&concern.path)? {
-                let stat = stats.next().flatten();
-                self.look(&above, stat, &mut found).await?;
+        let found = self.differing(concerns).await?;
+        self.record(found, false).await
+    }
+
+    /// The same for entries of which no path can spell some. With each comes whether everything below it counts too.
+    pub(super) async fn look_at_entries(&mut self, entries: &[(EntryPath, bool)]) -> Result<()> {
+        let (mut concerns, mut raw) = (Vec::new(), Vec::new());
+        for (path, is_deep) in entries {
+            match path.as_path() {
+                Some(path) => concerns.push(Concern {
+                    path: path.clone(),
+                    is_deep: *is_deep,
+                }),
+                None => raw.push((path, *is_deep)),
             }
-            let stat = stats.next().flatten();
-            self.look(&concern.path, stat, &mut found).await?;
-            if concern.is_deep {
-                self.look_below(&concern.path, &mut found).await?;
+        }
+        let mut found = self.differing(&concerns).await?;
+        let mut met = HashSet::new();
+        for (path, is_deep) in raw {
+            for place in self.raw_places(path, &mut met)? {
+                match place.as_path() {
+                    Some(path) => {
+                        let stat = self.stat(path).await?;
+                        self.look(path, stat, &mut found).await?;
+                    }
+                    None => self.look_raw(&place, &mut found).await?,
+                }
+            }
+            if is_deep {
+                self.look_below(path, &mut found).await?;
             }
         }
         self.record(found, false).await
     }
 
-    /// What is at each of the places, and in front of it what is at the directories above that are not known.
-    async fn stats_of(&mut self, concerns: &[Concern]) -> Result<Vec<Option<Stat>>> {
-        let mut paths = Vec::new();
-        for concern in concerns {
-            paths.extend(self.unknown_above(&concern.path)?);
-            paths.push(concern.path.clone());
-        }
+    /// What differs at the places, and at the directories above them, from what is known.
+    async fn differing(&mut self, concerns: &[Concern]) -> Result<Vec<FoundEntry>> {
+        let places = self.places(concerns)?;
+        let paths: Vec<_> = places.iter().map(|place| place.path.clone()).collect();
         let looks = paths.into_iter().map(|path| self.stat_at(path));
-        stream::iter(looks)
-            .buffered(self.journaled.at_once())
-            .try_collect()
-            .await
-    }
-
-    fn unknown_above(&mut self, path: &WsPath) -> Result<Vec<WsPath>> {
-        let mut unknown = Vec::new();
-        for above in path.ancestry().filter(|above| above != path) {
-            if !self.is_known_directory(&above)? {
-                unknown.push(above);
+        let looks = stream::iter(looks).buffered(self.journaled.at_once());
+        let stats: Vec<Option<Stat>> = looks.try_collect().await?;
+        let mut found = Vec::new();
+        for (place, stat) in places.iter().zip(stats) {
+            self.look(&place.path, stat, &mut found).await?;
+            if place.is_deep {
+                self.look_below(&place.path.clone().into(), &mut found).await?;
             }
         }
-        Ok(unknown)
+        Ok(found)
+    }
+
+    /// The places to look at, each after the directories above it that are not known. Above one that is known, or was met before, all are;
+    /// so a deep tree costs its entries, and not the way to each.
+    fn places(&mut self, concerns: &[Concern]) -> Result<Vec<Concern>> {
+        let (mut met, mut places) = (HashSet::new(), Vec::new());
+        for concern in concerns {
+            let first = places.len();
+            let mut above = concern.path.parent();
+            while let Some(path) = above.filter(|above| !above.is_root() && !met.contains(above)) {
+                if self.is_known_directory(path.as_str().as_bytes())? {
+                    break;
+                }
+                above = path.parent();
+                met.insert(path.clone());
+                let is_deep = false;
+                places.push(Concern { path, is_deep });
+            }
+            places[first..].reverse();
+            met.insert(concern.path.clone());
+            places.push(concern.clone());
+        }
+        Ok(places)
+    }
+
+    /// The same for one entry that no path can spell.
+    fn raw_places(&mut self, path: &EntryPath, met: &mut HashSet<Vec<u8>>) -> Result<Vec<EntryPath>> {
+        let mut places = vec![path.clone()];
+        met.insert(path.as_bytes().to_vec());
+        let mut directory = split(path.as_bytes()).0;
+        while !directory.is_empty() && met.insert(directory.to_vec()) && !self.is_known_directory(directory)? {
+            places.push(EntryPath::from_bytes(directory.to_vec()));
+            directory = split(directory).0;
+        }
+        places.reverse();
+        Ok(places)
     }
 
     async fn stat_at(&self, path: WsPath) -> Result<Option<Stat>> {
@@ -79,8 +129,8 @@ impl Turn<'_> {
         }
     }
 
-    fn is_known_directory(&mut self, path: &WsPath) -> Result<bool> {
-        let known = self.known(path.as_str().as_bytes())?;
+    fn is_known_directory(&mut self, path: &[u8]) -> Result<bool> {
+        let known = self.known(path)?;
         Ok(known.is_some_and(|known| known.kind == EntryKind::Directory))
     }
 
@@ -194,7 +244,7 @@ impl Turn<'_> {
         let is_directory = |known: &Known| known.kind == EntryKind::Directory;
         let was_directory = known.as_ref().is_some_and(is_directory);
         if was_directory && !thing.as_ref().is_some_and(|thing| is_directory(&thing.known)) {
-            self.lose_below(path, found)?;
+            self.lose_below(path.as_str().as_bytes(), found)?;
         }
         found.push(FoundEntry {
             path: path.as_str().as_bytes().to_vec(),
@@ -205,18 +255,18 @@ impl Turn<'_> {
 
     /// What was in a directory that is none any more is gone with it. Where others bring it back, it is met anew, and what was known
     /// of it is not taken for what the journal has.
-    fn lose_below(&self, directory: &WsPath, found: &mut Vec<FoundEntry>) -> Result<()> {
-        let below = self.state.knowledge.below(self.room, directory.as_str().as_bytes())?;
+    pub(super) fn lose_below(&self, directory: &[u8], found: &mut Vec<FoundEntry>) -> Result<()> {
+        let below = self.state.knowledge.below(self.room, directory)?;
         found.extend(below.into_iter().map(|(path, _)| FoundEntry { path, thing: None }));
         Ok(())
     }
 
     /// Looks at everything below a directory, names that no path can spell included, and for what is known there and gone.
-    async fn look_below(&mut self, directory: &WsPath, found: &mut Vec<FoundEntry>) -> Result<()> {
+    async fn look_below(&mut self, directory: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
         let walked = self.walked(directory).await?;
         for (path, stat) in &walked {
             let entry = EntryPath::from_bytes(path.clone());
-            if entry.as_path() == Some(directory) {
+            if entry == *directory {
                 continue;
             }
             if let Some(path) = entry.as_path() {
@@ -235,7 +285,7 @@ impl Turn<'_> {
             }
         }
         let exclusions = self.journaled.exclusions.clone();
-        for (path, known) in self.state.knowledge.below(self.room, directory.as_str().as_bytes())? {
+        for (path, known) in self.state.knowledge.below(self.room, directory.as_bytes())? {
             let is_excluded = exclusions.covers_bytes(&path, known.kind == EntryKind::Directory);
             if !is_excluded && walked.binary_search_by(|(walked, _)| walked.cmp(&path)).is_err() {
                 found.push(FoundEntry { path, thing: None });
@@ -246,19 +296,8 @@ impl Turn<'_> {
 
     /// Describes what is at `path`; `None` for nothing, and for what no journal can hold. A file that may not be read has no version.
     pub(super) async fn stat(&self, path: &WsPath) -> Result<Option<Stat>> {
-        let options = StatOptions {
-            follow: Follow::Never,
-            with_version: true,
-        };
-        let stat = match self.journaled.files.stat(path, options).await {
-            Err(error) if error.kind() == ErrorKind::Denied => {
-                let with_version = false;
-                let options = StatOptions {
-                    with_version,
-                    ..options
-                };
-                self.journaled.files.stat(path, options).await
-            }
+        let stat = match described(&*self.journaled.files, path).await {
+            Err(error) if error.kind() == ErrorKind::Denied => self.stat_lending(path, error).await,
             stat => stat,
         };
         match stat {
@@ -415,6 +454,34 @@ impl Turn<'_> {
             path: path.as_str().as_bytes().to_vec(),
             known: stat.as_ref().map(known_of),
         })
+    }
+
+    /// The same for entries of which no path can spell some.
+    pub(super) async fn seen_entries(&self, paths: Vec<EntryPath>) -> Result<Vec<Seen>> {
+        let (raw, valid): (Vec<_>, Vec<_>) = paths.into_iter().partition(EntryPath::is_escaped);
+        let valid: Vec<WsPath> = valid.iter().filter_map(|path| path.as_path().cloned()).collect();
+        let mut seen = self.seen(valid).await?;
+        let mut way = self.way();
+        for path in raw {
+            let stat = way.stat(path.as_bytes())?;
+            seen.push(Seen {
+                path: path.as_bytes().to_vec(),
+                known: stat.as_ref().map(known_of),
+            });
+        }
+        Ok(seen)
+    }
+}
+
+/// Describes what is at `path`. A file that may not be read has no version.
+pub(super) async fn described(files: &dyn Storage, path: &WsPath) -> Result<Stat> {
+    let options = |with_version| StatOptions {
+        follow: Follow::Never,
+        with_version,
+    };
+    match files.stat(path, options(true)).await {
+        Err(error) if error.kind() == ErrorKind::Denied => files.stat(path, options(false)).await,
+        stat => stat,
     }
 }
 

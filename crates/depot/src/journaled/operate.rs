@@ -9,9 +9,9 @@ use garret_core::{
     Result, Reversed, Timestamp, WsPath,
 };
 
-use super::bring::{Goal, cannot_carry, not_carried};
+use super::bring::Goal;
 use super::ingest::{is_only_looking, note_seen, only_looking};
-use super::look::Concern;
+use super::raw::split;
 use super::record::{Authorship, Intent, Operation, Seen, Work};
 use super::turn::Turn;
 use crate::history::changed;
@@ -74,9 +74,8 @@ impl Turn<'_> {
     }
 
     async fn look_at_clashes(&mut self, clashes: &[Clash]) -> Result<()> {
-        let paths = clashes.iter().filter_map(|clash| clash.path.as_path().cloned());
-        let concerns: Vec<_> = paths.map(|path| Concern { path, is_deep: false }).collect();
-        self.look_at(&concerns).await?;
+        let entries: Vec<_> = clashes.iter().map(|clash| (clash.path.clone(), false)).collect();
+        self.look_at_entries(&entries).await?;
         self.drain().await
     }
 
@@ -87,26 +86,19 @@ impl Turn<'_> {
                 .as_ref()
                 .is_some_and(|image| image.kind == garret_core::EntryKind::Directory)
         };
-        let mut concerns: Vec<_> = planned
+        let goes = |change: &PathChange| is_directory(&change.before) && !is_directory(&change.after);
+        let mut entries: Vec<_> = planned
             .iter()
-            .filter_map(|change| {
-                Some(Concern {
-                    path: change.path.as_path()?.clone(),
-                    is_deep: is_directory(&change.before) && !is_directory(&change.after),
-                })
-            })
+            .map(|change| (change.path.clone(), goes(change)))
             .collect();
         if let Operation::Restore(Restore::Point { path, .. } | Restore::Version { path, .. }) = operation {
             let is_deep = matches!(operation, Operation::Restore(Restore::Point { .. }));
-            concerns.push(Concern {
-                path: path.clone(),
-                is_deep,
-            });
+            entries.push((path.clone().into(), is_deep));
         }
         if self.is_bound(operation) {
-            concerns.retain(|concern| concern.is_deep);
+            entries.retain(|(_, is_deep)| *is_deep);
         }
-        self.look_at(&concerns).await?;
+        self.look_at_entries(&entries).await?;
         self.drain().await
     }
 
@@ -121,14 +113,9 @@ impl Turn<'_> {
     /// Looks at the paths of puts that were worked out from files which the journal may never have met.
     async fn look_at_puts(&mut self, puts: &Puts) -> Result<()> {
         let is_unmet = |put: &&Put| matches!(put.expected, Expected::UnchangedSince { .. });
-        let paths = puts.puts.iter().filter(is_unmet).filter_map(|put| put.path.as_path());
-        let concerns: Vec<_> = paths
-            .map(|path| Concern {
-                path: path.clone(),
-                is_deep: false,
-            })
-            .collect();
-        self.look_at(&concerns).await?;
+        let unmet = puts.puts.iter().filter(is_unmet);
+        let entries: Vec<_> = unmet.map(|put| (put.path.clone(), false)).collect();
+        self.look_at_entries(&entries).await?;
         self.drain().await?;
         self.check_met(puts).await
     }
@@ -138,8 +125,8 @@ impl Turn<'_> {
     async fn check_met(&self, puts: &Puts) -> Result<()> {
         let met: BTreeSet<&[u8]> = self.new.iter().chain(&self.outside).map(Vec::as_slice).collect();
         for put in puts.puts.iter().filter(|put| met.contains(put.path.as_bytes())) {
-            if let (Expected::UnchangedSince { at, .. }, Some(path)) = (&put.expected, put.path.as_path())
-                && self.touched_at(path).await?.is_some_and(|touched| touched > *at)
+            if let Expected::UnchangedSince { at, .. } = &put.expected
+                && self.touched_at(&put.path).await?.is_some_and(|touched| touched > *at)
             {
                 return Err(changed(put));
             }
@@ -148,12 +135,12 @@ impl Turn<'_> {
     }
 
     /// When something was last done to a path: of one that is gone, when its directory last changed.
-    async fn touched_at(&self, path: &WsPath) -> Result<Option<Timestamp>> {
-        if let Some(stat) = self.stat(path).await? {
+    async fn touched_at(&self, path: &EntryPath) -> Result<Option<Timestamp>> {
+        if let Some(stat) = self.stat_entry(path).await? {
             return Ok(stat.modified);
         }
-        let above = path.parent().unwrap_or_else(WsPath::root);
-        Ok(self.stat(&above).await?.and_then(|stat| stat.modified))
+        let above = EntryPath::from_bytes(split(path.as_bytes()).0.to_vec());
+        Ok(self.stat_entry(&above).await?.and_then(|stat| stat.modified))
     }
 
     async fn carry_out(
@@ -171,10 +158,8 @@ impl Turn<'_> {
         if let Some(review) = &making.review {
             review(&planned)?;
         }
-        if let Some(raw) = not_carried(&planned) {
-            return Err(cannot_carry(raw));
-        }
-        let goals: Vec<_> = planned.iter().filter_map(Goal::forward).collect();
+        let goals: Vec<_> = planned.iter().map(Goal::forward).collect();
+        self.check_raw(&goals)?;
         let batch = self.bringing(&goals).await?;
         let id = self.next_id();
         let by = Authorship::new(String::new(), self.now(), making.origin.clone());
@@ -186,7 +171,7 @@ impl Turn<'_> {
         self.lock.begin()?;
         let mut applied = Vec::new();
         if !batch.mutations.is_empty() {
-            applied = match self.journaled.files.apply(batch.clone()).await {
+            applied = match self.apply_lending(batch.clone()).await {
                 Ok(applied) => applied,
                 Err(error) => {
                     self.abort()?;
@@ -195,11 +180,20 @@ impl Turn<'_> {
                 }
             };
         }
-        self.bring_raw(&planned).await?;
-        let touched: Vec<WsPath> = goals.iter().map(|goal| goal.path.clone()).collect();
+        if let Err(error) = self.bring_raw(&goals).await {
+            // Where this fails as well, the next turn finds the intent open.
+            self.take_back(&operation, &planned).await?;
+            return Err(error);
+        }
+        let (raw, touched): (Vec<_>, Vec<_>) = goals
+            .iter()
+            .map(|goal| goal.path.clone())
+            .partition(EntryPath::is_escaped);
+        let touched: Vec<WsPath> = touched.iter().filter_map(|path| path.as_path().cloned()).collect();
         let mut left = self.left(&batch, &applied, touched).await?;
         let mut misfits = self.doubtful(&batch, &applied, &mut left.looked).await?;
         let mut seen = left.all();
+        seen.extend(self.seen_entries(raw).await?);
         misfits.extend(unfit(&goals, &mut seen));
         let done = run(&self.concluding(id, seen.clone()), operation, making.origin.into()).await;
         // Every path is where it should be, so readers may see them. Where the depot failed, the next turn finds the intent open and
@@ -264,7 +258,7 @@ impl Turn<'_> {
 /// The paths that are not what they should have become, because others were at work too. Nothing is remembered of them.
 fn unfit(goals: &[Goal], seen: &mut [Seen]) -> Vec<Vec<u8>> {
     let mut misfits = Vec::new();
-    let goals: HashMap<&[u8], &Goal> = goals.iter().map(|goal| (goal.path.as_str().as_bytes(), goal)).collect();
+    let goals: HashMap<&[u8], &Goal> = goals.iter().map(|goal| (goal.path.as_bytes(), goal)).collect();
     for one in seen {
         let goal = goals.get(one.path.as_slice());
         if goal.is_some_and(|goal| !goal.is_reached_by(one.known.as_ref())) {

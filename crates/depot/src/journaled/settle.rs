@@ -7,13 +7,12 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use garret_core::{EntryKind, Follow, Image, Mutation, PathChange, ReadOptions, Result, Stat, WsPath};
+use garret_core::{EntryKind, EntryPath, Follow, Image, Mutation, PathChange, ReadOptions, Result, Stat, WsPath};
 
 use super::bring::{Goal, content_of, is_held};
 use super::ingest::{Ready, foreseen};
-use super::look::Concern;
 use super::operate::Planned;
-use super::record::{Held, Intent, LoggedStep, Work};
+use super::record::{Held, Intent, LoggedStep, Operation, Work};
 use super::turn::Turn;
 use crate::error::is_failure;
 
@@ -50,18 +49,33 @@ impl Turn<'_> {
         if let Work::Batch { steps, .. } = &intent.work {
             self.restock(steps, &paths).await?;
         }
+        let standings = self.standings(&intent.work, &paths).await?;
+        match self.can_go_forward(&paths, &standings).await? {
+            true => self.roll_forward(intent, &paths, &standings).await?,
+            false => self.roll_back(intent, &paths, &standings).await?,
+        }
+        self.give_back(&paths).await
+    }
+
+    async fn standings(&self, work: &Work, paths: &[PathChange]) -> Result<Vec<Standing>> {
         let mut standings = Vec::with_capacity(paths.len());
-        for change in &paths {
+        for change in paths {
             let standing = match self.standing(change).await? {
-                Standing::Neither => self.stage(&intent.work, change).await?,
+                Standing::Neither => self.stage(work, change).await?,
                 standing => standing,
             };
             standings.push(standing);
         }
-        match self.can_go_forward(&paths, &standings).await? {
-            true => self.roll_forward(intent, &paths, &standings).await,
-            false => self.roll_back(intent, &paths, &standings).await,
-        }
+        Ok(standings)
+    }
+
+    /// Takes back what an operation has done so far, and says that it was not done.
+    pub(super) async fn take_back(&mut self, operation: &Operation, paths: &[PathChange]) -> Result<()> {
+        let work = Work::Operation(operation.clone());
+        let standings = self.standings(&work, paths).await?;
+        self.bring(goals_back(paths, &standings)).await?;
+        self.abort()?;
+        self.lock.end()
     }
 
     /// Puts the content that the record itself holds into the depot, where the images look for it: what the steps write, and what
@@ -115,18 +129,17 @@ impl Turn<'_> {
             .iter()
             .zip(standings)
             .filter_map(|(change, standing)| match standing {
-                Standing::Before => Goal::forward(change),
-                Standing::Between(from) => Goal::forward(change).map(|goal| Goal {
+                Standing::Before => Some(Goal::forward(change)),
+                Standing::Between(from) => Some(Goal {
                     from: from.clone(),
-                    ..goal
+                    ..Goal::forward(change)
                 }),
                 Standing::After | Standing::Neither => None,
             });
         self.bring(goals.collect()).await?;
-        self.bring_raw(paths).await?;
         self.set_modes(&intent.work, paths, standings).await?;
-        let touched = paths.iter().filter_map(|change| change.path.as_path().cloned());
-        let seen = strictly(self.seen(touched.collect::<Vec<_>>()).await?, paths, standings);
+        let touched = paths.iter().map(|change| change.path.clone()).collect();
+        let seen = strictly(self.seen_entries(touched).await?, paths, standings);
         match intent.work {
             Work::Batch { .. } => self.ingest(vec![Ready::Made(intent, seen)]).await?,
             Work::Operation(operation) => self.conclude(intent.id, operation, intent.by, seen).await?,
@@ -165,23 +178,11 @@ impl Turn<'_> {
     }
 
     async fn roll_back(&mut self, intent: Intent, paths: &[PathChange], standings: &[Standing]) -> Result<()> {
-        let goals = paths
-            .iter()
-            .zip(standings)
-            .filter_map(|(change, standing)| match standing {
-                Standing::After => Goal::back(change),
-                Standing::Between(from) => Goal::back(change).map(|goal| Goal {
-                    from: from.clone(),
-                    ..goal
-                }),
-                Standing::Before | Standing::Neither => None,
-            });
-        self.bring(goals.collect()).await?;
+        self.bring(goals_back(paths, standings)).await?;
         self.give_up(&intent).await?;
         self.state.knowledge.clear();
-        let concerns = paths.iter().filter_map(|change| change.path.as_path().cloned());
-        let concerns: Vec<_> = concerns.map(|path| Concern { path, is_deep: false }).collect();
-        self.look_at(&concerns).await
+        let entries: Vec<_> = paths.iter().map(|change| (change.path.clone(), false)).collect();
+        self.look_at_entries(&entries).await
     }
 
     /// Has the storage reach the goals.
@@ -191,9 +192,14 @@ impl Turn<'_> {
         }
         // What is known is the state before; the storage may be anywhere, so nothing is bound to it.
         self.state.knowledge.clear();
+        // First, since what is not known to be in a directory does not go with it.
+        self.clear_raw(&goals)?;
         let mut batch = self.bringing(&goals).await?;
         batch.mutations.iter_mut().for_each(unbind);
-        self.journaled.files.apply(batch).await.map(|_| ())
+        if !batch.mutations.is_empty() {
+            self.apply_lending(batch).await?;
+        }
+        self.fill_raw(&goals).await
     }
 
     /// Records what others made of the paths that were left alone.
@@ -203,18 +209,13 @@ impl Turn<'_> {
             .iter()
             .zip(standings)
             .filter(|(_, standing)| **standing == Standing::Neither);
-        let concerns: Vec<_> = strangers
-            .filter_map(|(change, _)| change.path.as_path().cloned())
-            .map(|path| Concern { path, is_deep: false })
-            .collect();
-        self.look_at(&concerns).await
+        let entries: Vec<_> = strangers.map(|(change, _)| (change.path.clone(), false)).collect();
+        self.look_at_entries(&entries).await
     }
 
     async fn standing(&self, change: &PathChange) -> Result<Standing> {
-        let Some(path) = change.path.as_path() else {
-            return Ok(Standing::Neither);
-        };
-        let stat = self.stat(path).await?;
+        let path = &change.path;
+        let stat = self.stat_entry(path).await?;
         if self
             .matches(path, stat.as_ref(), change.after.as_ref(), change.before.as_ref())
             .await?
@@ -235,10 +236,8 @@ impl Turn<'_> {
 
     /// The state on the way that a path is in.
     async fn stage(&self, work: &Work, change: &PathChange) -> Result<Standing> {
-        let Some(path) = change.path.as_path() else {
-            return Ok(Standing::Neither);
-        };
-        let stat = self.stat(path).await?;
+        let path = &change.path;
+        let stat = self.stat_entry(path).await?;
         let Work::Batch { follow, steps } = work else {
             // What is made anew by an operation of the history is gone for a moment.
             let kinds = (
@@ -269,7 +268,7 @@ impl Turn<'_> {
     /// its say in the modes of what is made.
     async fn matches(
         &self,
-        path: &WsPath,
+        path: &EntryPath,
         stat: Option<&Stat>,
         image: Option<&Image>,
         other: Option<&Image>,
@@ -294,17 +293,23 @@ impl Turn<'_> {
         }
     }
 
-    async fn has_content(&self, path: &WsPath, image: &Image) -> Result<bool> {
-        let found = self.journaled.files.read(path, never_following()).await;
-        let shared = self.room.shared();
+    async fn has_content(&self, path: &EntryPath, image: &Image) -> Result<bool> {
+        let found = match path.as_path() {
+            Some(path) => {
+                let read = self.journaled.files.read(path, never_following()).await;
+                read.map(|read| read.bytes)
+            }
+            None => self.read_raw(path),
+        };
         let Ok(found) = found else { return Ok(false) };
-        let address = shared.content.address_of(&found.bytes);
+        let address = self.room.shared().content.address_of(&found);
         Ok(image.content.is_some_and(|content| content.0 == address.0))
     }
 
     /// Whether the file is what it was and a first part of what was appended.
-    async fn is_cut_append(&self, path: &WsPath, stat: Option<&Stat>, change: &PathChange) -> Result<bool> {
-        let (Some(stat), Some(before), Some(after)) = (stat, &change.before, &change.after) else {
+    async fn is_cut_append(&self, path: &EntryPath, stat: Option<&Stat>, change: &PathChange) -> Result<bool> {
+        let (Some(path), Some(stat), Some(before), Some(after)) = (path.as_path(), stat, &change.before, &change.after)
+        else {
             return Ok(false);
         };
         let is_between = before.size < stat.size && stat.size < after.size;
@@ -341,6 +346,20 @@ fn strictly(seen: Vec<super::record::Seen>, paths: &[PathChange], standings: &[S
         false => seen,
     };
     seen.into_iter().map(cleared).collect()
+}
+
+/// What takes back what was done.
+fn goals_back(paths: &[PathChange], standings: &[Standing]) -> Vec<Goal> {
+    let both = paths.iter().zip(standings);
+    let goals = both.filter_map(|(change, standing)| match standing {
+        Standing::After => Some(Goal::back(change)),
+        Standing::Between(from) => Some(Goal {
+            from: from.clone(),
+            ..Goal::back(change)
+        }),
+        Standing::Before | Standing::Neither => None,
+    });
+    goals.collect()
 }
 
 fn unbind(mutation: &mut garret_core::Mutation) {

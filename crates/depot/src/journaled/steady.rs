@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use garret_core::{Directory, DirectoryEntry, NewEntry, OpenFile, Result, Stat};
+use garret_core::{Alteration, Directory, DirectoryEntry, OpenFile, Result, Stat};
 
 use super::gate::Gate;
 
@@ -44,7 +44,7 @@ impl Directory for SteadyDirectory {
         self.inner.stat(name)
     }
 
-    fn make(&self, name: &[u8], entry: NewEntry<'_>) -> Result<()> {
-        self.inner.make(name, entry)
+    fn alter(&self, name: &[u8], alteration: Alteration<'_>) -> Result<()> {
+        self.inner.alter(name, alteration)
     }
 }

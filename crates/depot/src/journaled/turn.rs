@@ -1,5 +1,6 @@
 //! A writer's turn: the lock, the log and what is known, in one hand.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +12,7 @@ use super::gate::{Exclusive, Files};
 use super::ingest::{self, Misfits, Ready, Sorted, sorted};
 use super::known::Knowledge;
 use super::log::{self, Log};
-use super::look::Concern;
+use super::raw::above;
 use super::record::{Found, Intent, Known, Record, Seen};
 use crate::metadata::stored_time;
 use crate::workspace::DepotWorkspace;
@@ -175,17 +176,14 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Looks at paths and at every directory above them. What no path can spell is met by the next look at everything.
+    /// Looks at paths and at every directory above them.
     pub(super) async fn look_again(&mut self, paths: &[Vec<u8>]) -> Result<()> {
-        let entries = paths.iter().map(|path| EntryPath::from_bytes(path.clone()));
-        let mut concerns: Vec<_> = entries
-            .filter_map(|entry| Some(entry.as_path()?.ancestry().collect::<Vec<_>>()))
-            .flatten()
-            .map(|path| Concern { path, is_deep: false })
-            .collect();
-        concerns.sort_unstable();
-        concerns.dedup();
-        self.look_at(&concerns).await
+        let all = paths.iter().flat_map(|path| above(path).chain([path.as_slice()]));
+        let all: BTreeSet<_> = all.collect();
+        let entries = all
+            .into_iter()
+            .map(|path| (EntryPath::from_bytes(path.to_vec()), false));
+        self.look_at_entries(&entries.collect::<Vec<_>>()).await
     }
 
     /// The number of the next record.

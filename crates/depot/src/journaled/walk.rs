@@ -3,10 +3,8 @@
 //! Storages with handles are walked on a few threads, one stat for each entry; whatever has the version that the journal knows is not
 //! read. Content is put into the depot as it is met, so that memory holds names and addresses, not files.
 
-use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex};
 
-use bytes::Bytes;
 use futures::channel::oneshot;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use garret_core::{
@@ -14,7 +12,8 @@ use garret_core::{
     Storage, WsPath, list_all,
 };
 
-use super::look::{is_nothing, known_of};
+use super::look::is_nothing;
+use super::raw::{Way, split};
 use super::record::{FoundEntry, Held, Known, Thing};
 use super::turn::Turn;
 use crate::metadata::Session;
@@ -32,7 +31,8 @@ impl Turn<'_> {
     pub(super) async fn look_everywhere(&mut self, within: &WsPath) -> Result<()> {
         self.drain().await?;
         // The walk runs on threads of its own, so what is known is fetched meanwhile.
-        let (walked, known) = futures::join!(self.walked(within), async {
+        let place = EntryPath::from(within.clone());
+        let (walked, known) = futures::join!(self.walked(&place), async {
             self.state.knowledge.below(self.room, within.as_str().as_bytes())
         });
         let (walked, known) = (walked?, known?);
@@ -182,13 +182,21 @@ impl Turn<'_> {
     }
 
     /// Everything at `within` and below it, with what its stat tells.
-    pub(super) async fn walked(&self, within: &WsPath) -> Result<Walked> {
+    pub(super) async fn walked(&self, within: &EntryPath) -> Result<Walked> {
         let files = self.journaled.files.clone();
         if files.open_directory(&WsPath::root())?.is_some() {
             let within = within.clone();
             let exclusions = self.journaled.exclusions.clone();
             return elsewhere(move || walk_by_handle(&*files, &within, &exclusions)).await;
         }
+        match within.as_path() {
+            Some(within) => self.walked_by_list(within).await,
+            None => Ok(Walked::new()),
+        }
+    }
+
+    async fn walked_by_list(&self, within: &WsPath) -> Result<Walked> {
+        let files = &self.journaled.files;
         let mut walked = Walked::new();
         if !within.is_root()
             && let Some(stat) = self.stat(within).await?
@@ -200,7 +208,7 @@ impl Turn<'_> {
             follow: Follow::Never,
             limit: None,
         };
-        let listed = match list_all(&*files, within, &options).await {
+        let listed = match list_all(&**files, within, &options).await {
             Err(error) if is_nothing(error.kind()) => return Ok(walked),
             listed => listed?.entries,
         };
@@ -237,34 +245,6 @@ impl Turn<'_> {
             false => self.stat(path).await?,
         };
         Ok(stat.map(|stat| (path.as_str().as_bytes().to_vec(), stat)))
-    }
-
-    /// What is at a path whose name is not UTF-8, read by handle.
-    pub(super) async fn capture_raw(&self, path: &EntryPath, stat: &Stat) -> Result<Option<Thing>> {
-        let known = known_of(stat);
-        if known.kind != EntryKind::File {
-            return Ok(Some(Thing { known, content: None }));
-        }
-        let bytes = match self.read_raw(path) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ok(None),
-            Err(error) if is_nothing(error.kind()) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let size = bytes.len() as u64;
-        let content = Some(self.keep(bytes.into()).await?);
-        let known = Known { size, ..known };
-        Ok(Some(Thing { known, content }))
-    }
-
-    fn read_raw(&self, path: &EntryPath) -> Result<Option<Bytes>> {
-        let Some((above, name)) = self.handle_of(path)? else {
-            return Ok(None);
-        };
-        let mut bytes = Vec::new();
-        let read = above.open_file(&name)?.content.read_to_end(&mut bytes);
-        read.map_err(|_| Error::new(ErrorKind::Unavailable, "a file cannot be read"))?;
-        Ok(Some(bytes.into()))
     }
 }
 
@@ -343,24 +323,21 @@ struct Queue {
     failed: Option<Error>,
 }
 
-fn walk_by_handle(files: &dyn Storage, within: &WsPath, exclusions: &Exclusions) -> Result<Walked> {
-    let mut walked = Walked::new();
-    let root = match files.open_directory(within) {
+fn walk_by_handle(files: &dyn Storage, within: &EntryPath, exclusions: &Exclusions) -> Result<Walked> {
+    let mut walked = walk_one(files, within)?;
+    if walked.iter().any(|(_, stat)| stat.kind != EntryKind::Directory) {
+        return Ok(walked);
+    }
+    let root = match opened(files, within) {
         Ok(Some(root)) => root,
         Ok(None) => return Ok(walked),
         // It is no directory: what it is, is all there is.
-        Err(error) if is_nothing(error.kind()) => return walk_one(files, within),
+        Err(error) if is_nothing(error.kind()) => return Ok(walked),
         Err(error) => return Err(error),
     };
-    if !within.is_root() {
-        walked = walk_one(files, within)?;
-        if walked.iter().any(|(_, stat)| stat.kind != EntryKind::Directory) {
-            return Ok(walked);
-        }
-    }
     let root: Arc<dyn Directory> = Arc::from(root);
     let queue = (Mutex::new(Queue::default()), Condvar::new());
-    let first = visit(&root, within.as_str().as_bytes(), exclusions, &queue)?;
+    let first = visit(&root, within.as_bytes(), exclusions, &queue)?;
     walked.extend(first);
     let parts: Vec<Result<Visited>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
@@ -385,16 +362,32 @@ fn walk_by_handle(files: &dyn Storage, within: &WsPath, exclusions: &Exclusions)
     }
 }
 
-fn walk_one(files: &dyn Storage, path: &WsPath) -> Result<Walked> {
-    let options = StatOptions {
-        follow: Follow::Never,
-        with_version: true,
-    };
-    match futures::executor::block_on(files.stat(path, options)) {
-        Ok(stat) => Ok(vec![(path.as_str().as_bytes().to_vec(), stat)]),
-        Err(error) if is_nothing(error.kind()) => Ok(Walked::new()),
-        Err(error) => Err(error),
+/// Opens the directory at `within`; `None` where the storage has no handles.
+fn opened(files: &dyn Storage, within: &EntryPath) -> Result<Option<Box<dyn Directory>>> {
+    if let Some(path) = within.as_path() {
+        return files.open_directory(path);
     }
+    let (above, name) = split(within.as_bytes());
+    Way::new(files).directory(above)?.open_directory(name).map(Some)
+}
+
+/// What is at the place itself; of the root nothing is told.
+fn walk_one(files: &dyn Storage, place: &EntryPath) -> Result<Walked> {
+    let stat = match place.as_path() {
+        Some(path) if path.is_root() => None,
+        Some(path) => {
+            let options = StatOptions {
+                follow: Follow::Never,
+                with_version: true,
+            };
+            match futures::executor::block_on(files.stat(path, options)) {
+                Err(error) if is_nothing(error.kind()) => None,
+                stat => Some(stat?),
+            }
+        }
+        None => Way::new(files).stat(place.as_bytes())?,
+    };
+    Ok(stat.map(|stat| (place.as_bytes().to_vec(), stat)).into_iter().collect())
 }
 
 fn walk_queue(queue: &(Mutex<Queue>, Condvar), exclusions: &Exclusions) -> Result<Visited> {

@@ -34,6 +34,22 @@ impl Tree<'_> {
         Ok(page)
     }
 
+    /// The names right in the directory at `path`, and what they are.
+    pub(crate) fn children(&self, path: &[u8]) -> Result<Vec<(Vec<u8>, Node)>> {
+        let (start, _) = span_below(path);
+        let mut scan = self.below(path);
+        let mut children = Vec::new();
+        while let Some((below, node)) = scan.next()? {
+            let name = &below[start.len()..];
+            match name.iter().position(|byte| *byte == b'/') {
+                // `0` is the character after `/`.
+                Some(slash) => scan.seek(&[&below[..start.len() + slash], b"0"].concat()),
+                None => children.push((name.to_vec(), node)),
+            }
+        }
+        Ok(children)
+    }
+
     fn check_directory(&self, place: &Place) -> Result<()> {
         if place.path.is_root() || self.require(place)?.kind == EntryKind::Directory {
             return Ok(());

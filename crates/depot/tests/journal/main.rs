@@ -15,6 +15,7 @@ mod history;
 mod meddling;
 mod putting;
 mod random;
+mod raw;
 mod settling;
 mod stopping;
 mod support;

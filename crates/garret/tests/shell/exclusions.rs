@@ -1,6 +1,6 @@
 //! What history leaves out.
 
-use garret::RunRequest;
+use garret::{RunRequest, UndoRequest};
 
 use crate::support::{On, Room, each, room_with};
 
@@ -99,5 +99,38 @@ fn a_real_project_is_built_and_its_output_stays_out_of_history() {
             .await
             .unwrap();
         assert_eq!((again.exit_code, again.output.as_str()), (0, "built\n"), "{on:?}");
+    });
+}
+
+#[test]
+fn an_undo_tells_what_it_leaves_alone_and_what_is_gone_for_good() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.sh("mkdir -p old/target && touch old/target/x && for n in $(seq 30); do echo $n > a$n.log; done")
+            .await;
+        let built = room
+            .sh("echo code > a && mkdir -p p/target && echo binary > p/target/x && echo new > new.log && rm -r *[0-9].log")
+            .await;
+        assert_eq!(built.changed.excluded.deleted, 30, "{on:?}");
+        let undone = room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+        let left = undone.left_alone.expect("something was left");
+        assert_eq!(
+            (left.paths, left.more),
+            (vec!["new.log".into(), "p/target".to_owned()], 0),
+            "{on:?}"
+        );
+        assert_eq!((left.deleted.len(), left.more_deleted), (20, 10), "{on:?}");
+        room.redo().await;
+        let told = room.toolbox.call("undo", serde_json::json!({})).await;
+        assert!(
+            told.text
+                .contains("left alone, as history leaves it out: `new.log`, `p/target`"),
+            "{}",
+            told.text
+        );
+        assert!(told.text.contains(" and 10 more"), "{}", told.text);
+        room.sh("echo plain > b").await;
+        let undone = room.workspace().undo(UndoRequest::Last(1)).await.unwrap();
+        assert_eq!(undone.left_alone, None, "{on:?}");
     });
 }

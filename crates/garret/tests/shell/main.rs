@@ -10,6 +10,7 @@ mod background;
 mod changes;
 mod conflicts;
 mod exclusions;
+mod names;
 mod refusals;
 mod running;
 mod secrets;

@@ -1,9 +1,9 @@
 //! What a policy or a quota keeps from commands.
 
-use garret::{Declared, FsPolicy, ShellPolicy};
+use garret::{Capabilities, Declared, FsPolicy, ShellPolicy, WorkspaceConfig};
 use serde_json::json;
 
-use crate::support::{each, room_with};
+use crate::support::{On, each, room_with};
 
 fn policy(change: impl FnOnce(&mut FsPolicy)) -> Declared<FsPolicy> {
     let mut policy = FsPolicy::default();
@@ -147,5 +147,43 @@ fn command_lines_are_judged_before_they_run() {
             let told = error.refused_by().unwrap_or_default();
             assert!(told.contains(rule) || error.message().contains(rule), "{told}: {error}");
         }
+    });
+}
+
+#[test]
+fn what_others_make_between_two_commands_is_hidden_from_the_second_where_a_rule_says_so() {
+    each(|on| async move {
+        // Nobody else reaches the files of a memory.
+        if on == On::Memory {
+            return;
+        }
+        let room = room_with(on, |config| {
+            config.capabilities.fs = Declared::Options(FsPolicy {
+                deny_read: vec!["**/.env".into(), "config/*.key".into()],
+                ..FsPolicy::default()
+            });
+        })
+        .await;
+        let open = WorkspaceConfig {
+            capabilities: Capabilities::named(["fs"]).unwrap(),
+            ..room.config.clone()
+        };
+        let others = room.garret.open_config("others", &open).await.unwrap();
+        let write = |path: &'static str| others.workspace().write(path, "secret", Default::default());
+        write("src/plain").await.unwrap();
+        assert_eq!(room.sh("ls -A src").await.output, "plain\n", "{on:?}");
+        write("src/.env").await.unwrap();
+        write("config/a.key").await.unwrap();
+        assert_eq!(
+            room.sh("ls -A src; cat config/a.key 2>/dev/null || true").await.output,
+            "plain\n",
+            "{on:?}"
+        );
+        write("src/plain").await.unwrap();
+        assert_eq!(
+            room.sh("ls -A src; cat src/.env 2>/dev/null || true").await.output,
+            "plain\n",
+            "{on:?}"
+        );
     });
 }

@@ -44,6 +44,37 @@ fn promise_35_a_secret_is_masked_in_output_and_nowhere_under_the_home() {
     });
 }
 
+#[test]
+fn a_secret_is_masked_in_messages_and_in_the_names_of_files() {
+    each(|on| async move {
+        let room = room_with(on, |config| {
+            config.capabilities.shell = Declared::Options(ShellPolicy {
+                secrets: vec!["TOKEN".into()],
+                ..ShellPolicy::default()
+            });
+            config.exclude = vec!["*.log".into()];
+        })
+        .await;
+        let env = BTreeMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]);
+        let with = |request: RunRequest| RunRequest {
+            env: env.clone(),
+            ..request
+        };
+        let absent = RunRequest::arguments(["/usr/bin/hunter2"]);
+        for refused in [
+            room.workspace().run(with(absent.clone())).await.unwrap_err(),
+            room.workspace().start(with(absent)).await.unwrap_err(),
+        ] {
+            assert!(!refused.to_string().contains("hunter2"), "{on:?}: {refused}");
+        }
+        let named = RunRequest::shell("echo 1 > $TOKEN; echo 2 > $TOKEN.log; rm $TOKEN.log; mkfifo fifo-$TOKEN");
+        let made = room.workspace().run(with(named)).await.unwrap();
+        assert_eq!(made.changed.paths, ["+ [TOKEN]"], "{on:?}");
+        let told = serde_json::to_string(&made).unwrap();
+        assert!(!told.contains("hunter2"), "{on:?}: {told}");
+    });
+}
+
 fn holds_nowhere(directory: &Path, canary: &[u8], looked: &mut usize) {
     for entry in std::fs::read_dir(directory).unwrap().flatten() {
         let kind = entry.file_type().unwrap();

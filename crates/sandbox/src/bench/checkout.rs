@@ -28,7 +28,7 @@ use super::manifest::{self, Changes, Records};
 use super::placing::{Placing, PlacingOptions};
 use super::state::{State, Turn, own_directory};
 use super::survey;
-use super::wanted::{Versions, everything, version_number};
+use super::wanted::{Files, Versions, everything, version_number};
 
 const MAX_TRIES: usize = 4;
 
@@ -171,11 +171,17 @@ impl CheckoutBench {
     }
 
     /// The files as they are after the change of this number.
-    async fn files_at(&self, head: u64) -> Result<Arc<dyn Storage>> {
-        match &self.options.history {
-            Some(history) => history.at(&Point::Number(head)).await,
-            None => Ok(self.options.files.clone()),
-        }
+    async fn files_at(&self, head: u64) -> Result<Files> {
+        Ok(match &self.options.history {
+            Some(history) => Files {
+                storage: history.at(&Point::Number(head)).await?,
+                at: Some((history.clone(), head)),
+            },
+            None => Files {
+                storage: self.options.files.clone(),
+                at: None,
+            },
+        })
     }
 
     /// Does the work and says that the checkout stands at `head` then.
@@ -233,7 +239,7 @@ impl CheckoutBench {
         } else {
             Versions::Asked
         };
-        let wanted = everything(files.as_ref(), versions).await?;
+        let wanted = everything(&files, versions).await?;
         let mut state = match known {
             Some(state) => state,
             None => State::new(&home.tree, 0)?,
@@ -261,7 +267,7 @@ impl CheckoutBench {
         let Some(records) = manifest::load(&home.home, &state)? else {
             return self.rebuild(home).await;
         };
-        let wanted = everything(self.options.files.as_ref(), Versions::Asked).await?;
+        let wanted = everything(&self.files_at(0).await?, Versions::Asked).await?;
         let work = survey::compared(&home.tree, wanted, &records, &self.excluded)?;
         match work.is_empty() {
             true => Ok(0),
@@ -390,9 +396,13 @@ impl Bench for CheckoutBench {
         };
         Ok(BenchState {
             root: self.options.directory.join("tree"),
-            scratch: self.options.directory.join("scratch"),
+            scratch: self.scratch(),
             head,
         })
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.options.directory.join("scratch")
     }
 
     async fn take(&self, taken: Taken<'_>) -> Result<()> {

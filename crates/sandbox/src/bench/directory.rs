@@ -51,9 +51,13 @@ impl Bench for DirectoryBench {
         };
         Ok(BenchState {
             root: self.options.root.clone(),
-            scratch: self.options.scratch.clone(),
+            scratch: self.scratch(),
             head,
         })
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.options.scratch.clone()
     }
 
     async fn take(&self, taken: Taken<'_>) -> Result<()> {

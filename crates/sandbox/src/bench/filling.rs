@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use garret_core::{
-    EntryPath, Error, ErrorKind, Exclusions, Follow, Precondition, ReadOptions, ReadResult, Result, Storage, Timestamp,
-    WsPath,
+    Directory, EntryPath, Error, ErrorKind, Exclusions, Follow, OpenFile, Precondition, ReadOptions, ReadResult,
+    Result, Storage, Timestamp, WsPath,
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::manifest::{Changes, Record};
 use super::placing::{Placing, PlacingOptions, write_all};
-use super::wanted::{FILE_MODE, Wanted, What, raw_directory, version_number};
+use super::wanted::{FILE_MODE, Files, Wanted, What, raw_file, version_number};
 use crate::effects::error::At;
 use crate::effects::seen::Seen;
 
@@ -49,8 +49,15 @@ struct ReadFile {
     rest: Option<Receiver<Result<Bytes>>>,
 }
 
+/// What is read from.
+#[derive(Clone)]
+struct Source {
+    storage: Arc<dyn Storage>,
+    root: Option<Arc<dyn Directory>>,
+}
+
 /// Does the work; what was left where.
-pub(super) async fn fill(tree: &OwnedFd, files: Arc<dyn Storage>, work: Work, kept: Exclusions) -> Result<Changes> {
+pub(super) async fn fill(tree: &OwnedFd, files: Files, work: Work, kept: Exclusions) -> Result<Changes> {
     let mut wanted_files = Vec::new();
     let mut others = Vec::new();
     for (path, wanted) in work.wanted {
@@ -59,17 +66,27 @@ pub(super) async fn fill(tree: &OwnedFd, files: Arc<dyn Storage>, work: Work, ke
             _ => others.push((path, wanted)),
         }
     }
+    // Names that no path can spell are read in another way.
+    let is_raw = |(path, _): &(Vec<u8>, Wanted)| EntryPath::from_bytes(path.clone()).is_escaped();
+    let root = match wanted_files.iter().any(is_raw) {
+        true => files.root().await?,
+        false => None,
+    };
+    let source = Source {
+        storage: files.storage,
+        root,
+    };
     let tree = tree.try_clone().map_err(|_| out_of_handles())?;
     let (sender, receiver) = channel(WAITING_FILES);
     let writer = tokio::task::spawn_blocking(move || put(&tree, &work.removed, &others, receiver, &kept));
-    let read = read_all(files, wanted_files, sender).await;
+    let read = read_all(source, wanted_files, sender).await;
     let written = writer.await.map_err(|_| stopped())?;
     // Where both failed, the writer failed first: readers only notice that nobody takes what they read.
     let changes = written?;
     read.map(|()| changes)
 }
 
-async fn read_all(files: Arc<dyn Storage>, wanted: Vec<(Vec<u8>, Wanted)>, sender: Sender<ReadFile>) -> Result<()> {
+async fn read_all(files: Source, wanted: Vec<(Vec<u8>, Wanted)>, sender: Sender<ReadFile>) -> Result<()> {
     let queue = Arc::new(Mutex::new(wanted.into_iter()));
     let mut readers = tokio::task::JoinSet::new();
     for _ in 0..READERS {
@@ -92,12 +109,12 @@ async fn read_all(files: Arc<dyn Storage>, wanted: Vec<(Vec<u8>, Wanted)>, sende
     outcome
 }
 
-async fn read_one(files: &Arc<dyn Storage>, path: Vec<u8>, wanted: &Wanted, sender: &Sender<ReadFile>) -> Result<()> {
+async fn read_one(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sender<ReadFile>) -> Result<()> {
     let entry = EntryPath::from_bytes(path.clone());
     let Some(name) = entry.as_path() else {
         return read_raw(files, path, wanted, sender).await;
     };
-    let first = read_piece(files.as_ref(), name, 0, Precondition::Any).await?;
+    let first = read_piece(&*files.storage, name, 0, Precondition::Any).await?;
     let (size, at_hand) = (first.size, first.bytes.len() as u64);
     let (pieces, rest) = channel(WAITING_PIECES);
     let file = ReadFile {
@@ -112,7 +129,7 @@ async fn read_one(files: &Arc<dyn Storage>, path: Vec<u8>, wanted: &Wanted, send
     let mut place = at_hand;
     while place < size {
         let same = Precondition::Version(first.version.clone());
-        let piece = read_piece(files.as_ref(), name, place, same)
+        let piece = read_piece(&*files.storage, name, place, same)
             .await
             .map(|piece| piece.bytes);
         place += piece.as_ref().map_or(size, |bytes| bytes.len() as u64);
@@ -136,30 +153,46 @@ async fn read_piece(files: &dyn Storage, path: &WsPath, start: u64, precondition
 }
 
 /// Reads a file whose name no path can spell. One that the storage cannot give out is left out.
-async fn read_raw(files: &Arc<dyn Storage>, path: Vec<u8>, wanted: &Wanted, sender: &Sender<ReadFile>) -> Result<()> {
+async fn read_raw(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sender<ReadFile>) -> Result<()> {
     let What::File { mode, version, .. } = wanted.what else {
         return Ok(());
     };
-    let (files, name) = (files.clone(), path.clone());
-    let read = tokio::task::spawn_blocking(move || {
-        let (directory, name) = raw_directory(files.as_ref(), &name)?;
-        let mut bytes = Vec::new();
-        let read = directory.open_file(name)?.content.read_to_end(&mut bytes);
-        read.map(|_| Bytes::from(bytes)).map_err(|_| stopped())
-    });
-    let first = match read.await.map_err(|_| stopped())? {
+    let (root, name) = (files.root.clone(), path.clone());
+    let opened = tokio::task::spawn_blocking(move || raw_file(root.as_deref(), &name));
+    let opened = match opened.await.map_err(|_| stopped())? {
         Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
-        read => read?,
+        opened => opened?,
     };
+    let (pieces, rest) = channel(WAITING_PIECES);
     let file = ReadFile {
         path,
         mode: mode.unwrap_or(FILE_MODE),
         version: version.unwrap_or(0),
         modified: wanted.modified,
-        first,
-        rest: None,
+        first: Bytes::new(),
+        rest: Some(rest),
     };
-    sender.send(file).await.map_err(|_| stopped())
+    sender.send(file).await.map_err(|_| stopped())?;
+    let read = tokio::task::spawn_blocking(move || send_pieces(opened, &pieces));
+    read.await.map_err(|_| stopped())?
+}
+
+fn send_pieces(opened: OpenFile, pieces: &Sender<Result<Bytes>>) -> Result<()> {
+    let mut content = opened.content;
+    loop {
+        let mut piece = Vec::new();
+        let read = (&mut content).take(PIECE_BYTES).read_to_end(&mut piece);
+        let piece = match read {
+            Ok(0) => return Ok(()),
+            Ok(_) => Ok(piece.into()),
+            Err(_) => Err(Error::new(ErrorKind::Corrupt, "a file of the workspace cannot be read")),
+        };
+        let is_last = piece.is_err();
+        pieces.blocking_send(piece).map_err(|_| stopped())?;
+        if is_last {
+            return Ok(());
+        }
+    }
 }
 
 fn put(

@@ -112,7 +112,7 @@ pub(super) fn changed(tree: &OwnedFd, changes: &[PathChange], excluded: &Exclusi
             }
             continue;
         }
-        let is_as = |image: &Option<Image>| is_as(there.as_ref(), image.as_ref(), change, excluded);
+        let is_as = |image: &Option<Image>| is_as(there.as_ref(), image.as_ref(), excluded);
         // A layer may have left it before the journal's turn came.
         if !is_as(&change.before) && !is_as(&change.after) {
             return Ok(None);
@@ -130,13 +130,12 @@ fn is_directory(image: &Image) -> bool {
 }
 
 /// Whether what is there is what the image says, as far as a look tells.
-fn is_as(there: Option<&Seen>, image: Option<&Image>, change: &PathChange, excluded: &Exclusions) -> bool {
+fn is_as(there: Option<&Seen>, image: Option<&Image>, excluded: &Exclusions) -> bool {
     match (image.and_then(Wanted::of), there) {
         (None, None) => true,
         // A directory that was kept for what is kept out of history in it.
         (None, Some(there)) => there.is_directory() && !excluded.is_empty(),
-        // A name that the storage did not give out.
-        (Some(_), None) => change.path.is_escaped(),
+        (Some(_), None) => false,
         (Some(before), Some(there)) => match before.what {
             What::OutOfReach => true,
             What::Directory { mode } => there.is_directory() && has_bits(there, mode),

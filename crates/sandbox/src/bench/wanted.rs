@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use garret_core::{
-    Directory, Entry, EntryKind, Error, ErrorKind, Follow, Image, ListOptions, Result, StatOptions, Storage, Timestamp,
-    Version, WsPath,
+    Directory, Entry, EntryKind, Error, ErrorKind, Follow, History, Image, ListOptions, OpenFile, Point, Result, Stat,
+    StatOptions, Storage, Timestamp, Version, WsPath,
 };
+
+use crate::effects::beneath::split;
 
 const PAGE: usize = 5_000;
 pub(super) const FILE_MODE: u32 = 0o644;
@@ -75,8 +78,28 @@ pub(super) enum Versions {
     LeftOut,
 }
 
+/// The files that a checkout is made from.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    pub(super) storage: Arc<dyn Storage>,
+    /// Their journal, and the number of the change after which they are so.
+    pub(super) at: Option<(Arc<dyn History>, u64)>,
+}
+
+impl Files {
+    /// The root, for names that no path can spell; `None` where the files have none.
+    pub(super) async fn root(&self) -> Result<Option<Arc<dyn Directory>>> {
+        let root = match &self.at {
+            Some((history, number)) => Some(history.directory(&Point::Number(*number)).await?),
+            None => self.storage.open_directory(&WsPath::root())?,
+        };
+        Ok(root.map(Arc::from))
+    }
+}
+
 /// Everything in the files.
-pub(super) async fn everything(files: &dyn Storage, versions: Versions) -> Result<Everything> {
+pub(super) async fn everything(files: &Files, versions: Versions) -> Result<Everything> {
+    let mut root = None;
     let mut wanted = Everything::new();
     let mut options = ListOptions {
         is_deep: true,
@@ -85,9 +108,12 @@ pub(super) async fn everything(files: &dyn Storage, versions: Versions) -> Resul
         after: None,
     };
     loop {
-        let page = files.list(&WsPath::root(), options.clone()).await?;
+        let page = files.storage.list(&WsPath::root(), options.clone()).await?;
         for entry in &page.entries {
-            if let Some(one) = described(files, entry, versions).await? {
+            if entry.path.is_escaped() && root.is_none() {
+                root = files.root().await?;
+            }
+            if let Some(one) = described(files, entry, versions, root.as_deref()).await? {
                 wanted.insert(entry.path.as_bytes().to_vec(), one);
             }
         }
@@ -98,7 +124,12 @@ pub(super) async fn everything(files: &dyn Storage, versions: Versions) -> Resul
     }
 }
 
-async fn described(files: &dyn Storage, entry: &Entry, versions: Versions) -> Result<Option<Wanted>> {
+async fn described(
+    files: &Files,
+    entry: &Entry,
+    versions: Versions,
+    root: Option<&dyn Directory>,
+) -> Result<Option<Wanted>> {
     let modified = entry.modified;
     let what = |what| Some(Wanted { what, modified });
     if entry.kind == EntryKind::File && versions == Versions::LeftOut && !entry.path.is_escaped() {
@@ -114,10 +145,12 @@ async fn described(files: &dyn Storage, entry: &Entry, versions: Versions) -> Re
                 follow: Follow::Never,
                 with_version: entry.kind == EntryKind::File,
             };
-            files.stat(path, options).await
+            files.storage.stat(path, options).await
         }
         // A name that no path can spell.
-        None => raw_directory(files, entry.path.as_bytes()).and_then(|(directory, name)| directory.stat(name)),
+        None => root
+            .ok_or_else(unreachable_name)
+            .and_then(|root| raw_stat(root, entry.path.as_bytes())),
     };
     let stat = match stat {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -140,15 +173,32 @@ async fn described(files: &dyn Storage, entry: &Entry, versions: Versions) -> Re
     })
 }
 
-/// The directory that holds `path`, which no path of a workspace can spell, and the name in it.
-pub(super) fn raw_directory<'p>(files: &dyn Storage, path: &'p [u8]) -> Result<(Box<dyn Directory>, &'p [u8])> {
-    let (above, name) = crate::effects::beneath::split(path);
-    let top = files.open_directory(&WsPath::root())?.ok_or_else(unreachable_name)?;
-    let parts = above.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
-    let directory = parts
-        .into_iter()
-        .try_fold(top, |directory, part| directory.open_directory(part))?;
-    Ok((directory, name))
+fn raw_stat(root: &dyn Directory, path: &[u8]) -> Result<Stat> {
+    let (above, name) = split(path);
+    match raw_directory(root, above)? {
+        Some(directory) => directory.stat(name),
+        None => root.stat(name),
+    }
+}
+
+/// Opens the file at `path`, which no path of a workspace can spell.
+pub(super) fn raw_file(root: Option<&dyn Directory>, path: &[u8]) -> Result<OpenFile> {
+    let root = root.ok_or_else(unreachable_name)?;
+    let (above, name) = split(path);
+    match raw_directory(root, above)? {
+        Some(directory) => directory.open_file(name),
+        None => root.open_file(name),
+    }
+}
+
+/// Opens the directory at `path`; `None` for the root itself.
+fn raw_directory(root: &dyn Directory, path: &[u8]) -> Result<Option<Box<dyn Directory>>> {
+    let mut parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
+    let Some(first) = parts.next() else { return Ok(None) };
+    let first = root.open_directory(first)?;
+    parts
+        .try_fold(first, |directory, part| directory.open_directory(part))
+        .map(Some)
 }
 
 fn unreachable_name() -> Error {

@@ -8,6 +8,7 @@
 //! attributes. Mode and (as root) owner are kept; what root makes anew belongs to the owner of its directory. A batch of several mutations is taken back as a whole when it fails; when the
 //! *machine* fails in the middle of one, some of its mutations may be done and others not.
 
+mod alter;
 mod append;
 mod batch;
 mod beneath;
@@ -15,10 +16,10 @@ mod blocking;
 mod copy;
 mod error;
 mod known;
+mod lend;
 mod link;
 mod list;
 mod lock;
-mod make;
 mod make_dir;
 mod mode;
 mod names;

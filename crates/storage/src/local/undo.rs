@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, RenameFlags, fstat, ftruncate, renameat, unlinkat};
 use rustix::io::Errno;
 
+use super::lend::lending;
 use super::lock::Locked;
 use super::publish::rename_with;
 use super::{reopen, temp};
@@ -108,26 +109,25 @@ pub(super) fn shrink(file: &OwnedFd, size: u64, added: u64) -> Result<(), Errno>
 
 fn settle(note: Note) -> Option<Doomed> {
     match note {
-        Note::Replaced { parent, name, kept } => {
-            put_back_unless(unlinkat(&parent, &kept, AtFlags::empty()), &parent, &name, &kept)
+        Note::Replaced { parent, name, kept }
+        | Note::Kept {
+            parent,
+            name,
+            kept,
+            what: Kept::File,
+        } => {
+            let removed = unless_shut(&parent, || unlinkat(&parent, &kept, AtFlags::empty()));
+            put_back_unless(removed, &parent, &name, &kept);
         }
         Note::Kept {
             parent,
             name,
             kept,
-            what: Kept::File,
-        } => put_back_unless(unlinkat(&parent, &kept, AtFlags::empty()), &parent, &name, &kept),
-        Note::Kept {
-            parent,
-            name,
-            kept,
             what: Kept::EmptyDirectory,
-        } => put_back_unless(
-            temp::remove_empty(parent.as_fd(), kept.as_bytes()),
-            &parent,
-            &name,
-            &kept,
-        ),
+        } => {
+            let removed = unless_shut(&parent, || temp::remove_empty(parent.as_fd(), kept.as_bytes()));
+            put_back_unless(removed, &parent, &name, &kept);
+        }
         Note::Kept {
             parent,
             kept,
@@ -142,6 +142,11 @@ fn settle(note: Note) -> Option<Doomed> {
     None
 }
 
+/// A batch may have ended by taking the bits away by which names in the directory can be changed.
+fn unless_shut(directory: impl AsFd, work: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    lending(directory.as_fd(), |errno| *errno == Errno::ACCESS, work)
+}
+
 /// What was kept and could not be removed turned out to be something else, because a program without locks was at work: it is put
 /// back rather than left under a hidden name.
 fn put_back_unless(removed: Result<(), Errno>, parent: &Arc<Locked>, name: &str, kept: &str) {
@@ -153,6 +158,6 @@ fn put_back_unless(removed: Result<(), Errno>, parent: &Arc<Locked>, name: &str,
 /// Deletes removed trees. What resists stays under its hidden name until a sweep.
 pub(super) fn delete(doomed: Vec<Doomed>) {
     for Doomed { parent, name } in doomed {
-        let _ = temp::remove_any(parent.as_fd(), name.as_bytes());
+        let _ = unless_shut(&parent, || temp::remove_any(parent.as_fd(), name.as_bytes()));
     }
 }

@@ -8,12 +8,12 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use garret_core::path::EntryPath;
-use garret_core::{Clock, Directory, DirectoryEntry, EntryKind, Error, NewEntry, OpenFile, Result, Stat, WsPath};
+use garret_core::{Alteration, Clock, Directory, DirectoryEntry, EntryKind, Error, OpenFile, Result, Stat, WsPath};
 use rustix::fs::{FileType, OFlags, readlinkat};
 use rustix::io::Errno;
 
+use super::alter::{self, Failure};
 use super::error::Cause;
-use super::make;
 use super::names::{for_each_name, kind_in, kind_of, open_child, size_in, stat_entry, time};
 use super::reopen::open_file;
 use super::temp;
@@ -112,9 +112,12 @@ impl Directory for LocalDirectory {
         found.map_err(|cause| self.fail(name, cause))
     }
 
-    fn make(&self, name: &[u8], entry: NewEntry<'_>) -> Result<()> {
-        let made = one_name(name).and_then(|()| Ok(make::make(&self.handle, name, entry)?));
-        made.map_err(|cause| self.fail(name, cause))
+    fn alter(&self, name: &[u8], alteration: Alteration<'_>) -> Result<()> {
+        one_name(name).map_err(|cause| self.fail(name, cause))?;
+        alter::alter(&self.handle, name, alteration).map_err(|failure| match failure {
+            Failure::Cause(cause) => self.fail(name, cause),
+            Failure::Content(error) => error,
+        })
     }
 }
 

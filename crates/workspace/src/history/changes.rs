@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
+use crate::shell::LeftAlone;
 
 /// Which part of the journal to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +65,9 @@ pub struct ChangeShown {
     /// The number of the change that holds it reversed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_by: Option<u64>,
+    /// What an undo left as it is, because history leaves it out; told in the answer to the undo alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_alone: Option<LeftAlone>,
 }
 
 /// Who made a change, as it is shown.
@@ -151,6 +155,7 @@ impl From<Change> for ChangeShown {
             path_count: change.path_count,
             reverses: change.reverses,
             undone_by: change.undone_by,
+            left_alone: None,
         }
     }
 }

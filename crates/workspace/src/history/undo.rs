@@ -126,8 +126,10 @@ impl Workspace {
     async fn reversed(&self, reversed: Reversed) -> Result<ChangeShown> {
         match reversed {
             Reversed::Done(change) => {
+                let left_alone = self.left_alone(&change.reverses);
                 let fallback = ChangeShown::from((*change).clone());
-                Ok(self.seen(*change).await?.map_or(fallback, ChangeShown::from))
+                let shown = self.seen(*change).await?.map_or(fallback, ChangeShown::from);
+                Ok(ChangeShown { left_alone, ..shown })
             }
             Reversed::Clashed(clashes) => Err(self.clashed(&clashes)),
         }

@@ -13,8 +13,8 @@ use futures::StreamExt;
 use futures::channel::{mpsc, oneshot};
 use futures::executor::block_on;
 use garret_core::{
-    Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, NearContent, NewEntry, OpenFile,
-    ReadOptions, Result, Stat, StatOptions, Storage, WsPath,
+    Alteration, Directory, DirectoryEntry, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, NearContent,
+    OpenFile, ReadOptions, Result, Stat, StatOptions, Storage, WsPath,
 };
 
 /// What the walk asks of the storage.
@@ -217,7 +217,7 @@ impl Directory for ListedDirectory {
         })
     }
 
-    fn make(&self, _name: &[u8], _entry: NewEntry<'_>) -> Result<()> {
+    fn alter(&self, _name: &[u8], _alteration: Alteration<'_>) -> Result<()> {
         Err(unsupported())
     }
 }

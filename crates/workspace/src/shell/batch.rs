@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use garret_core::{
-    Content, Effect, EffectsMode, EntryKind, ErrorKind, Follow, Image, Mutation, PathChange, Placed, Precondition,
-    ReadOptions, Result, StatOptions, WsPath,
+    Content, Dropped, Effect, EffectsMode, EntryKind, ErrorKind, Follow, Image, Mutation, PathChange, Placed,
+    Precondition, ReadOptions, Result, StatOptions, WsPath,
 };
 
 use super::images::{image_of, image_of_stat};
@@ -19,29 +19,33 @@ struct Step {
 }
 
 impl Workspace {
-    /// Puts effects into the files as one batch. What no path can name is left out.
+    /// Puts effects into the files as one batch. What no path can name is left out, and told as dropped.
     pub(super) async fn keep_without_history(&self, effects: &[Effect], maker: Maker) -> Result<Keeping> {
-        let mut steps = Vec::new();
+        let (mut steps, mut left_out) = (Vec::new(), Vec::new());
         for effect in effects {
-            if let Some(path) = effect.path.as_path() {
-                steps.extend(self.step(path, &effect.placed).await?);
+            match effect.path.as_path() {
+                Some(path) => steps.extend(self.step(path, &effect.placed).await?),
+                None if effect.placed == Placed::Nothing => {}
+                None => left_out.push(Dropped {
+                    path: effect.path.clone(),
+                    what: "name that is not UTF-8, in a workspace without a history",
+                }),
             }
         }
         let paths: Vec<_> = steps.iter().map(Step::change).collect();
-        if paths.is_empty() {
-            let kept = Kept::Nothing;
-            return Ok(Keeping { paths, kept });
-        }
         let kept = match self.apply_steps(&paths, &steps, &maker).await {
             Ok(kept) => kept,
             Err(error) if is_refusal(error.kind()) => Kept::Refused(error),
             Err(error) => return Err(error),
         };
-        Ok(Keeping { paths, kept })
+        Ok(Keeping { paths, kept, left_out })
     }
 
     async fn apply_steps(&self, paths: &[PathChange], steps: &[Step], maker: &Maker) -> Result<Kept> {
         self.review(paths)?;
+        if paths.is_empty() {
+            return Ok(Kept::Nothing);
+        }
         match maker.mode {
             EffectsMode::Discard => return Ok(Kept::Discarded),
             EffectsMode::Ask => self.approve_effects(&maker.origin, paths).await?,

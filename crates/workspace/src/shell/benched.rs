@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Branch, Change, ChangesOptions, Directory, Error, ErrorKind, History, Keep, ListOptions, ListPage,
-    Making, Merging, Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions, ReadResult,
-    Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Stat, StatOptions, Storage,
-    StorageInfo, WsPath,
+    Applied, Batch, Branch, Change, ChangesOptions, Directory, EntryPath, Error, ErrorKind, History, Keep, ListOptions,
+    ListPage, Making, Merging, Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions,
+    ReadResult, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Stat, StatOptions,
+    Storage, StorageInfo, WsPath,
 };
 
 use super::workshop::Workshop;
@@ -57,9 +57,9 @@ impl Storage for Benched<dyn Storage> {
 #[derive(Debug, Default)]
 pub(super) struct Foreseen {
     /// What will go.
-    pub(super) gone: Vec<WsPath>,
+    pub(super) gone: Vec<EntryPath>,
     /// What will be there, new or changed.
-    pub(super) come: Vec<WsPath>,
+    pub(super) come: Vec<EntryPath>,
 }
 
 impl Foreseen {
@@ -67,25 +67,23 @@ impl Foreseen {
         let mut foreseen = Self::default();
         for mutation in mutations {
             match mutation {
-                Mutation::Remove { path, .. } => foreseen.gone.push(path.clone()),
+                Mutation::Remove { path, .. } => foreseen.gone.push(path.clone().into()),
                 Mutation::Rename { from, to, .. } => {
-                    foreseen.gone.push(from.clone());
-                    foreseen.come.push(to.clone());
+                    foreseen.gone.push(from.clone().into());
+                    foreseen.come.push(to.clone().into());
                 }
-                other => foreseen.come.push(other.path().clone()),
+                other => foreseen.come.push(other.path().clone().into()),
             }
         }
         foreseen
     }
 
     fn of_paths(paths: &[PathChange]) -> Self {
-        let valid = |wanted: fn(&PathChange) -> bool| {
-            let paths = paths.iter().filter(|one| wanted(one));
-            paths.filter_map(|one| one.path.as_path().cloned()).collect()
-        };
+        let (gone, come): (Vec<_>, Vec<_>) = paths.iter().partition(|one| one.after.is_none());
+        let path = |one: &PathChange| one.path.clone();
         Self {
-            gone: valid(|one| one.after.is_none()),
-            come: valid(|one| one.after.is_some()),
+            gone: gone.into_iter().map(path).collect(),
+            come: come.into_iter().map(path).collect(),
         }
     }
 }
@@ -132,6 +130,10 @@ impl History for Benched<dyn History> {
 
     async fn at(&self, point: &Point) -> Result<Arc<dyn Storage>> {
         self.inner.at(point).await
+    }
+
+    async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>> {
+        self.inner.directory(point).await
     }
 
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {

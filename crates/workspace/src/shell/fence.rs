@@ -1,17 +1,44 @@
 //! What a view keeps from its commands: paths that do not exist for them, and paths that they may not change.
 //!
-//! Rules are patterns and a sandbox takes paths, so where a rule depends on paths the tree is looked through; a view without such rules
-//! costs nothing. What a command makes anew is judged when it ends.
+//! Rules are patterns and a sandbox takes paths, so where a rule depends on paths the tree is looked through, as far as a rule could tell
+//! apart what is there; a view without such rules costs nothing. What a command makes anew is judged when it ends.
 
-use garret_core::{Access, Entry, EntryKind, Follow, ListOptions, Result, WsPath};
+use std::sync::Arc;
 
+use garret_core::{Access, Entry, EntryKind, ErrorKind, Follow, History, Image, ListOptions, Point, Result, WsPath};
+
+use super::workshop::Workshop;
 use crate::Workspace;
+use crate::workspace::View;
 
 /// The paths, for a sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Fence {
     pub(super) hidden: Vec<WsPath>,
     pub(super) read_only: Vec<WsPath>,
+}
+
+/// What was found for a view when the journal was at a change.
+#[derive(Debug, Clone)]
+pub(super) struct KnownFence {
+    view: Arc<View>,
+    head: u64,
+    fence: Fence,
+}
+
+/// Whether nothing came, went or became something else between two changes.
+async fn is_same_shape(history: &dyn History, from: u64, to: u64) -> Result<bool> {
+    if from == to {
+        return Ok(true);
+    }
+    let kind = |image: &Option<Image>| image.as_ref().map(|image| image.kind);
+    let (from, to) = (Point::Number(from), Point::Number(to));
+    match history.diff(&from, &to, &WsPath::root()).await {
+        Ok(changes) => Ok(changes.iter().all(|change| kind(&change.before) == kind(&change.after))),
+        // The journal no longer knows.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// A directory to look through.
@@ -39,6 +66,45 @@ impl Workspace {
                 ahead.extend(self.fence_entry(&entry, &next, &mut fence));
             }
         }
+        Ok(fence)
+    }
+
+    /// Whether no rule tells apart what is below a directory.
+    fn is_uniform_below(&self, directory: &WsPath) -> bool {
+        self.view.layers.iter().all(|layer| {
+            let relative = directory.relative_to(&layer.base);
+            relative.is_some_and(|relative| layer.rules.is_uniform_below(&relative))
+        })
+    }
+
+    /// The same as [`Workspace::fence`] where the files change by the journal alone: as long as that says that nothing came or went, what
+    /// was found before holds.
+    pub(super) async fn fence_in(&self, shop: &Workshop) -> Result<Fence> {
+        let Some(history) = self
+            .shared
+            .history
+            .clone()
+            .filter(|_| !shop.is_direct && self.is_fenced())
+        else {
+            return self.fence().await;
+        };
+        let head = history.head().await?;
+        let mut known = shop.fence.lock().await;
+        let of_view = known.as_ref().filter(|known| self.has_rules_of(&known.view));
+        if let Some(one) = of_view
+            && one.head <= head
+            && is_same_shape(&*history, one.head, head).await?
+        {
+            let fence = one.fence.clone();
+            *known = Some(KnownFence { head, ..one.clone() });
+            return Ok(fence);
+        }
+        let fence = self.fence().await?;
+        *known = Some(KnownFence {
+            view: self.view.clone(),
+            head,
+            fence: fence.clone(),
+        });
         Ok(fence)
     }
 
@@ -90,8 +156,7 @@ impl Workspace {
         if !may_write && !above.is_read_only {
             fence.read_only.push(path.clone());
         }
-        let has_rules = self.view.layers.iter().any(|layer| layer.rules.depends_on_path());
-        (is_directory && has_rules).then(|| Ahead {
+        (is_directory && !self.is_uniform_below(path)).then(|| Ahead {
             path: path.clone(),
             is_read_only: above.is_read_only || !may_write,
         })

@@ -48,6 +48,8 @@ pub(super) struct Keeping {
     /// What differs.
     pub(super) paths: Vec<PathChange>,
     pub(super) kept: Kept,
+    /// What the files cannot hold.
+    pub(super) left_out: Vec<Dropped>,
 }
 
 #[derive(Debug, Clone)]
@@ -68,10 +70,12 @@ pub(super) enum Kept {
 
 impl Keeping {
     fn nothing() -> Self {
-        Self {
-            paths: Vec::new(),
-            kept: Kept::Nothing,
-        }
+        Self::of(Vec::new(), Kept::Nothing)
+    }
+
+    fn of(paths: Vec<PathChange>, kept: Kept) -> Self {
+        let left_out = Vec::new();
+        Self { paths, kept, left_out }
     }
 
     /// Whether the files are now what the layer has.
@@ -161,10 +165,8 @@ impl Workspace {
     pub(super) async fn keep(&self, split: &Split, basis: &Basis, maker: Maker) -> Result<Keeping> {
         let effects = &split.kept[..];
         if let Err(refusal) = self.review_effects(&split.excluded) {
-            return Ok(Keeping {
-                paths: effects.iter().map(bare_change).collect(),
-                kept: Kept::Refused(refusal),
-            });
+            let paths = effects.iter().map(bare_change).collect();
+            return Ok(Keeping::of(paths, Kept::Refused(refusal)));
         }
         if effects.is_empty() {
             return Ok(Keeping::nothing());
@@ -202,20 +204,16 @@ impl Workspace {
         let done = history.put(puts, making).await;
         let paths = witness.paths();
         if let Some(refusal) = witness.refusal() {
-            let kept = Kept::Refused(refusal);
-            return Ok(Keeping { paths, kept });
+            return Ok(Keeping::of(paths, Kept::Refused(refusal)));
         }
         match done {
             Ok(_) => Ok(Keeping::nothing()),
-            Err(_) if !paths.is_empty() => Ok(Keeping {
-                paths,
-                kept: Kept::Discarded,
-            }),
+            Err(_) if !paths.is_empty() => Ok(Keeping::of(paths, Kept::Discarded)),
             // Others were quicker; what it would have done is still worth telling.
-            Err(error) if error.kind() == ErrorKind::Conflict => Ok(Keeping {
-                paths: effects.iter().map(bare_change).collect(),
-                kept: Kept::Discarded,
-            }),
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                let paths = effects.iter().map(bare_change).collect();
+                Ok(Keeping::of(paths, Kept::Discarded))
+            }
             Err(error) => Err(error),
         }
     }
@@ -242,7 +240,7 @@ impl Workspace {
                 None => return Err(error),
             },
         };
-        Ok(Keeping { paths, kept })
+        Ok(Keeping::of(paths, kept))
     }
 
     /// How the change is made: by its maker, and refused where this view may not do what it does. The turns are kept until it is made.
@@ -269,10 +267,8 @@ impl Workspace {
     ) -> Result<Keeping> {
         let mut puts = puts_of(effects, basis);
         if let Err(refusal) = self.review_puts(&puts) {
-            return Ok(Keeping {
-                paths: effects.iter().map(bare_change).collect(),
-                kept: Kept::Refused(refusal),
-            });
+            let paths = effects.iter().map(bare_change).collect();
+            return Ok(Keeping::of(paths, Kept::Refused(refusal)));
         }
         let id = self.shared.ids.next();
         let name = format!("{}-{}", maker.origin.operation, &id[id.len().saturating_sub(12)..]);
@@ -296,10 +292,7 @@ impl Workspace {
             review: Some(witness.watching(None, false)),
         };
         aside.put(puts, making).await?;
-        Ok(Keeping {
-            paths: witness.paths(),
-            kept: Kept::Branch(name),
-        })
+        Ok(Keeping::of(witness.paths(), Kept::Branch(name)))
     }
 
     /// What became of effects, as this view shows it.
@@ -332,7 +325,8 @@ impl Workspace {
             Kept::Refused(error) => changed.refused = Some(Refusal::from(error)),
             Kept::Nothing | Kept::Applied => {}
         }
-        let seen = dropped.iter().filter(|one| self.is_path_seen(&one.path));
+        let dropped = dropped.iter().chain(&keeping.left_out);
+        let seen = dropped.filter(|one| self.is_path_seen(&one.path));
         changed.dropped = seen.map(|one| self.dropped(one)).collect();
         changed.excluded = self.excluded(excluded, shop);
         changed

@@ -4,17 +4,18 @@
 //! its processes did is taken over before an operation looks (`settle`), and what an operation did is put where the processes see it
 //! (`follow`). All that happens while the processes stand still, so that nothing is seen half.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use garret_core::{
-    BenchState, ChangeKind, Dropped, Effect, EffectsMode, EntryPath, Error, ErrorKind, Follow, Image, Layer, Mark,
-    OpenSandbox, Origin, PathChange, Placed, Point, ReadOptions, Result, Taken, WsPath,
+    BenchState, ChangeKind, Dropped, Effect, EffectsMode, EntryPath, Error, ErrorKind, Layer, Mark, OpenSandbox,
+    Origin, PathChange, Placed, Point, Result, Taken,
 };
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::benched::Foreseen;
+use super::filed;
 use super::keep::{Basis, Keeping, Kept, Maker, Split};
 use super::label;
 use super::result::Changed;
@@ -127,7 +128,7 @@ impl Workshop {
             return Ok(seat);
         }
         let under = self.under(view);
-        let fence = under.fence().await?;
+        let fence = under.fence_in(self).await?;
         let (state, held) = self.ready().await?;
         let at = under.shared.clock.now();
         let laid = self.lay(&fence, &state).await?;
@@ -245,7 +246,7 @@ impl Workshop {
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
         let Split { kept, excluded } = split;
         live.mark = Some(effects.mark);
-        self.note(live, &keeping);
+        self.note(live, &keeping, &excluded);
         let mut places = Vec::new();
         if !keeping.is_in_files() {
             places = live.view.as_in_files(kept.iter().map(|effect| &effect.path)).await?;
@@ -260,8 +261,9 @@ impl Workshop {
     }
 
     /// Remembers what a taking came to.
-    fn note(&self, live: &mut Live, keeping: &Keeping) {
+    fn note(&self, live: &mut Live, keeping: &Keeping, excluded: &[Effect]) {
         match &keeping.kept {
+            Kept::Change(change) => self.note_kept_out(change.number, excluded),
             Kept::Refused(error) => self.live.notice(format!("rolled back: {}", error.message())),
             Kept::Branch(name) => self.live.notice(format!(
                 "others changed the same files meanwhile; what the processes did is on the branch `{name}`"
@@ -317,7 +319,7 @@ impl Workshop {
         let effects = layer.effects(live.mark.as_ref()).await?;
         let split = live.view.split(self, effects.effects).await?;
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
-        self.note(live, &keeping);
+        self.note(live, &keeping, &split.excluded);
         // What is kept out of history came over all the time that the layer lived.
         let whole = layer.effects(None).await?;
         let Split { mut excluded, .. } = live.view.split(self, whole.effects).await?;
@@ -414,15 +416,11 @@ impl Live {
 
     /// Lets go on the layer what is about to go below it, and takes the directories of what comes onto it.
     async fn prepare(&mut self, foreseen: &Foreseen) -> Result<()> {
-        let above = foreseen
-            .come
-            .iter()
-            .flat_map(|path| path.ancestry().collect::<Vec<_>>());
-        let above: Vec<EntryPath> = above.filter(|path| !path.is_root()).map(EntryPath::from).collect();
+        let above: BTreeSet<EntryPath> = foreseen.come.iter().flat_map(filed::ancestry).collect();
         let mut places = self.view.as_in_files(above.iter()).await?;
         places.retain(|effect| matches!(effect.placed, Placed::Directory { .. }));
         places.extend(foreseen.gone.iter().map(|path| Effect {
-            path: path.clone().into(),
+            path: path.clone(),
             placed: Placed::Nothing,
             modified: None,
         }));
@@ -445,76 +443,6 @@ impl Live {
 }
 
 impl Workspace {
-    /// What the files have at each path, in the order of paths. Names that no path can spell are left as they are.
-    async fn as_in_files(&self, paths: impl Iterator<Item = &EntryPath>) -> Result<Vec<Effect>> {
-        let mut effects = Vec::new();
-        for path in paths {
-            if let Some(valid) = path.as_path() {
-                effects.push(self.effect_at(valid).await?);
-            }
-        }
-        effects.sort_by(|one, other| one.path.cmp(&other.path));
-        effects.dedup_by(|one, other| one.path == other.path);
-        Ok(effects)
-    }
-
-    async fn effect_at(&self, path: &WsPath) -> Result<Effect> {
-        let image = self.image_at(path).await?;
-        Ok(Effect {
-            path: path.clone().into(),
-            placed: match image {
-                None => Placed::Nothing,
-                Some(image) => self.placed_at(path, image).await?,
-            },
-            modified: None,
-        })
-    }
-
-    async fn placed_at(&self, path: &WsPath, image: Image) -> Result<Placed> {
-        Ok(match image.kind {
-            garret_core::EntryKind::Directory => Placed::Directory { mode: image.mode },
-            garret_core::EntryKind::Symlink => Placed::Symlink {
-                target: image.target.unwrap_or_default(),
-            },
-            garret_core::EntryKind::Other => Placed::Nothing,
-            garret_core::EntryKind::File => {
-                let options = ReadOptions {
-                    follow: Follow::Never,
-                    ..ReadOptions::default()
-                };
-                match self.storage().read(path, options).await {
-                    Ok(read) => Placed::File {
-                        content: read.bytes.into(),
-                        mode: image.mode,
-                    },
-                    Err(error) if super::batch::is_absence(error.kind()) => Placed::Nothing,
-                    Err(error) => return Err(error),
-                }
-            }
-        })
-    }
-
-    /// What the files have at `paths` and below.
-    async fn below_in_files(&self, paths: &[WsPath]) -> Result<Vec<Effect>> {
-        let mut all: Vec<EntryPath> = Vec::new();
-        for path in paths {
-            all.extend(path.ancestry().filter(|above| !above.is_root()).map(EntryPath::from));
-            let mut options = garret_core::ListOptions {
-                is_deep: true,
-                follow: Follow::Never,
-                ..garret_core::ListOptions::default()
-            };
-            while let Ok(page) = self.storage().list(path, options.clone()).await {
-                all.extend(page.entries.iter().map(|entry| entry.path.clone()));
-                match page.entries.last().filter(|_| page.has_more) {
-                    Some(last) => options.after = Some(last.path.clone()),
-                    None => break,
-                }
-            }
-        }
-        self.as_in_files(all.iter()).await
-    }
-
     /// Whether both look at the same directory under the same policies.
     fn has_same_rules(&self, other: &Self) -> bool {
         self.has_rules_of(&other.view)
@@ -540,6 +468,7 @@ impl Default for Keeping {
         Self {
             paths: Vec::new(),
             kept: Kept::Nothing,
+            left_out: Vec::new(),
         }
     }
 }

@@ -6,8 +6,10 @@ pub(crate) mod benched;
 pub(crate) mod driven;
 mod environment;
 mod fence;
+mod filed;
 mod images;
 mod keep;
+mod kept_out;
 mod label;
 mod leftovers;
 mod live;
@@ -20,6 +22,7 @@ mod result;
 mod run;
 pub(crate) mod workshop;
 
+pub use kept_out::LeftAlone;
 pub use leftovers::Leftover;
 pub use parse::{CommandLine, SimpleCommand, Word, WordKind};
 pub use policy::ShellRules;

@@ -297,7 +297,7 @@ impl Workspace {
             }),
             Err(error) => {
                 seat.leave(Taking::default()).await?;
-                Err(error)
+                Err(error.map_text(|text| prepared.hidden.mask(text)))
             }
         }
     }

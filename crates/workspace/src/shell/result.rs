@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use garret_core::{Enforced, Error, Limit, Usage};
+use garret_core::{Enforced, Error, Limit, Secrets, Usage};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -116,6 +116,23 @@ fn is_false(value: &bool) -> bool {
 impl Changed {
     /// The most paths that are shown.
     pub const SHOWN_PATHS: usize = 20;
+
+    /// The same without the values of secrets, which a command may have made the names of files.
+    pub(super) fn masked(mut self, secrets: &Secrets) -> Self {
+        if secrets.is_empty() {
+            return self;
+        }
+        let mask = |text: &mut String| *text = secrets.mask(text);
+        self.paths.iter_mut().for_each(mask);
+        self.dropped.iter_mut().for_each(|one| mask(&mut one.path));
+        self.excluded.deleted_paths.iter_mut().for_each(mask);
+        self.excluded.places.iter_mut().for_each(mask);
+        if let Some(refused) = &mut self.refused {
+            mask(&mut refused.message);
+            refused.path.iter_mut().for_each(mask);
+        }
+        self
+    }
 
     /// Whether no path was touched.
     pub fn is_nothing(&self) -> bool {

@@ -28,6 +28,8 @@ pub(super) struct Prepared {
     pub(super) operation: &'static str,
     pub(super) command: Command,
     pub(super) secrets: Secrets,
+    /// The same, for messages and the names of files, whoever masks the output.
+    pub(super) hidden: Secrets,
     /// How the journal names it.
     pub(super) label: String,
     pub(super) effects: EffectsMode,
@@ -86,16 +88,25 @@ impl Workspace {
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
         let turn = shop.turn.clone().lock_owned().await;
-        match shop.seat(self, &prepared.label).await? {
+        let secrets = prepared.hidden.clone();
+        let ran = match shop.seat(self, &prepared.label).await? {
             Some(seat) => self.run_on_seat(seat, prepared, sink).await,
             None => self.run_on_layer(turn, prepared, sink).await,
-        }
+        };
+        let result = ran.map_err(|error| error.map_text(|text| secrets.mask(text)))?;
+        Ok(RunResult {
+            changed: result.changed.masked(&secrets),
+            ..result
+        })
     }
 
     /// Checks what was asked against the policy, and makes it a command.
     pub(super) fn prepare(&self, shop: &Workshop, operation: &'static str, request: RunRequest) -> Result<Prepared> {
-        shop.rules.check(&CommandLine::of(&request.program))?;
-        self.prepare_unchecked(shop, operation, request)
+        let line = CommandLine::of(&request.program);
+        let prepared = self.prepare_unchecked(shop, operation, request)?;
+        let refusal = shop.rules.check(&line);
+        refusal.map_err(|error| error.map_text(|text| prepared.hidden.mask(text)))?;
+        Ok(prepared)
     }
 
     /// The same for a command line that is not the caller's.
@@ -124,6 +135,7 @@ impl Workspace {
                 stdin: request.stdin.map_or(Stdin::Closed, Stdin::Bytes),
                 limits,
             },
+            hidden: secrets.clone(),
             secrets,
             effects: request.effects.unwrap_or(policy.effects),
         })
@@ -137,7 +149,7 @@ impl Workspace {
     ) -> Result<RunResult> {
         let shop = self.workshop()?;
         let under = shop.under(self);
-        let fence = under.fence().await?;
+        let fence = under.fence_in(shop).await?;
         let (state, held) = shop.ready().await?;
         let basis = Basis {
             head: state.head,
@@ -186,6 +198,9 @@ impl Workspace {
             false => Vec::new(),
         };
         let changed = self.changed(&keeping, &excluded, &effects.dropped, shop);
+        if let Kept::Change(change) = &keeping.kept {
+            shop.note_kept_out(change.number, &excluded);
+        }
         let next = match &keeping.kept {
             // Where others made changes in between, the bench has those still to come.
             Kept::Change(change) if change.number == cover.state.head + 1 => change.number,

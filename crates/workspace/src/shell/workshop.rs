@@ -10,7 +10,7 @@ use garret_core::{
 use tokio::sync::Mutex;
 
 use super::ShellRules;
-use super::fence::Fence;
+use super::fence::{Fence, KnownFence};
 use super::live::{LiveSlot, Taking};
 use super::processes::Processes;
 use crate::Workspace;
@@ -49,6 +49,8 @@ pub(crate) struct Workshop {
     /// One command in the foreground at a time.
     pub(super) turn: Arc<Mutex<()>>,
     open: Mutex<Vec<Opened>>,
+    /// What was last kept from the commands of a view.
+    pub(super) fence: Mutex<Option<KnownFence>>,
     pub(super) live: LiveSlot,
     pub(super) processes: Processes,
     /// The contexts of code.
@@ -94,6 +96,7 @@ impl Workshop {
             exclusions: parts.exclusions,
             turn: Arc::default(),
             open: Mutex::default(),
+            fence: Mutex::default(),
             live: LiveSlot::default(),
             processes: Processes::default(),
             contexts: Contexts::default(),
@@ -140,6 +143,11 @@ impl Workshop {
             is_held: true,
         };
         Ok((state, held))
+    }
+
+    /// The private directory of the bench.
+    pub(super) fn scratch(&self) -> std::path::PathBuf {
+        self.bench.scratch()
     }
 
     /// Lays a layer over the bench. A sandbox that died is opened again, once.

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use futures::executor::block_on;
 use garret_core::{
-    Applied, Batch, Directory, DirectoryEntry, EntryKind, Error, ErrorKind, ListOptions, ListPage, NewEntry, OpenFile,
-    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
+    Alteration, Applied, Batch, Directory, DirectoryEntry, EntryKind, Error, ErrorKind, ListOptions, ListPage,
+    OpenFile, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
 };
 use garret_workspace::Workspace;
 
@@ -90,7 +90,7 @@ impl Directory for Endless {
         Err(Error::new(ErrorKind::NotFound, "there is none"))
     }
 
-    fn make(&self, _name: &[u8], _entry: NewEntry<'_>) -> Result<()> {
+    fn alter(&self, _name: &[u8], _alteration: Alteration<'_>) -> Result<()> {
         Err(Error::new(ErrorKind::NotFound, "there is none"))
     }
 }
@@ -155,7 +155,7 @@ impl Directory for Locked {
         Err(Error::new(ErrorKind::Denied, "no"))
     }
 
-    fn make(&self, _name: &[u8], _entry: NewEntry<'_>) -> Result<()> {
+    fn alter(&self, _name: &[u8], _alteration: Alteration<'_>) -> Result<()> {
         Err(Error::new(ErrorKind::Denied, "no"))
     }
 }

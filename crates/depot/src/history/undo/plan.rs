@@ -75,7 +75,11 @@ fn check_tree(changing: &Changing<'_>, entries: &Entries, clashes: &mut Vec<Clas
         if let Some(node) = planned {
             check_above(changing, entries, path, node, clashes)?;
         }
-        if planned.as_ref().is_none_or(|node| node.kind != EntryKind::Directory) {
+        let goes = |planned: &Option<Node>| planned.as_ref().is_none_or(|node| node.kind != EntryKind::Directory);
+        let above = path.iter().rposition(|byte| *byte == b'/').map(|slash| &path[..slash]);
+        // What is below a directory that goes is looked at once, from the highest that does.
+        let is_covered = above.is_some_and(|above| entries.get(above).is_some_and(goes));
+        if goes(planned) && !is_covered {
             check_below(changing, entries, path, clashes)?;
         }
     }

@@ -1,0 +1,84 @@
+//! The files at a point as directories that are opened one in the other: the way to names that no path can spell.
+//!
+//! Everything else is quicker by [`garret_core::Storage`]: each look here is a lookup of its own.
+
+use garret_core::{
+    Alteration, Directory, DirectoryEntry, EntryKind, EntryPath, Error, ErrorKind, OpenFile, Result, Stat, WsPath,
+};
+
+use crate::error::damaged;
+use crate::metadata::Node;
+use crate::storage::DepotView;
+use crate::stored::Stored;
+use crate::tree::{Tree, stat_of};
+
+/// A directory at a point.
+#[derive(Debug)]
+pub(crate) struct DepotDirectory {
+    view: DepotView,
+    path: EntryPath,
+}
+
+impl DepotDirectory {
+    /// The root of the files that `view` shows.
+    pub(crate) fn root(view: DepotView) -> Self {
+        let path = WsPath::root().into();
+        Self { view, path }
+    }
+
+    fn node(&self, name: &[u8]) -> Result<Node> {
+        let path = self.path.child(name);
+        let node = self.view.look(|tree| tree.node(path.as_bytes()))?;
+        node.ok_or_else(|| Error::not_found(&shown(&path)))
+    }
+}
+
+/// A path for a message, escaped where no path can spell it.
+fn shown(path: &EntryPath) -> WsPath {
+    WsPath::parse(&path.shown()).unwrap_or_else(|_| WsPath::root())
+}
+
+impl Directory for DepotDirectory {
+    fn entries(&self) -> Result<Vec<DirectoryEntry>> {
+        let children = self.view.look(|tree: &Tree<'_>| tree.children(self.path.as_bytes()))?;
+        let entry = |(name, node): (Vec<u8>, Node)| DirectoryEntry { name, kind: node.kind };
+        Ok(children.into_iter().map(entry).collect())
+    }
+
+    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>> {
+        let path = self.path.child(name);
+        match self.node(name)?.kind {
+            EntryKind::Directory => Ok(Box::new(Self {
+                view: self.view.clone(),
+                path,
+            })),
+            _ => Err(Error::not_a_directory(&shown(&path))),
+        }
+    }
+
+    fn open_file(&self, name: &[u8]) -> Result<OpenFile> {
+        let (node, path) = (self.node(name)?, shown(&self.path.child(name)));
+        if node.kind != EntryKind::File {
+            let message = format!("{} is not a plain file, and nothing else is opened", path.quoted());
+            return Err(Error::new(ErrorKind::Unsupported, message).at(&path));
+        }
+        let stored = Stored {
+            shared: self.view.shared().clone(),
+            address: node.content.ok_or_else(|| damaged("a file has no content").at(&path))?,
+            size: node.size,
+        };
+        Ok(OpenFile {
+            content: Box::new(stored.reader()),
+            size: node.size,
+        })
+    }
+
+    fn stat(&self, name: &[u8]) -> Result<Stat> {
+        self.node(name).map(|node| stat_of(node, true))
+    }
+
+    fn alter(&self, name: &[u8], _alteration: Alteration<'_>) -> Result<()> {
+        let error = Error::new(ErrorKind::Denied, "this is a view of the past, and only for reading");
+        Err(error.at(&shown(&self.path.child(name))))
+    }
+}

@@ -1,0 +1,283 @@
+//! Names that no path can spell, in the storage: reached by handle, one directory after the other.
+//!
+//! A batch cannot name them, so what becomes of them is done beside it: after the batch, since everything above them can be spelled or is
+//! one of them, and before the journal is told. Whatever fails is taken back with the batch.
+
+use std::io::Read;
+
+use bytes::Bytes;
+use garret_core::{
+    Alteration, Content, Directory, EntryKind, EntryPath, Error, ErrorKind, Image, NewEntry, Result, Stat, Storage,
+    WsPath,
+};
+
+use super::bring::{Goal, stored};
+use super::look::{is_nothing, known_of};
+use super::record::{FoundEntry, Known, Thing};
+use super::turn::Turn;
+use super::walk::is_plainly_same;
+
+/// Handles kept on the way down; where there would be more, every second goes.
+const MOST_HANDLES: usize = 128;
+
+/// The way from the root to the directory that was last asked for, so that its neighbours are near.
+pub(super) struct Way<'f> {
+    files: &'f dyn Storage,
+    /// Directories opened on the way, the deepest last, each below the one before.
+    opened: Vec<(Vec<u8>, Box<dyn Directory>)>,
+}
+
+impl<'f> Way<'f> {
+    pub(super) fn new(files: &'f dyn Storage) -> Self {
+        let opened = Vec::new();
+        Self { files, opened }
+    }
+
+    /// Opens the directory at `path`; where the storage has no handles, that is `unsupported`.
+    pub(super) fn directory(&mut self, path: &[u8]) -> Result<&dyn Directory> {
+        let is_above = |above: &[u8]| match path.strip_prefix(above) {
+            Some(rest) => above.is_empty() || rest.is_empty() || rest[0] == b'/',
+            None => false,
+        };
+        while self.opened.last().is_some_and(|(opened, _)| !is_above(opened)) {
+            self.opened.pop();
+        }
+        if self.opened.is_empty() {
+            let root = self.files.open_directory(&WsPath::root())?.ok_or_else(no_handles)?;
+            self.opened.push((Vec::new(), root));
+        }
+        let known = self.opened.last().map_or(0, |(opened, _)| opened.len());
+        for name in path[known..]
+            .split(|byte| *byte == b'/')
+            .filter(|name| !name.is_empty())
+        {
+            let (above, directory) = self.opened.last().expect("the root is there");
+            let below = match above.is_empty() {
+                true => name.to_vec(),
+                false => [above, b"/".as_slice(), name].concat(),
+            };
+            let opened = directory.open_directory(name)?;
+            self.opened.push((below, opened));
+            self.thin();
+        }
+        Ok(&*self.opened.last().expect("the root is there").1)
+    }
+
+    fn thin(&mut self) {
+        if self.opened.len() > MOST_HANDLES {
+            let last = self.opened.len() - 1;
+            let mut place = 0..;
+            // The root and the deepest stay.
+            self.opened
+                .retain(|_| place.next().is_some_and(|place| place % 2 == 0 || place == last));
+        }
+    }
+
+    /// Describes what is at `path`; `None` for nothing.
+    pub(super) fn stat(&mut self, path: &[u8]) -> Result<Option<Stat>> {
+        let (above, name) = split(path);
+        let stat = self.directory(above).and_then(|directory| directory.stat(name));
+        match stat {
+            Ok(stat) if stat.kind == EntryKind::Other => Ok(None),
+            Err(error) if is_nothing(error.kind()) => Ok(None),
+            stat => stat.map(Some),
+        }
+    }
+
+    fn alter(&mut self, path: &[u8], alteration: Alteration<'_>) -> Result<()> {
+        let (above, name) = split(path);
+        self.directory(above)?.alter(name, alteration)
+    }
+}
+
+/// The directory that a path is in, and its name there.
+pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b"", path),
+    }
+}
+
+/// The directories above a path, the highest first, without the root.
+pub(super) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    slashes.map(|(at, _)| &path[..at])
+}
+
+fn no_handles() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "this storage cannot hold names that are not UTF-8, or paths that are too long",
+    )
+    .hint("give the files names that are UTF-8")
+}
+
+impl Turn<'_> {
+    pub(super) fn way(&self) -> Way<'_> {
+        Way::new(&*self.journaled.files)
+    }
+
+    /// Describes what is at an entry; `None` for nothing.
+    pub(super) async fn stat_entry(&self, path: &EntryPath) -> Result<Option<Stat>> {
+        match path.as_path() {
+            Some(path) => self.stat(path).await,
+            None => self.way().stat(path.as_bytes()),
+        }
+    }
+
+    /// Looks at a name that no path can spell; adds what differs from what is known.
+    pub(super) async fn look_raw(&mut self, path: &EntryPath, found: &mut Vec<FoundEntry>) -> Result<()> {
+        let known = self.known(path.as_bytes())?;
+        let stat = self.way().stat(path.as_bytes())?;
+        let is_same = match (&known, &stat) {
+            (Some(known), Some(stat)) => is_plainly_same(known, stat),
+            (known, stat) => known.is_none() && stat.is_none(),
+        };
+        if is_same {
+            return Ok(());
+        }
+        let thing = match &stat {
+            Some(stat) => self.capture_raw(path, stat).await?,
+            None => None,
+        };
+        let is_directory = |known: &Known| known.kind == EntryKind::Directory;
+        let was_directory = known.as_ref().is_some_and(is_directory);
+        if was_directory && !thing.as_ref().is_some_and(|thing| is_directory(&thing.known)) {
+            self.lose_below(path.as_bytes(), found)?;
+        }
+        if known.is_some() || thing.is_some() {
+            let path = path.as_bytes().to_vec();
+            found.push(FoundEntry { path, thing });
+        }
+        Ok(())
+    }
+
+    /// What is at a path whose name is not UTF-8, read by handle.
+    pub(super) async fn capture_raw(&self, path: &EntryPath, stat: &Stat) -> Result<Option<Thing>> {
+        let known = known_of(stat);
+        if known.kind != EntryKind::File {
+            return Ok(Some(Thing { known, content: None }));
+        }
+        let bytes = match self.read_raw(path) {
+            Err(error) if is_nothing(error.kind()) => return Ok(None),
+            bytes => bytes?,
+        };
+        let size = bytes.len() as u64;
+        let content = Some(self.keep(bytes.into()).await?);
+        let known = Known { size, ..known };
+        Ok(Some(Thing { known, content }))
+    }
+
+    /// The content of a file that no path can spell.
+    pub(super) fn read_raw(&self, path: &EntryPath) -> Result<Bytes> {
+        let (above, name) = split(path.as_bytes());
+        let mut bytes = Vec::new();
+        let read = self
+            .way()
+            .directory(above)?
+            .open_file(name)?
+            .content
+            .read_to_end(&mut bytes);
+        read.map_err(|_| Error::new(ErrorKind::Unavailable, "a file cannot be read"))?;
+        Ok(bytes.into())
+    }
+
+    /// Makes sure that what no path can spell is still what was last seen there, and can be changed at all.
+    pub(super) fn check_raw(&mut self, goals: &[Goal]) -> Result<()> {
+        let files = self.journaled.files.clone();
+        let mut way = Way::new(&*files);
+        for goal in goals.iter().filter(|goal| goal.path.is_escaped()) {
+            way.directory(b"")?;
+            let path = goal.path.as_bytes();
+            let known = self.known(path)?.filter(|known| known.token.is_some());
+            let stat = way.stat(path)?;
+            if known.is_some_and(|known| !stat.is_some_and(|stat| is_plainly_same(&known, &stat))) {
+                return Err(Error::conflict(&shown(&goal.path), None));
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings what no path can spell to the goals, once everything else is there.
+    pub(super) async fn bring_raw(&self, goals: &[Goal]) -> Result<()> {
+        self.clear_raw(goals)?;
+        self.fill_raw(goals).await
+    }
+
+    /// Takes away what no path can spell and what the goals have go, the deepest first.
+    pub(super) fn clear_raw(&self, goals: &[Goal]) -> Result<()> {
+        let mut way = self.way();
+        for goal in raw(goals).iter().rev() {
+            if goal.from.is_some() && goal.is_remade() {
+                self.remove_raw(&mut way, goal)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what no path can spell and what the goals have come, the highest first; then the modes of directories.
+    pub(super) async fn fill_raw(&self, goals: &[Goal]) -> Result<()> {
+        let (goals, mut way) = (raw(goals), self.way());
+        for goal in &goals {
+            if let Some(image) = &goal.to {
+                self.make_raw(&mut way, goal, image).await?;
+            }
+        }
+        for goal in goals.iter().rev() {
+            if let Some(image) = goal.to.as_ref().filter(|image| image.kind == EntryKind::Directory) {
+                way.alter(goal.path.as_bytes(), Alteration::SetMode(image.mode))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_raw(&self, way: &mut Way<'_>, goal: &Goal) -> Result<()> {
+        match way.alter(goal.path.as_bytes(), Alteration::Remove) {
+            // It went with its directory.
+            Err(error) if is_nothing(error.kind()) => Ok(()),
+            // What is kept out of history is in it.
+            Err(error) if error.kind() == ErrorKind::NotEmpty && !self.journaled.exclusions.is_empty() => Ok(()),
+            removed => removed,
+        }
+    }
+
+    async fn make_raw(&self, way: &mut Way<'_>, goal: &Goal, image: &Image) -> Result<()> {
+        let (path, is_new) = (goal.path.as_bytes(), goal.is_remade());
+        let mode = image.mode;
+        match image.kind {
+            EntryKind::Directory if is_new => {
+                let directory = NewEntry::Directory { mode: mode | 0o700 };
+                match way.alter(path, Alteration::Make(directory)) {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                    made => made,
+                }
+            }
+            EntryKind::Directory | EntryKind::Other => Ok(()),
+            EntryKind::Symlink => {
+                let target = image.target.as_deref().unwrap_or_default();
+                way.alter(path, Alteration::Make(NewEntry::Symlink { target }))
+            }
+            EntryKind::File if goal.has_same_content(image) => way.alter(path, Alteration::SetMode(mode)),
+            EntryKind::File => {
+                let content: &Content = &stored(self.room, image).await?;
+                let alteration = match is_new {
+                    true => Alteration::Make(NewEntry::File { content, mode }),
+                    false => Alteration::Replace { content, mode },
+                };
+                way.alter(path, alteration)
+            }
+        }
+    }
+}
+
+/// The goals that no path can spell, in the order of paths.
+fn raw(goals: &[Goal]) -> Vec<&Goal> {
+    let mut raw: Vec<_> = goals.iter().filter(|goal| goal.path.is_escaped()).collect();
+    raw.sort_by(|one, other| one.path.cmp(&other.path));
+    raw
+}
+
+/// A path for a message, escaped where no path can spell it.
+fn shown(path: &EntryPath) -> WsPath {
+    WsPath::parse(&path.shown()).unwrap_or_else(|_| WsPath::root())
+}

@@ -1,0 +1,229 @@
+//! Names that no path can spell: changed with the rest of a change, or not at all.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use garret_core::{
+    Alteration, Applied, Batch, Directory, DirectoryEntry, EntryPath, Error, ErrorKind, Expected, History, ListOptions,
+    ListPage, OpenFile, Opened, Placed, Put, Puts, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage,
+    StorageInfo, SystemClock, WsPath,
+};
+use garret_core::{Clock, Selection};
+
+use crate::desk::{Desk, making};
+use crate::support::{depot_at, journaled, local};
+
+fn file(content: &str) -> Placed {
+    Placed::File {
+        content: content.to_owned().into(),
+        mode: 0o640,
+    }
+}
+
+async fn puts(desk: &Desk, all: Vec<(&[u8], Placed)>) -> Puts {
+    let change = History::head(&*desk.room).await.unwrap();
+    let at = SystemClock::default().now();
+    let put = |(path, placed): (&[u8], Placed)| Put {
+        path: EntryPath::from_bytes(path.to_vec()),
+        expected: Expected::UnchangedSince { change, at },
+        placed,
+    };
+    Puts {
+        puts: all.into_iter().map(put).collect(),
+        ..Puts::default()
+    }
+}
+
+/// Everything on the disk: mode, and content or target.
+fn everything(directory: &Path) -> BTreeMap<Vec<u8>, String> {
+    let mut all = BTreeMap::new();
+    let mut ahead = vec![directory.to_owned()];
+    while let Some(next) = ahead.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            let stat = std::fs::symlink_metadata(&path).unwrap();
+            let content = match stat.file_type() {
+                kind if kind.is_dir() => "directory".to_owned(),
+                kind if kind.is_symlink() => std::fs::read_link(&path).unwrap().display().to_string(),
+                _ => std::fs::read_to_string(&path).unwrap(),
+            };
+            let name = path.strip_prefix(directory).unwrap().to_owned();
+            let described = format!("{:o} {content}", stat.permissions().mode());
+            all.insert(name.into_os_string().into_vec(), described);
+            if stat.is_dir() {
+                ahead.push(path);
+            }
+        }
+    }
+    all
+}
+
+async fn desk() -> Desk {
+    let desk = Desk::over(&[("plain", "1"), ("gone", "2")]).await;
+    let odd = |name: &[u8]| desk.path("").join(OsStr::from_bytes(name));
+    std::fs::write(odd(b"changed-\xff"), "old").unwrap();
+    std::fs::write(odd(b"gone-\xfe"), "went").unwrap();
+    std::fs::create_dir(odd(b"dir-\xfd")).unwrap();
+    std::fs::write(odd(b"dir-\xfd/in"), "inside").unwrap();
+    desk.room.snapshot("start", Default::default()).await.unwrap();
+    desk
+}
+
+/// Touches names that paths spell and names that none does.
+async fn work(desk: &Desk) -> Puts {
+    let all: Vec<(&[u8], Placed)> = vec![
+        (b"dir-\xfd/in", Placed::Nothing),
+        (b"dir-\xfd", Placed::Nothing),
+        (b"gone", Placed::Nothing),
+        (b"gone-\xfe", Placed::Nothing),
+        (b"changed-\xff", file("new")),
+        (b"made", Placed::Directory { mode: 0o755 }),
+        (b"made/a", file("plain")),
+        (b"made/b-\xfc", Placed::Directory { mode: 0o500 }),
+        (b"made/b-\xfc/c", file("deep")),
+        (b"plain", file("changed")),
+    ];
+    puts(desk, all).await
+}
+
+#[tokio::test]
+async fn a_change_with_such_names_is_rolled_forward_from_wherever_it_stopped() {
+    let wanted = {
+        let other = desk().await;
+        other.room.put(work(&other).await, making()).await.unwrap();
+        everything(&other.path(""))
+    };
+    assert!(wanted.contains_key(b"made/b-\xfc/c".as_slice()), "{wanted:?}");
+    for steps in 0..=4 {
+        let mut desk = desk().await;
+        let start = everything(&desk.path(""));
+        let puts = work(&desk).await;
+        desk.crash(steps, |room| async move { room.put(puts, making()).await })
+            .await;
+        desk.reopen().await;
+        assert_eq!(everything(&desk.path("")), wanted, "after {steps} steps");
+        desk.undo().await;
+        assert_eq!(everything(&desk.path("")), start, "after {steps} steps");
+        desk.redo().await;
+        assert_eq!(everything(&desk.path("")), wanted, "after {steps} steps");
+    }
+}
+
+#[tokio::test]
+async fn where_such_a_name_cannot_be_changed_nothing_is() {
+    for refused in [b"changed-\xff".as_slice(), b"gone-\xfe", b"c"] {
+        let desk = desk().await;
+        let start = everything(&desk.path(""));
+        let opened = local(&desk.path("")).await;
+        let refusing = Opened {
+            storage: Arc::new(Refusing {
+                inner: opened.storage,
+                name: refused.to_vec(),
+            }),
+            ..opened
+        };
+        let room = journaled(refusing, depot_at(desk.home.path())).await;
+        let refusal = room.put(work(&desk).await, making()).await.unwrap_err();
+        assert_eq!(refusal.kind(), ErrorKind::Denied, "{refusal}");
+        assert_eq!(everything(&desk.path("")), start, "{refused:?}");
+        drop(room);
+        let again = desk.again().await;
+        assert_eq!(everything(&desk.path("")), start, "{refused:?}");
+        assert_eq!(
+            again.undo(Selection::Last(1), making()).await.unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_others_made_of_such_a_name_is_not_overwritten() {
+    let desk = desk().await;
+    let puts = work(&desk).await;
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    std::fs::write(desk.path("").join(OsStr::from_bytes(b"changed-\xff")), "theirs").unwrap();
+    let refusal = desk.room.put(puts, making()).await.unwrap_err();
+    assert_eq!(refusal.kind(), ErrorKind::Conflict, "{refusal}");
+    let there = everything(&desk.path(""));
+    assert!(there[b"changed-\xff".as_slice()].ends_with("theirs"), "{there:?}");
+    assert!(there.contains_key(b"gone".as_slice()), "{there:?}");
+}
+
+/// A storage in which one name cannot be changed by handle.
+#[derive(Debug)]
+struct Refusing {
+    inner: Arc<dyn Storage>,
+    name: Vec<u8>,
+}
+
+#[async_trait]
+impl Storage for Refusing {
+    fn info(&self) -> StorageInfo {
+        self.inner.info()
+    }
+
+    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
+        self.inner.resolve(path).await
+    }
+
+    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
+        self.inner.stat(path, options).await
+    }
+
+    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
+        self.inner.read(path, options).await
+    }
+
+    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
+        self.inner.list(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+        self.inner.apply(batch).await
+    }
+
+    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
+        let inner = self.inner.open_directory(path)?;
+        let name = self.name.clone();
+        Ok(inner.map(|inner| Box::new(RefusingDirectory { inner, name }) as Box<dyn Directory>))
+    }
+}
+
+struct RefusingDirectory {
+    inner: Box<dyn Directory>,
+    name: Vec<u8>,
+}
+
+impl Directory for RefusingDirectory {
+    fn entries(&self) -> Result<Vec<DirectoryEntry>> {
+        self.inner.entries()
+    }
+
+    fn open_directory(&self, name: &[u8]) -> Result<Box<dyn Directory>> {
+        let inner = self.inner.open_directory(name)?;
+        let name = self.name.clone();
+        Ok(Box::new(Self { inner, name }))
+    }
+
+    fn open_file(&self, name: &[u8]) -> Result<OpenFile> {
+        self.inner.open_file(name)
+    }
+
+    fn stat(&self, name: &[u8]) -> Result<Stat> {
+        self.inner.stat(name)
+    }
+
+    fn alter(&self, name: &[u8], alteration: Alteration<'_>) -> Result<()> {
+        match name == self.name {
+            true => Err(Error::new(ErrorKind::Denied, "not this one")),
+            false => self.inner.alter(name, alteration),
+        }
+    }
+}

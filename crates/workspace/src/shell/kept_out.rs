@@ -1,0 +1,154 @@
+//! What commands did to paths that history leaves out, noted beside the bench under the number of their change: an undo takes the change
+//! back, leaves those paths, and says so. The notes go with the bench, as those paths do.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this file keeps notes in the private directory of a bench, beside the layers"
+)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use garret_core::{Effect, EntryPath, Placed};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::workshop::Workshop;
+use crate::Workspace;
+
+/// Notes that are kept; older ones go.
+const MOST_NOTES: usize = 1_000;
+/// How often old notes are looked for, in changes.
+const LOOK_EVERY: u64 = 64;
+
+/// Paths that history leaves out, and that an undo therefore left as they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LeftAlone {
+    /// The first of the places where the changes that were taken back had written.
+    pub paths: Vec<String>,
+    /// How many more there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more: u64,
+    /// The first of the paths that those changes had deleted: they are gone for good.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deleted: Vec<String>,
+    /// How many more of those there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_deleted: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl LeftAlone {
+    /// The most paths that are named.
+    pub const SHOWN_PATHS: usize = 20;
+
+    fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.deleted.is_empty()
+    }
+}
+
+/// What one change did to such paths, in tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    places: Vec<String>,
+    more: u64,
+    deleted: Vec<String>,
+    more_deleted: u64,
+}
+
+/// The first of some paths, and how many more there are.
+fn bounded(paths: BTreeSet<EntryPath>) -> (Vec<String>, u64) {
+    let more = paths.len().saturating_sub(LeftAlone::SHOWN_PATHS) as u64;
+    let first = paths.iter().take(LeftAlone::SHOWN_PATHS);
+    (first.map(EntryPath::to_token).collect(), more)
+}
+
+impl Workshop {
+    /// Notes what the change of this number did to paths that history leaves out. Where that cannot be written, an undo tells less.
+    pub(super) fn note_kept_out(&self, number: u64, excluded: &[Effect]) {
+        if excluded.is_empty() {
+            return;
+        }
+        let (gone, written): (Vec<_>, Vec<_>) = excluded.iter().partition(|one| one.placed == Placed::Nothing);
+        let top = |effect: &&Effect| {
+            let path = effect.path.as_bytes();
+            let is_directory = matches!(effect.placed, Placed::Directory { .. });
+            let top = self.exclusions.top(path, is_directory).unwrap_or(path);
+            EntryPath::from_bytes(top.to_vec())
+        };
+        let (places, more) = bounded(written.iter().map(top).collect());
+        let (deleted, more_deleted) = bounded(gone.iter().map(|effect| effect.path.clone()).collect());
+        let note = Note {
+            places,
+            more,
+            deleted,
+            more_deleted,
+        };
+        let directory = self.notes();
+        if let Ok(text) = serde_json::to_vec(&note)
+            && std::fs::create_dir_all(&directory).is_ok()
+        {
+            let _ = std::fs::write(place(&directory, number), text);
+        }
+        if number.is_multiple_of(LOOK_EVERY) {
+            forget_old(&directory);
+        }
+    }
+
+    fn notes(&self) -> PathBuf {
+        self.scratch().join("kept-out")
+    }
+
+    fn kept_out(&self, number: u64) -> Option<Note> {
+        let text = std::fs::read(place(&self.notes(), number)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+}
+
+fn place(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:020}.json"))
+}
+
+fn forget_old(directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return;
+    };
+    let mut all: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    all.sort();
+    let old = all.len().saturating_sub(MOST_NOTES);
+    for path in all.iter().take(old) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+impl Workspace {
+    /// What the changes of these numbers did to paths that history leaves out, as far as this view sees it.
+    pub(crate) fn left_alone(&self, numbers: &[u64]) -> Option<LeftAlone> {
+        let shop = &self.shared.workshop.as_ref()?.0;
+        if shop.exclusions.is_empty() {
+            return None;
+        }
+        let mut left = LeftAlone::default();
+        let (mut places, mut deleted) = (BTreeSet::new(), BTreeSet::new());
+        for note in numbers.iter().filter_map(|number| shop.kept_out(*number)) {
+            places.extend(self.told(&note.places));
+            deleted.extend(self.told(&note.deleted));
+            left.more += note.more;
+            left.more_deleted += note.more_deleted;
+        }
+        left.more += places.len().saturating_sub(LeftAlone::SHOWN_PATHS) as u64;
+        left.more_deleted += deleted.len().saturating_sub(LeftAlone::SHOWN_PATHS) as u64;
+        left.paths = places.into_iter().take(LeftAlone::SHOWN_PATHS).collect();
+        left.deleted = deleted.into_iter().take(LeftAlone::SHOWN_PATHS).collect();
+        (!left.is_empty()).then_some(left)
+    }
+
+    fn told(&self, tokens: &[String]) -> Vec<String> {
+        let paths = tokens.iter().filter_map(|token| EntryPath::from_token(token).ok());
+        let seen = paths.filter(|path| self.is_path_seen(path));
+        seen.map(|path| self.shown_entry(&path).shown()).collect()
+    }
+}
