@@ -229,6 +229,24 @@ fn programs_that_append_to_and_edit_one_file_at_once_lose_nothing() {
 }
 
 #[test]
+fn keys_that_no_path_names_are_told_by_fsck_and_hit_by_nothing() {
+    let cloud = Cloud::new();
+    cloud.on(&["write", "k"], "file").done();
+    cloud.run(&["fsck"]).done();
+    cloud.put("k/sub", "below a file");
+    let told = cloud.run(&["fsck"]);
+    assert_eq!(told.code(), 1, "{}", told.err());
+    assert!(
+        told.out().contains("cloud: k/sub: the key lies below"),
+        "{}",
+        told.out()
+    );
+    assert!(!cloud.on(&["ls"], "").done().contains("sub"));
+    let kept = cloud.server.boto().get(&format!("{}/k/sub", cloud.prefix)).body;
+    assert_eq!(kept, b"below a file");
+}
+
+#[test]
 fn a_wrong_key_is_named_by_its_cause_and_not_shown() {
     let cloud = Cloud::bare(Server::shared_seaweed());
     let keys = Keys::wrong();
