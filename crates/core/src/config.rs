@@ -4,6 +4,7 @@
 //! no option is ever accepted and ignored.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -128,8 +129,8 @@ fn line_of(text: &str, offset: usize) -> usize {
         + 1
 }
 
-/// Where the files of a workspace live.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+/// Where the files of a workspace live. Shown for debugging, it keeps the values of options that name a secret to itself.
+#[derive(Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum StorageConfig {
     /// A URL: the kind, a colon, and what the kind makes of the rest.
@@ -159,6 +160,39 @@ impl StorageConfig {
             Self::Url(_) => None,
             Self::Table { options, .. } => Some(options),
         }
+    }
+}
+
+impl fmt::Debug for StorageConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => formatter.debug_tuple("Url").field(url).finish(),
+            Self::Table { kind, options } => {
+                let shown: BTreeMap<_, _> = options
+                    .iter()
+                    .map(|(key, value)| (key, shown_option(key, value)))
+                    .collect();
+                let mut table = formatter.debug_struct("Table");
+                table.field("kind", kind).field("options", &shown).finish()
+            }
+        }
+    }
+}
+
+/// The value of an option, or `[redacted]` where its name says that it is a secret and its value that it is no reference to one.
+fn shown_option(key: &str, value: &Value) -> Value {
+    let key = shape::snake_case(key);
+    let is_secret = ["secret", "token", "password", "key_id"]
+        .iter()
+        .any(|word| key.contains(word));
+    let is_reference = |text: &str| {
+        ["env:", "file:", "secret:"]
+            .iter()
+            .any(|prefix| text.starts_with(prefix))
+    };
+    match value.as_str().is_some_and(is_reference) || !is_secret {
+        true => value.clone(),
+        false => "[redacted]".into(),
     }
 }
 
@@ -289,6 +323,14 @@ mod tests {
         };
         assert_eq!(kind, "local");
         assert_eq!(options["durability"], "relaxed");
+    }
+
+    #[test]
+    fn a_configuration_shows_no_secret() {
+        let text = "storage = { kind = 's3', bucket = 'b', accessKeyId = 'AKIA', secret_access_key = 'hunter2', session_token = 'env:T' }";
+        let shown = format!("{:?}", WorkspaceConfig::from_toml(text).unwrap());
+        assert!(!shown.contains("hunter2") && !shown.contains("AKIA"), "{shown}");
+        assert!(shown.contains("env:T") && shown.contains("\"b\""), "{shown}");
     }
 
     #[test]

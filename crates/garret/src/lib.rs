@@ -51,7 +51,7 @@ pub use garret_depot as depot;
 pub use garret_depot::{Depot, DepotWorkspace, WorkspaceInfo};
 pub use garret_sandbox as sandboxes;
 pub use garret_storage::local::probe;
-pub use garret_storage::s3::{S3Factory, S3Options, S3Storage};
+pub use garret_storage::s3::{Finding, S3Factory, S3Options, S3Storage};
 pub use garret_storage::{LocalFactory, LocalOptions, LocalStorage};
 pub use garret_tools::{Annotations, Answer, Definition, ExportFormat, Image, Toolbox};
 pub use garret_workspace::*;

@@ -23,6 +23,8 @@ use super::wire::failure::Failure;
 use super::wire::xml::Listed;
 
 const MOVES: &str = "moves/";
+/// How old something of Garret's own is that nobody will come back for.
+const LEFT_SECONDS: i64 = 24 * 60 * 60;
 
 /// How far a move has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -275,15 +277,28 @@ fn is_copy(from: &Object, there: &Object) -> bool {
     there.size == from.size && (is_same_write || there.tag == from.tag)
 }
 
-/// Finishes every move that is written down. What cannot be finished stays for the next time, and is no reason not to open.
+/// Finishes every move that is written down, and removes what a handle that died left of its own. What cannot be finished stays for the
+/// next time, and is no reason not to open.
 pub(super) async fn resume(shared: &Shared) -> Result<(), Failure> {
-    let prefix = shared.layout.reserved(MOVES);
-    for listed in shared.bucket.list_all(&prefix, false).await?.objects {
-        if let Some(written) = read_intent(shared, &listed.key).await? {
+    let moves = shared.layout.reserved(MOVES);
+    let all = shared.bucket.list_all(&shared.layout.reserved(""), false).await?;
+    for listed in all.objects {
+        if !listed.key.starts_with(&moves) {
+            remove_leftover(shared, &listed).await;
+        } else if let Some(written) = read_intent(shared, &listed.key).await? {
             let _ = finish(shared, written).await;
         }
     }
     Ok(())
+}
+
+/// Removes what was saved for taking a batch back, or tried at an opening, once nobody can be at work with it any more.
+async fn remove_leftover(shared: &Shared, listed: &Listed) {
+    let now = shared.clock.now().as_second();
+    let is_old = |written: garret_core::Timestamp| now - written.as_second() > LEFT_SECONDS;
+    if listed.modified.is_some_and(is_old) {
+        let _ = shared.bucket.delete(&listed.key, None).await;
+    }
 }
 
 async fn read_intent(shared: &Shared, key: &str) -> Result<Option<Written>, Failure> {

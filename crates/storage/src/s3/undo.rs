@@ -155,7 +155,7 @@ impl Work<'_> {
             if let Undo::Replaced { before, .. } | Undo::Removed { before, .. } = step
                 && let SavedContent::There { key, .. } = &before.content
             {
-                // What stays is hidden, and removed by the next opening.
+                // What stays is hidden, and removed by an opening on another day.
                 let _ = self.shared.bucket.delete(key, None).await;
             }
         }
