@@ -182,15 +182,14 @@ impl Journaled {
     where
         R: Future<Output = Result<T>>,
     {
-        if self.reach.is_far {
-            // A look at the count costs nothing beside a request: what happened before this read does not disturb it.
-            self.gate.check();
-        }
         for _ in 0..READS {
             // Far away a read that is made again costs more than a look beforehand.
-            let before = self.reach.is_far.then(|| self.gate.now());
+            let before = match self.reach.is_far {
+                true => self.gate.now(),
+                false => self.gate.met(),
+            };
             let found = read().await;
-            match self.gate.check_since(before) {
+            match self.gate.check(before) {
                 Reading::Steady => return found,
                 Reading::Disturbed => {}
                 Reading::UnderWay => self.calm().await?,
@@ -204,7 +203,7 @@ impl Journaled {
     async fn calm(&self) -> Result<()> {
         drop(self.state.lock().await);
         drop(self.gate.wait().await?);
-        if self.gate.check() == Reading::UnderWay {
+        if self.gate.now() % 2 == 1 {
             self.turn().await?;
         }
         Ok(())

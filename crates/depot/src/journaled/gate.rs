@@ -102,29 +102,25 @@ impl Gate {
         self.files.as_ref()
     }
 
-    /// What became of a read that just ended.
-    pub(super) fn check(&self) -> Reading {
+    /// What became of a read that just ended and had begun at the count `before`.
+    pub(super) fn check(&self, before: u64) -> Reading {
         let count = self.count();
         if count % 2 == 1 {
             return Reading::UnderWay;
         }
-        match self.met.swap(count, Ordering::AcqRel) == count {
+        self.met.fetch_max(count, Ordering::AcqRel);
+        match count == before {
             true => Reading::Steady,
             false => Reading::Disturbed,
         }
     }
 
-    /// The same for a read that began at `before`, where that is known: it need not be made again for what happened earlier.
-    pub(super) fn check_since(&self, before: Option<u64>) -> Reading {
-        let Some(before) = before else { return self.check() };
-        match self.now() {
-            now if now % 2 == 1 => Reading::UnderWay,
-            now if now == before => Reading::Steady,
-            _ => Reading::Disturbed,
-        }
+    /// The count as a reader last met it, for [`Gate::check`]: at no cost, and at worst older than it is, so that a read is made again.
+    pub(super) fn met(&self) -> u64 {
+        self.met.load(Ordering::Acquire)
     }
 
-    /// The count as it is, for [`Gate::check_since`].
+    /// The count as it is, for [`Gate::check`].
     pub(super) fn now(&self) -> u64 {
         self.count()
     }
@@ -313,4 +309,21 @@ async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Sen
     started.map_err(|failure| error::home(&failure))?;
     let gone = |_| Error::new(ErrorKind::Internal, "a thread ended in the middle of its work");
     done.await.map_err(gone)?.map_err(|failure| error::home(&failure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_is_told_of_a_change_that_another_reader_met_first() {
+        let gate = Gate::new(None);
+        let (one, other) = (gate.met(), gate.met());
+        gate.count.store(1, Ordering::Release);
+        assert_eq!(gate.check(one), Reading::UnderWay);
+        gate.count.store(2, Ordering::Release);
+        assert_eq!(gate.check(other), Reading::Disturbed);
+        assert_eq!(gate.check(one), Reading::Disturbed);
+        assert_eq!(gate.check(gate.met()), Reading::Steady);
+    }
 }
