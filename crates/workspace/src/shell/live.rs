@@ -351,6 +351,7 @@ impl Workshop {
             self.finish(&mut live, Taking::default()).await?;
         }
         drop(slot);
+        drop(self.clearing.write().await);
         self.close_sandboxes().await
     }
 }

@@ -11,7 +11,7 @@ use garret_core::{
     BenchState, Command, Effects, EffectsMode, Ended, Error, ErrorKind, Exit, Layer, Limit, Limits, Output,
     OutputCollector, Process, Program, Result, Secrets, Stdin, Taken,
 };
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, RwLock};
 
 use super::environment::Environment;
 use super::keep::{Basis, Kept, Maker, Split};
@@ -47,6 +47,7 @@ struct Cover {
     state: BenchState,
     /// The bench and the turn, until the layer is off.
     held: Option<(Held, OwnedMutexGuard<()>)>,
+    clearing: Arc<RwLock<()>>,
     is_off: bool,
 }
 
@@ -160,6 +161,7 @@ impl Workspace {
             layer: laid.layer.clone(),
             state,
             held: Some((held, turn)),
+            clearing: shop.clearing.clone(),
             is_off: false,
         };
         super::note::write(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
@@ -274,12 +276,14 @@ impl Drop for Cover {
     fn drop(&mut self) {
         if !self.is_off {
             let (layer, state, held) = (self.layer.clone(), self.state.clone(), self.held.take());
+            // Taken here and not in the background, so that whoever closes the workspace next waits for it.
+            let clearing = self.clearing.clone().try_read_owned();
             in_background(async move {
                 // One that cannot be removed now is found when the workspace is opened again.
                 if layer.remove().await.is_ok() {
                     super::note::remove(&state, layer.id());
                 }
-                drop(held);
+                drop((held, clearing));
             });
         }
     }

@@ -7,7 +7,7 @@ use garret_core::{
     Bench, BenchState, Enforced, Error, ErrorKind, Exclusions, Guard, Layer, Limits, OpenSandbox, Result, Sandbox,
     SandboxRequest, ShellPolicy, Taken,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, RwLock};
 
 use super::ShellRules;
 use super::fence::{Fence, KnownFence};
@@ -48,6 +48,8 @@ pub(crate) struct Workshop {
     pub(super) inherited: BTreeMap<String, String>,
     /// One command in the foreground at a time.
     pub(super) turn: Arc<Mutex<()>>,
+    /// Held, shared, while the layer of a command is removed that nobody waits for any more.
+    pub(super) clearing: Arc<RwLock<()>>,
     open: Mutex<Vec<Opened>>,
     /// What was last kept from the commands of a view.
     pub(super) fence: Mutex<Option<KnownFence>>,
@@ -95,6 +97,7 @@ impl Workshop {
             rules,
             exclusions: parts.exclusions,
             turn: Arc::default(),
+            clearing: Arc::default(),
             open: Mutex::default(),
             fence: Mutex::default(),
             live: LiveSlot::default(),
