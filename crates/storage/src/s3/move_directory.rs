@@ -338,7 +338,7 @@ async fn finish(shared: &Shared, written: Written) -> Result<()> {
     let objects = objects_below(shared, &written.intent.from).await?;
     let removals = objects
         .iter()
-        .map(|listed| remove_copied(shared, &written.intent, listed).boxed());
+        .map(|listed| remove_one(shared, &written.intent, listed, Spare::Source).boxed());
     try_all(removals.collect()).await?;
     written.end(shared).await;
     Ok(())
@@ -350,20 +350,33 @@ async fn objects_below(shared: &Shared, path: &WsPath) -> Result<Vec<Listed>> {
     Ok(page.map_err(|failure| failed(path, failure))?.objects)
 }
 
-/// Removes a source whose copy is there. One that was written since then stays: nobody has moved it.
-async fn remove_copied(shared: &Shared, intent: &Intent, listed: &Listed) -> Result<()> {
+/// Which of an object and its copy is removed.
+#[derive(Debug, Clone, Copy)]
+enum Spare {
+    Source,
+    Copy,
+}
+
+/// Removes one of an object and its copy, where both are there. A source that was written since then, or a copy, stays: nobody has moved
+/// it.
+async fn remove_one(shared: &Shared, intent: &Intent, listed: &Listed, spare: Spare) -> Result<()> {
     let failed = |failure| failed(&intent.from, failure);
     let Some(to_key) = new_key(shared, intent, &listed.key) else {
         return Ok(());
     };
     let from = shared.bucket.head(&listed.key).await.map_err(failed)?;
     let there = shared.bucket.head(&to_key).await.map_err(failed)?;
-    match (from, there) {
-        (Some(from), Some(there)) if is_copy(&from, &there) => {
-            shared.discard(&listed.key, &from).await.map(|_| ()).map_err(failed)
-        }
-        _ => Ok(()),
+    let (Some(from), Some(there)) = (from, there) else {
+        return Ok(());
+    };
+    if !is_copy(&from, &there) {
+        return Ok(());
     }
+    let removed = match spare {
+        Spare::Source => shared.discard(&listed.key, &from).await,
+        Spare::Copy => shared.discard(&to_key, &there).await,
+    };
+    removed.map(|_| ()).map_err(failed)
 }
 
 /// Removes the copies of a move that failed before any source was touched.
@@ -381,23 +394,8 @@ async fn take_back(shared: &Shared, written: Written) {
     };
     let removals = objects
         .iter()
-        .map(|listed| remove_copy(shared, &written.intent, listed).boxed());
+        .map(|listed| remove_one(shared, &written.intent, listed, Spare::Copy).boxed());
     if try_all(removals.collect()).await.is_ok() {
         written.end(shared).await;
-    }
-}
-
-async fn remove_copy(shared: &Shared, intent: &Intent, listed: &Listed) -> Result<()> {
-    let failed = |failure| failed(&intent.from, failure);
-    let Some(to_key) = new_key(shared, intent, &listed.key) else {
-        return Ok(());
-    };
-    let from = shared.bucket.head(&listed.key).await.map_err(failed)?;
-    let there = shared.bucket.head(&to_key).await.map_err(failed)?;
-    match (from, there) {
-        (Some(from), Some(there)) if is_copy(&from, &there) => {
-            shared.discard(&to_key, &there).await.map(|_| ()).map_err(failed)
-        }
-        _ => Ok(()),
     }
 }
