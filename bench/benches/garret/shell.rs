@@ -1,4 +1,6 @@
 //! Commands: what isolation, the layer and the change cost, beside a plain spawn and beside other sandboxes.
+//!
+//! Garret executes a plain program with plain arguments itself, where the others start a shell first: `true` is such a one.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
