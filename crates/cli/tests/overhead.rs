@@ -8,6 +8,7 @@
 
 mod common;
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -59,6 +60,36 @@ fn a_tree_that_is_deeper_costs_more_by_its_entries_only() {
     });
     for (less, more) in counts[0].iter().zip(&counts[1]) {
         assert!(*more < less * 5 / 2, "{counts:?}");
+    }
+}
+
+/// The address space that Garret gets, in units of 1024 bytes, and a file that does not fit into it.
+const SPACE: u32 = 360_000;
+const LARGE: u64 = 384 << 20;
+
+#[test]
+fn a_file_larger_than_memory_is_looked_at_piece_by_piece() {
+    let room = Room::new();
+    let config = "[workspaces.plain]\nstorage = 'local:plain'\nhistory = 'off'\ncapabilities = { fs = true, shell = true }\n\
+                  [workspaces.kept]\nstorage = 'local:kept'\ncapabilities = { fs = true, snapshot = true }\n";
+    room.put("garret.toml", config);
+    let names: [&[u8]; 2] = [b"plain/large", b"kept/large\xFF"];
+    for name in names.map(std::ffi::OsStr::from_bytes) {
+        let path = room.path().join(name);
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        std::fs::File::create(path).unwrap().set_len(LARGE).unwrap();
+    }
+    let script = format!("ulimit -S -v {SPACE} && exec \"$0\" \"$@\"");
+    let steps = [
+        &["-w", "plain", "run", "-c", "touch large"][..],
+        &["-w", "kept", "snapshot", "create", "one"],
+    ];
+    for step in steps {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, GARRET]).args(step);
+        command.current_dir(room.path()).env("GARRET_HOME", room.home());
+        let ended = command.stdin(Stdio::null()).output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     }
 }
 
