@@ -148,6 +148,11 @@ impl Workshop {
         Ok((state, held))
     }
 
+    /// Whether commands have the rights of whoever runs Garret.
+    pub(super) fn is_on_host(&self) -> bool {
+        self.sandbox.kind() == "host"
+    }
+
     /// The private directory of the bench.
     pub(super) fn scratch(&self) -> std::path::PathBuf {
         self.bench.scratch()
