@@ -262,7 +262,13 @@ impl Server<'_> {
                 process,
                 layer,
                 spawn,
-            } => self.start(request, process, layer, *spawn)?,
+                lift,
+            } => {
+                self.start(request, process, &layer, *spawn);
+                if let Some(request) = lift {
+                    self.lift_after_all(request, &layer);
+                }
+            }
             Ask::CloseInput { process } => self.close_input(process),
             Ask::Credit { process, bytes } => {
                 if let Some(running) = self.running.get_mut(&process) {

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
+use super::Server;
 use super::running::Running;
 use super::spare::receive;
-use super::{Served, Server};
 use crate::supervisor::confine::Order;
 use crate::supervisor::groups::Narrow;
 use crate::supervisor::init::{Run, Tell};
@@ -13,12 +13,12 @@ use crate::supervisor::sample::Tally;
 use crate::supervisor::watch::Watch;
 
 impl Server<'_> {
-    pub(super) fn start(&mut self, request: u64, process: u64, layer: String, spawn: Spawn) -> Served {
-        match self.try_start(process, &layer, &spawn) {
+    pub(super) fn start(&mut self, request: u64, process: u64, layer: &str, spawn: Spawn) {
+        match self.try_start(process, layer, &spawn) {
             Ok(mut running) => {
                 running.starting = Some(request);
                 self.running.insert(process, running);
-                if let Some(laid) = self.laid.get_mut(&layer)
+                if let Some(laid) = self.laid.get_mut(layer)
                     && std::mem::replace(&mut laid.is_used, true)
                 {
                     laid.held.begin_anew();
@@ -26,7 +26,6 @@ impl Server<'_> {
             }
             Err(failure) => self.settle(request, Err(failure)),
         }
-        Ok(())
     }
 
     fn try_start(&mut self, process: u64, layer: &str, spawn: &Spawn) -> Result<Running, Failure> {
