@@ -91,7 +91,7 @@ fn what_is_asked_about_is_the_commands_work_alone() {
     each(|on| async move {
         let asked = Arc::new(Asked::default());
         let room = room_asking(on, asked.clone(), |config| config.exclude = vec!["target/".into()]).await;
-        let id = start(&room, "i=0; while true; do i=$((i+1)); echo $i > count; test -e made && cp made seen; test -e target/made && cp target/made kept; sleep 0.02; done").await;
+        let id = start(&room, "i=0; while true; do i=$((i+1)); echo $i > count; test -e made && cp made .s && mv .s seen; test -e target/made && cp target/made .k && mv .k kept; sleep 0.02; done").await;
         appears(&room, "count").await;
         *asked.refuses.lock().unwrap() = Some("bad");
         let refused = run_as(
@@ -177,7 +177,7 @@ fn a_command_of_another_view_runs_while_processes_live_on_and_sees_what_it_may()
         let room = room(on).await;
         room.sh("mkdir -p tenant other && echo a > tenant/a && echo key > tenant/key && echo o > other/o")
             .await;
-        let id = start(&room, "echo new > tenant/new; echo new > other/new; echo new > tenant/key; touch tenant/up; while ! test -e tenant/theirs; do sleep 0.02; done; cp tenant/theirs other/seen; sleep 1000").await;
+        let id = start(&room, "echo new > tenant/new; echo new > other/new; echo new > tenant/key; touch tenant/up; while ! test -e tenant/theirs; do sleep 0.02; done; touch other/seen; sleep 1000").await;
         appears(&room, "tenant/up").await;
         let scope = || {
             let policy = FsPolicy {
@@ -272,6 +272,19 @@ fn what_lives_on_cannot_be_discarded_or_asked_about_and_says_what_to_do() {
     });
 }
 
+/// Whether something that processes did was refused by the quota, now or soon.
+async fn refused(room: &Room) -> bool {
+    for _ in 0..600 {
+        let notices = room.workspace().processes().await.unwrap().notices;
+        if notices.iter().any(|notice| notice.contains("4 files")) {
+            return true;
+        }
+        room.workspace().exists("1").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    false
+}
+
 #[test]
 fn a_quota_holds_for_processes_whoever_takes_over_what_they_did() {
     each(|on| async move {
@@ -292,28 +305,28 @@ fn a_quota_holds_for_processes_whoever_takes_over_what_they_did() {
                 });
             })
             .await;
-            let id = start(&room, "while ! test -e go; do sleep 0.02; done; touch 1 2 3 4 5 6; while test -e 6; do sleep 0.02; done; touch back; sleep 1000").await;
+            room.write("other", "").await;
+            let text = "while ! test -e go; do sleep 0.02; done; while true; do touch $((++i)); sleep 0.005; done";
+            let id = start(&room, text).await;
+            // Writers and readers come at once, and each takes over what the process did: they have their turns.
             let write = async {
                 room.write("go", "").await;
                 for round in 0..40 {
                     room.write("other", &round.to_string()).await;
                 }
             };
-            // Writers, readers and undo come at once: each has its turn.
             let read = async {
                 for _ in 0..40 {
                     room.workspace().exists("1").await.unwrap();
                 }
             };
             let both = async { tokio::join!(write, read) };
-            tokio::time::timeout(Duration::from_secs(60), both)
+            tokio::time::timeout(Duration::from_secs(120), both)
                 .await
                 .unwrap_or_else(|_| panic!("{on:?}: they wait for each other"));
-            appears(&room, "back").await;
+            assert!(refused(&room).await, "{on:?}: nobody said no");
             let files = room.tree().await;
-            assert_eq!(files.keys().collect::<Vec<_>>(), ["back", "go", "other"], "{on:?}");
-            let told = room.workspace().processes().await.unwrap().notices;
-            assert!(told.iter().any(|notice| notice.contains("4 files")), "{on:?}: {told:?}");
+            assert!(files.len() <= 4 && files.contains_key("go"), "{on:?}: {files:?}");
             room.workspace().kill(&id).await.unwrap();
         }
     });

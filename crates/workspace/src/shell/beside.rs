@@ -41,12 +41,18 @@ impl Workspace {
         let basis = shop.begin_as_live(&under, &*laid.layer).await?;
         note::write(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
         let mark = mark(&*laid.layer).await?;
-        let mut process = laid.layer.start(prepared.command.clone()).await?;
-        let ran = follow_output(&mut *process, &prepared, sink).await?;
-        drop(process);
-        laid.layer.lift().await?;
-        let effects = laid.layer.effects(Some(&mark)).await?;
-        let changed = self.keep_beside(shop, &basis, &prepared, &ran.exit, effects).await?;
+        let mut process = laid.layer.start_last(prepared.command.clone()).await?;
+        let running = async {
+            let ran = follow_output(&mut *process, &prepared, sink).await?;
+            laid.layer.lift().await?;
+            let effects = laid.layer.effects(Some(&mark)).await?;
+            let changed = self.keep_beside(shop, &basis, &prepared, &ran.exit, effects).await?;
+            Ok((ran, changed))
+        };
+        let (ran, changed) = match running.await {
+            Ok(ran) => ran,
+            Err(error) => return Err(cover.leave_behind(&error)),
+        };
         if let Some((seat, _turn)) = cover.off().await? {
             leave(shop, seat).await;
         }

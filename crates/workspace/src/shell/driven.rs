@@ -70,7 +70,7 @@ impl Workspace {
     /// Starts a driven program that lives on, on the live layer; it reads what it is written.
     pub(crate) async fn start_driven(&self, driven: Driven) -> Result<DrivenProcess> {
         let shop = self.workshop()?;
-        shop.check_room()?;
+        let room = shop.take_room()?;
         let mut prepared = self.prepare_driven(shop, &driven)?;
         prepared.check_background()?;
         self.approve_driven(&driven, &prepared).await?;
@@ -81,7 +81,7 @@ impl Workspace {
             wall: None,
             ..prepared.command.limits.clone()
         };
-        let live = self.spawn_on_live_layer(prepared, limits).await?;
+        let live = self.spawn_on_live_layer(prepared, limits, room).await?;
         Ok(DrivenProcess { live, secrets, most })
     }
 

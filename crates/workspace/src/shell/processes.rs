@@ -11,7 +11,7 @@ use garret_core::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::live::{Seat, Settled, Taking};
 use super::run::{Prepared, ended, millis};
@@ -169,6 +169,8 @@ pub(crate) struct LiveProcess {
     /// Takes the secrets of its environment out of what it writes.
     pub(crate) streams: Streams,
     seat: Seat,
+    /// Given back when it is gone.
+    _room: OwnedSemaphorePermit,
 }
 
 impl LiveProcess {
@@ -203,7 +205,7 @@ impl Workspace {
     pub async fn start(&self, request: RunRequest) -> Result<ProcessShown> {
         let work = async {
             let shop = self.workshop()?;
-            shop.check_room()?;
+            let room = shop.take_room()?;
             let (prepared, timeout) = self.prepare_background(shop, "start", request)?;
             self.approve_command(&prepared).await?;
             let limits = Limits {
@@ -211,7 +213,7 @@ impl Workspace {
                 ..prepared.command.limits.clone()
             };
             let label = prepared.label.clone();
-            let live = self.spawn_on_live_layer(prepared, limits).await?;
+            let live = self.spawn_on_live_layer(prepared, limits, room).await?;
             Ok(shop.processes.add(self, shop, live, label))
         };
         self.observe("start", None, |_| 0, work).await
@@ -280,7 +282,12 @@ impl Workspace {
 
     /// Starts a process on the live layer of the workspace, which is laid where there is none. It sees every later change of the files, and
     /// what it does becomes part of the workspace as it goes.
-    pub(super) async fn spawn_on_live_layer(&self, prepared: Prepared, limits: Limits) -> Result<LiveProcess> {
+    pub(super) async fn spawn_on_live_layer(
+        &self,
+        prepared: Prepared,
+        limits: Limits,
+        room: OwnedSemaphorePermit,
+    ) -> Result<LiveProcess> {
         let shop = self.workshop()?;
         let seat = {
             let _turn = shop.turn.lock().await;
@@ -295,6 +302,7 @@ impl Workspace {
                 process,
                 streams: Streams::new(&prepared.secrets),
                 seat,
+                _room: room,
             }),
             Err(error) => {
                 seat.leave(Taking::default()).await?;
@@ -311,11 +319,6 @@ impl Processes {
 
     fn all(&self) -> Vec<Arc<Entry>> {
         self.table().entries.values().cloned().collect()
-    }
-
-    /// How many of them run.
-    pub(super) fn running(&self) -> usize {
-        self.all().iter().filter(|entry| entry.is_running()).count()
     }
 
     /// The processes that this view knows.

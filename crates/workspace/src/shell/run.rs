@@ -165,13 +165,20 @@ impl Workspace {
         let mut cover = Cover::new(shop, &laid, state, (held, turn));
         super::note::write(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
         let mut process = laid.layer.start_last(prepared.command.clone()).await?;
-        let ran = follow_output(&mut *process, &prepared, sink).await?;
-        drop(process);
-        laid.layer.lift().await?;
-        let effects = laid.layer.effects(None).await?;
-        let changed = self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await?;
-        cover.off().await?;
-        Ok(result(ran, changed, &laid))
+        let running = async {
+            let ran = follow_output(&mut *process, &prepared, sink).await?;
+            laid.layer.lift().await?;
+            let effects = laid.layer.effects(None).await?;
+            let changed = self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await?;
+            Ok((ran, changed))
+        };
+        match running.await {
+            Ok((ran, changed)) => {
+                cover.off().await?;
+                Ok(result(ran, changed, &laid))
+            }
+            Err(error) => Err(cover.leave_behind(&error)),
+        }
     }
 
     /// Keeps what the command did, and has the bench take it over.
@@ -266,6 +273,16 @@ impl<T: Send + 'static> Cover<T> {
             clearing: shop.clearing.clone(),
             is_off: false,
         }
+    }
+
+    /// Leaves the layer where it is found again: the command has run, and what it did could not be kept.
+    pub(super) fn leave_behind(mut self, error: &Error) -> Error {
+        self.is_off = true;
+        let hint = format!(
+            "{}; what the command did is kept as a leftover, to be seen when the workspace is opened again",
+            error.hint_text()
+        );
+        error.clone().hint(hint)
     }
 
     /// Removes the layer, and gives back what kept the bench as it is, where that was not given already.
