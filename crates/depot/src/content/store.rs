@@ -150,8 +150,12 @@ impl ContentStore {
     }
 
     /// The address that `content` has or would have.
-    pub(crate) fn address_of(&self, content: &Bytes) -> Address {
-        plan(&[], content, self.inline).address
+    pub(crate) fn address_of(&self, content: &Content) -> Result<Address> {
+        if content.as_bytes().is_none() && content.len() > LONGEST as u64 {
+            let parts = Pieces::of(content)?.map(|piece| piece.map(|piece| piece.as_part()));
+            return Ok(Piece::list(&parts.collect::<Result<Vec<_>>>()?).address);
+        }
+        Ok(plan(&[], &content.to_bytes()?, self.inline).address)
     }
 
     /// The same inside the writer's transaction.
