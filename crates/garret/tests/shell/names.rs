@@ -2,7 +2,7 @@
 
 use garret::{HistoryMode, OutputRequest, RunRequest};
 
-use crate::support::{On, Room, each, room, room_with};
+use crate::support::{On, Room, each, everywhere, room, room_with};
 
 /// The names that the texts below use.
 const NAMES: &str = "f=$(printf 'caf\\351'); d=$(printf 'd\\377'); e=$(printf 'plain/e\\376'); l=$(printf 'l\\375'); ";
@@ -32,7 +32,7 @@ const STEPS: [&str; 6] = [
 
 #[test]
 fn names_that_are_not_utf_8_are_made_changed_renamed_and_deleted_and_all_of_it_comes_back() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         let mut pictures = vec![picture(&room).await];
         for step in STEPS {
