@@ -2,7 +2,7 @@
 
 use garret::{EffectsMode, Outcome, RunRequest};
 
-use crate::support::{everywhere, room};
+use crate::support::{each, everywhere, room};
 
 #[test]
 fn a_command_is_one_change_that_undo_takes_back_and_redo_brings_again() {
@@ -142,7 +142,7 @@ fn commands_and_tools_see_each_others_work() {
 
 #[test]
 fn unusual_names_survive_and_come_back() {
-    everywhere(|on| async move {
+    each(|on| async move {
         let room = room(on).await;
         room.sh("mkdir 'a dir' && echo 1 > 'a dir/with space' && echo 2 > \"$(printf 'new\\nline')\" && mkdir empty")
             .await;

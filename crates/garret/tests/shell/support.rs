@@ -164,6 +164,11 @@ pub(crate) fn each<F: Future<Output = ()>>(test: impl Fn(On) -> F) {
 /// Runs a test in a bucket too: for what a storage far away does in its own manner. The others would only take longer there.
 pub(crate) fn everywhere<F: Future<Output = ()>>(test: impl Fn(On) -> F) {
     on_all(&ALL, &test);
+    on_s3(test);
+}
+
+/// Runs a test in a bucket.
+pub(crate) fn on_s3<F: Future<Output = ()>>(test: impl Fn(On) -> F) {
     on_all(&[On::S3], test);
 }
 

@@ -94,9 +94,19 @@ impl Work<'_> {
             .iter()
             .map(|(path, object)| self.discard_or_again(path, object, run).boxed());
         try_all(discards.collect()).await?;
-        self.discard_all(&WsPath::root(), &markers).await?;
+        self.discard_markers(markers).await?;
         topmost.iter().for_each(|path| self.shared.known.forget(path));
         Ok(vec![GONE; run.len()])
+    }
+
+    /// Removes markers, the deepest first: some servers do not let go of a directory that holds another.
+    async fn discard_markers(&self, mut markers: Vec<Listed>) -> Result<()> {
+        let depth = |marker: &Listed| std::cmp::Reverse(marker.key.matches('/').count());
+        markers.sort_by_key(depth);
+        for level in markers.chunk_by(|one, other| depth(one) == depth(other)) {
+            self.discard_all(&WsPath::root(), level).await?;
+        }
+        Ok(())
     }
 
     /// Looks at each, and checks it as if it were alone.
