@@ -15,14 +15,18 @@ use crate::error;
 /// Pages of the log after which they are moved into the database, in 4 KiB: each time costs two syncs, and a page that changed often is
 /// moved once.
 const STRETCH: i32 = 4096;
-/// A log this long is finished by the writer, once so much of it is left that it pays.
+/// A log this long is finished by the writer, as soon as little of it is left.
 const LONG: i32 = 3 * STRETCH;
+/// How much is little.
 const REST: i32 = 512;
+/// A log this long is finished whatever is left.
+const LONGEST: i32 = 2 * LONG;
 
 /// What a commit makes of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Step {
     /// It grows on.
+    #[default]
     Leave,
     /// What is there is moved while the work goes on.
     Beside,
@@ -35,22 +39,31 @@ enum Step {
 struct Progress {
     /// Pages that the log had when the newest move began.
     covered: i32,
+    /// That move.
+    newest: Step,
 }
 
 impl Progress {
-    /// What to do with a log of `pages`.
+    /// What to do with a log of `pages`, where nothing is being moved.
     fn step(&mut self, pages: i32) -> Step {
         if pages < self.covered {
             // It began anew.
-            self.covered = 0;
+            *self = Self::default();
         }
+        // Once after each move beside the writer: where a reader keeps the log from beginning anew, each commit would else be synced.
+        let may_finish = pages > LONG && self.newest == Step::Beside;
         let step = match pages - self.covered {
-            REST.. if pages > LONG => Step::Finish,
+            ..=REST if may_finish => Step::Finish,
+            _ if may_finish && pages > LONGEST => Step::Finish,
+            _ if may_finish => Step::Beside,
             STRETCH.. => Step::Beside,
             _ => Step::Leave,
         };
         if step != Step::Leave {
-            self.covered = pages;
+            *self = Self {
+                covered: pages,
+                newest: step,
+            };
         }
         step
     }
@@ -131,15 +144,33 @@ mod tests {
         assert_eq!(progress.step(STRETCH + 5), Step::Beside);
         assert_eq!(progress.step(STRETCH + 6), Step::Leave);
         assert_eq!(progress.step(2 * STRETCH + 5), Step::Beside);
-        assert_eq!(progress.step(LONG + 1), Step::Finish);
-        assert_eq!(progress.step(LONG + REST), Step::Leave, "not for every page, where a reader holds it");
-        assert_eq!(progress.step(LONG + REST + 1), Step::Finish);
+        assert_eq!(progress.step(3 * STRETCH + 5), Step::Beside);
+        assert_eq!(progress.step(3 * STRETCH + 2_000), Step::Beside, "much is left");
+        assert_eq!(progress.step(3 * STRETCH + 2_300), Step::Finish);
+    }
+
+    #[test]
+    fn a_log_that_a_reader_holds_is_not_finished_at_every_commit() {
+        let mut progress = Progress::default();
+        assert_eq!(progress.step(LONG + 1), Step::Beside);
+        assert_eq!(progress.step(LONG + 2), Step::Finish);
+        assert_eq!(progress.step(LONG + 3), Step::Leave);
+        assert_eq!(progress.step(LONG + 2 + STRETCH), Step::Beside);
+        assert_eq!(progress.step(LONG + 3 + STRETCH), Step::Finish);
+    }
+
+    #[test]
+    fn a_log_that_grows_faster_than_it_is_moved_is_finished_at_last() {
+        let mut progress = Progress::default();
+        let steps = (1..=8).map(|time| progress.step(time * STRETCH)).collect::<Vec<_>>();
+        assert_eq!(steps[..6], [Step::Beside; 6]);
+        assert_eq!(steps[6..], [Step::Finish, Step::Beside]);
     }
 
     #[test]
     fn a_log_that_began_anew_is_counted_from_its_beginning() {
         let mut progress = Progress::default();
-        assert_eq!(progress.step(LONG + 1), Step::Finish);
+        assert_eq!(progress.step(LONG + 1), Step::Beside);
         assert_eq!(progress.step(7), Step::Leave);
         assert_eq!(progress.step(STRETCH + 7), Step::Beside);
     }

@@ -27,8 +27,8 @@ const STATEMENTS: usize = 64;
 /// Bytes of the log that the last one to close the database leaves in place. To move them would cost every short program three syncs;
 /// whoever opens the database next has to read them.
 const LEFT_LOG_BYTES: u64 = 256 * 1024;
-/// KiB of pages that a connection keeps.
-const CACHE_KIB: i64 = 16 * 1024;
+/// KiB of pages that a connection keeps. Whenever a page was split, SQLite looks through all of them at the commit.
+const CACHE_KIB: i64 = 8 * 1024;
 /// Readers kept open when nobody reads.
 const IDLE_READERS: usize = 16;
 
@@ -221,7 +221,7 @@ impl<'c> Writing<'c> {
     /// Ends the transaction: keeps it where `outcome` is good; else, or where it cannot be kept, nothing of it stays.
     pub(crate) fn end(self, outcome: Result<()>) -> Result<()> {
         let ended = outcome.and_then(|()| self.run("COMMIT"));
-        if ended.is_err() && !self.connection.is_autocommit() {
+        if ended.is_err() && self.is_open() {
             self.run("ROLLBACK")?;
         }
         ended
@@ -230,6 +230,16 @@ impl<'c> Writing<'c> {
     /// Ends the transaction; nothing of it stays.
     pub(crate) fn take_back(self) -> Result<()> {
         self.run("ROLLBACK")
+    }
+
+    /// Whether the transaction is still open: a failing disk may have ended it.
+    pub(crate) fn is_open(self) -> bool {
+        !self.connection.is_autocommit()
+    }
+
+    /// How many rows were put down since the connection was made.
+    pub(crate) fn rows_put(self) -> u64 {
+        self.connection.total_changes()
     }
 
     /// What the open transaction may look up and put down.
