@@ -190,10 +190,10 @@ fn weight_of(steps: &[Step]) -> Weight {
         _ => false,
     };
     match steps.len() {
-        ..=MOST_SMALL_STEPS if !steps.iter().all(is_small) => Weight::Any,
+        _ if !steps.iter().all(is_small) => Weight::Any,
         // What a step does, it does last.
-        ..=1 => Weight::Single,
-        ..=MOST_SMALL_STEPS => Weight::Small,
+        0..=1 => Weight::Single,
+        2..=MOST_SMALL_STEPS => Weight::Small,
         _ => Weight::Any,
     }
 }

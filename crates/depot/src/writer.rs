@@ -366,3 +366,108 @@ impl Drop for Turn<'_> {
         let _ = self.0.unlock();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use futures::join;
+    use garret_core::SystemClock;
+
+    use super::*;
+    use crate::content::Address;
+    use crate::metadata::{Database, StoredPiece};
+
+    fn started() -> (Database, Writer) {
+        let (database, connection) = Database::in_memory().unwrap();
+        let content = ContentStore::in_memory(1024, Arc::new(SystemClock::default()));
+        (database, Writer::start(connection, None, Arc::new(content)).unwrap())
+    }
+
+    fn put(session: Session<'_>, text: &str) -> Result<()> {
+        let size = text.len() as u64;
+        let piece = StoredPiece {
+            is_list: false,
+            size,
+            stored: size,
+            data: Some(text.as_bytes()),
+        };
+        session.put_content(Address::of(text.as_bytes()), &piece, 0).map(|_| ())
+    }
+
+    fn has(database: &Database, text: &str) -> bool {
+        let address = Address::of(text.as_bytes());
+        database.read(|session| session.content(address)).unwrap().is_some()
+    }
+
+    /// Runs a job that puts down `before`, then `work` as one of one step, then one that puts down `after`, all in one group.
+    fn grouped(
+        writer: &Writer,
+        work: impl FnOnce(Session<'_>) -> Result<()> + Send + 'static,
+    ) -> (Result<()>, Result<()>, Result<()>) {
+        let (tell, told) = channel();
+        let before = move |session: Session<'_>| {
+            // Until the others have joined the group.
+            told.recv().expect("it is told");
+            put(session, "before")
+        };
+        block_on(async {
+            let sent = async { tell.send(()).expect("the writer waits for it") };
+            let after = |session: Session<'_>| put(session, "after");
+            let (before, done, after, ()) = join!(
+                writer.write(Durability::Full, before),
+                writer.write_weighed(Weight::Single, Durability::Full, work),
+                writer.write(Durability::Full, after),
+                sent
+            );
+            (before, done, after)
+        })
+    }
+
+    #[test]
+    fn a_job_of_one_step_that_is_refused_leaves_the_others_alone() {
+        let (database, writer) = started();
+        let refused = |_: Session<'_>| Err(Error::new(ErrorKind::Conflict, "no"));
+        let (before, done, after) = grouped(&writer, refused);
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict);
+        assert!(before.is_ok() && after.is_ok());
+        assert!(has(&database, "before") && has(&database, "after"));
+    }
+
+    #[test]
+    fn a_job_of_one_step_that_fails_in_its_middle_takes_back_what_came_before_it() {
+        let (database, writer) = started();
+        let failing = |session: Session<'_>| {
+            put(session, "half")?;
+            Err(Error::new(ErrorKind::Unavailable, "the disk fails"))
+        };
+        let (before, done, after) = grouped(&writer, failing);
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(before.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert!(!has(&database, "before") && !has(&database, "half"));
+        assert!(after.is_ok(), "it came later, and is in the next group");
+        assert!(has(&database, "after"));
+    }
+
+    #[test]
+    fn a_durable_job_does_not_join_a_group_that_is_not_synced() {
+        let (jobs, waiting) = channel();
+        let job = |durability| Job {
+            durability,
+            weight: Weight::Any,
+            run: Box::new(|_| Ran {
+                error: None,
+                answer: Box::new(|_| ()),
+            }),
+        };
+        let mut coming = Coming::new(&waiting);
+        jobs.send(job(Durability::Relaxed)).unwrap();
+        assert!(coming.begin_group() && !coming.is_durable);
+        jobs.send(job(Durability::Full)).unwrap();
+        jobs.send(job(Durability::Relaxed)).unwrap();
+        assert_eq!(coming.by_ref().count(), 1);
+        assert!(coming.begin_group() && coming.is_durable);
+        drop(jobs);
+        assert_eq!(coming.by_ref().count(), 2, "a durable group takes any");
+        assert!(!coming.begin_group());
+    }
+}
