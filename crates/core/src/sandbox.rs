@@ -69,6 +69,11 @@ pub trait Layer: Send + Sync + fmt::Debug {
     /// Starts a process on it. A program that is not there, or a directory that is not, is `not_found`.
     async fn start(&self, command: Command) -> Result<Box<dyn Process>>;
 
+    /// The same for the last process on it: once that has ended the layer is lifted, so that [`Layer::lift`] need not be waited for long.
+    async fn start_last(&self, command: Command) -> Result<Box<dyn Process>> {
+        self.start(command).await
+    }
+
     /// Puts things where the processes on it see them at once; a directory above must be there or be among them.
     async fn place(&self, effects: Vec<Effect>) -> Result<()>;
 

@@ -553,6 +553,28 @@ async fn a_bench_belongs_to_one_process_until_it_is_taken_over_or_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_is_taken_over_nothing_is_written() {
+    let room = Room::new().await;
+    room.write("a", "1").await;
+    let bench = room.bench(&[]);
+    let head = bench.ready().await.unwrap().head;
+    let nothing = |head| Taken {
+        committed: &[],
+        excluded: &[],
+        head,
+    };
+    let state = || std::fs::read(room.home("state")).unwrap();
+    // Its last space, which another one would be written over.
+    let mut marked = state();
+    *marked.last_mut().unwrap() = b'\n';
+    std::fs::write(room.home("state"), &marked).unwrap();
+    bench.take(nothing(head)).await.unwrap();
+    assert_eq!(bench.ready().await.unwrap().head, head);
+    bench.take(nothing(head)).await.unwrap();
+    assert_eq!(state(), marked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_branch_checks_out_what_it_inherits() {
     let room = Room::new().await;
     room.write("a", "1").await;

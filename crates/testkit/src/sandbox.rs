@@ -393,6 +393,7 @@ macro_rules! for_each_sandbox_behaviour {
                 what_is_paused_stands_still
                 nothing_outlives_its_layer
                 lifting_twice_is_fine
+                the_last_process_is_followed_by_the_end_of_the_layer
                 removing_forgets_everything
                 closing_ends_everything_and_twice_is_fine
             }

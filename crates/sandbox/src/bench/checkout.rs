@@ -86,6 +86,12 @@ impl CheckoutBench {
         checked.map(drop)
     }
 
+    /// Whether nothing is to be taken over by a checkout that is as it was when it was made ready.
+    async fn is_nothing(&self, taken: &Taken<'_>) -> bool {
+        let ready_at = self.turn.lock().await.as_ref().and_then(|turn| turn.ready_at);
+        taken.committed.is_empty() && taken.excluded.is_empty() && ready_at == Some(taken.head)
+    }
+
     /// Lets other processes have it, where nothing is to be taken over.
     pub async fn release(&self) {
         *self.turn.lock().await = None;
@@ -204,7 +210,7 @@ impl CheckoutBench {
     /// Remembers what was left where.
     async fn settle(&self, home: &Home, mut state: State, changes: &Changes, head: u64) -> Result<()> {
         manifest::append(&home.home, &mut state, changes)?;
-        if manifest::is_long(&state, changes.len())
+        if manifest::is_long(&state)
             && let Some(records) = manifest::load(&home.home, &state)?
         {
             manifest::replace(&home.home, &mut state, &records)?;
@@ -394,6 +400,9 @@ impl Bench for CheckoutBench {
                 Ok(head) => break head,
             }
         };
+        if let Some(turn) = &mut *turn {
+            turn.ready_at = Some(head);
+        }
         Ok(BenchState {
             root: self.options.directory.join("tree"),
             scratch: self.scratch(),
@@ -406,6 +415,10 @@ impl Bench for CheckoutBench {
     }
 
     async fn take(&self, taken: Taken<'_>) -> Result<()> {
+        if self.is_nothing(&taken).await {
+            self.release().await;
+            return Ok(());
+        }
         let home = self.home()?;
         let mut turn = self.turn(&home).await?;
         let outcome = self.take_over(&home, taken).await;

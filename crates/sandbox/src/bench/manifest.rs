@@ -16,7 +16,7 @@ use crate::effects::seen::Seen;
 
 const NUMBERS: usize = 8;
 const PIECE_BYTES: usize = 256 * 1024;
-/// From this size on, and when it is several times what it was, the file is written anew.
+/// From this size on, and when it is twice what it was when it held nothing past, the file is written anew.
 const LARGE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What was left at a path.
@@ -82,14 +82,14 @@ pub(super) fn replace(home: &OwnedFd, state: &mut State, records: &Records) -> R
     state.manifest_bytes = 0;
     let all = records.iter().map(|(path, record)| (path.clone(), Some(*record)));
     append(home, state, &all.collect())?;
+    state.manifest_live_bytes = state.manifest_bytes;
     let _ = unlinkat(home, old, AtFlags::empty());
     Ok(())
 }
 
 /// Whether so much was appended that most of it is likely to be past.
-pub(super) fn is_long(state: &State, live: usize) -> bool {
-    let live_bytes = live as u64 * 120;
-    state.manifest_bytes > LARGE_BYTES && state.manifest_bytes > 4 * live_bytes
+pub(super) fn is_long(state: &State) -> bool {
+    state.manifest_bytes > LARGE_BYTES && state.manifest_bytes > 2 * state.manifest_live_bytes
 }
 
 fn name(state: &State) -> String {
@@ -183,6 +183,22 @@ mod tests {
         }
         let records = decode(&bytes).unwrap();
         assert_eq!(records, Records::from([(b"b\n\xff".to_vec(), record(3))]));
+    }
+
+    #[test]
+    fn a_file_is_written_anew_when_half_of_it_is_past_however_little_changed_now() {
+        let home = tempfile::tempdir().unwrap();
+        let tree = rustix::fs::open(home.path(), OFlags::PATH, Mode::empty()).unwrap();
+        let mut state = State::new(&tree, 0).unwrap();
+        for (bytes, live, is_so) in [
+            (LARGE_BYTES, 0, false),
+            (LARGE_BYTES + 1, 0, true),
+            (LARGE_BYTES * 2, LARGE_BYTES, false),
+            (LARGE_BYTES * 2 + 1, LARGE_BYTES, true),
+        ] {
+            (state.manifest_bytes, state.manifest_live_bytes) = (bytes, live);
+            assert_eq!(is_long(&state), is_so, "{bytes} of {live}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a checkout remembers of itself, and the lock by which processes take turns on it.
 //!
-//! The state is one small file, replaced whole, so that looking whether there is anything to do costs the same whatever the workspace
-//! holds. It says that the checkout is not whole before the first entry is touched, and that it is when the last is in place: a process
+//! The state is one small file, written by one call, so that looking whether there is anything to do costs the same whatever the workspace
+//! holds. It is written over, not replaced: a file system may write a replaced file to the disk at once. It says that the checkout is not whole before the first entry is touched, and that it is when the last is in place: a process
 //! that dies in between leaves a checkout that the next one makes whole. Nothing is synced, because everything can be made again; after
 //! the machine was restarted, each entry is looked at once.
 
@@ -11,12 +11,11 @@
 )]
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use garret_core::{Error, ErrorKind, Result};
-use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, mkdirat, openat, renameat, statx, unlinkat,
-};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, mkdirat, openat, statx, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -24,11 +23,12 @@ use super::placing::write_all;
 use crate::effects::beneath::{GENTLY, look};
 use crate::effects::error::At;
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const STATE: &str = "state";
-const STATE_NEW: &str = "state.new";
 const LOCK: &str = "lock";
 const MAX_STATE_BYTES: usize = 16 * 1024;
+/// No state is longer: numbers have at most twenty digits, ids and names of this kind a few dozen.
+const MIN_STATE_BYTES: usize = 768;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// Longer than any checkout takes; a command that runs for longer has the bench to itself.
@@ -50,6 +50,8 @@ pub(super) struct State {
     tree: String,
     /// How much of the manifest counts.
     pub(super) manifest_bytes: u64,
+    /// How long it was when it held nothing past.
+    pub(super) manifest_live_bytes: u64,
     /// The run of the machine in which it was last made whole.
     boot: String,
 }
@@ -65,7 +67,8 @@ impl State {
             is_whole: false,
             tree: identity(tree)?,
             manifest_bytes: 0,
-            boot: boot(),
+            manifest_live_bytes: 0,
+            boot: boot().to_owned(),
         })
     }
 
@@ -89,13 +92,14 @@ impl State {
         Ok(state.filter(|state| state.format == FORMAT && state.tree == tree))
     }
 
-    /// Writes it whole.
+    /// Writes it. One that is torn is read as none.
     pub(super) fn save(&self, home: &OwnedFd) -> Result<()> {
-        let bytes = serde_json::to_vec(self).map_err(|_| Error::new(ErrorKind::Internal, "a state has no text"))?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(home, STATE_NEW, flags, Mode::RUSR | Mode::WUSR).at(b"")?;
-        write_all(&file, &bytes).at(b"")?;
-        renameat(home, STATE_NEW, home, STATE).at(b"")
+        let mut bytes = serde_json::to_vec(self).map_err(|_| Error::new(ErrorKind::Internal, "a state has no text"))?;
+        // Spaces cover what a longer one before it left.
+        bytes.resize(bytes.len().max(MIN_STATE_BYTES), b' ');
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(home, STATE, flags, Mode::RUSR | Mode::WUSR).at(b"")?;
+        write_all(&file, &bytes).at(b"")
     }
 
     /// Whether the machine was restarted since: what was not synced may be lost.
@@ -106,7 +110,7 @@ impl State {
     /// Says that everything is in place, in this run of the machine.
     pub(super) fn made_whole(&mut self) {
         self.is_whole = true;
-        self.boot = boot();
+        boot().clone_into(&mut self.boot);
     }
 }
 
@@ -123,14 +127,18 @@ fn identity(directory: &OwnedFd) -> Result<String> {
     Ok(format!("{}-{}.{}", stat.stx_ino, birth.tv_sec, birth.tv_nsec))
 }
 
-fn boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+fn boot() -> &'static str {
+    static BOOT: LazyLock<String> =
+        LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+    &BOOT
 }
 
 /// The turn on a checkout: an exclusive lock that the kernel frees when its process dies.
 #[derive(Debug)]
 pub(super) struct Turn {
     _lock: OwnedFd,
+    /// The number of the change at which the checkout was found or made ready in this turn.
+    pub(super) ready_at: Option<u64>,
 }
 
 impl Turn {
@@ -141,7 +149,12 @@ impl Turn {
         let (mut waited, mut pause) = (Duration::ZERO, FIRST_PAUSE);
         loop {
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self { _lock: lock }),
+                Ok(()) => {
+                    return Ok(Self {
+                        _lock: lock,
+                        ready_at: None,
+                    });
+                }
                 Err(Errno::WOULDBLOCK) if waited >= PATIENCE => return Err(busy()),
                 Err(Errno::WOULDBLOCK | Errno::INTR) => {}
                 Err(errno) => return Err(errno).at(b""),

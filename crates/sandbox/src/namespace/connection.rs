@@ -148,16 +148,20 @@ impl Connection {
 
     /// Sends a message; the answer comes later.
     pub(super) fn ask(&self, make: impl FnOnce(u64) -> Ask) -> Result<(u64, Reply)> {
+        let (request, reply) = self.announce()?;
+        self.send(&make(request))?;
+        Ok((request, reply))
+    }
+
+    /// The number of a request that is about to be sent, and what will be answered.
+    pub(super) fn announce(&self) -> Result<(u64, Reply)> {
         let request = self.number();
         let (sender, reply) = oneshot::channel();
-        {
-            let mut state = self.shared.state();
-            if state.is_over {
-                return Err(ended());
-            }
-            state.requests.insert(request, sender);
+        let mut state = self.shared.state();
+        if state.is_over {
+            return Err(ended());
         }
-        self.send(&make(request))?;
+        state.requests.insert(request, sender);
         Ok((request, reply))
     }
 

@@ -35,6 +35,8 @@ pub(super) struct LaidLayer {
     name: String,
     sandbox: Arc<OpenShared>,
     state: Mutex<State>,
+    /// That it is lifted once its last process has ended, where that was asked for.
+    lifting: Mutex<Option<Reply>>,
     /// Where the copy stood when it was made.
     copied: Option<Mark>,
     /// Kept as long as the layer may be read.
@@ -74,6 +76,7 @@ impl LaidLayer {
             name,
             sandbox: Arc::clone(sandbox),
             state: Mutex::new(state),
+            lifting: Mutex::default(),
             copied,
             _lock: lock,
         }
@@ -96,6 +99,14 @@ impl LaidLayer {
             State::Live | State::Paused => Ok(()),
             State::Lifted | State::Removed => Err(Error::invalid("the layer was lifted").hint("lay another one")),
         }
+    }
+
+    /// Whether it was lifted with the end of its last process.
+    fn is_lifted_already(&self) -> bool {
+        let mut lifting = self.lifting.lock().unwrap_or_else(PoisonError::into_inner);
+        lifting
+            .take()
+            .is_some_and(|mut reply| matches!(reply.try_recv(), Ok(Ok(()))))
     }
 
     async fn request(&self, make: impl FnOnce(u64, String) -> Ask) -> Result<std::result::Result<(), Failure>> {
@@ -131,22 +142,8 @@ impl LaidLayer {
         Ok(())
     }
 
-    /// The directory that holds what was written.
-    fn upper(&self) -> Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let own = rustix::fs::openat(&self.sandbox.layers, self.name.as_str(), flags, Mode::empty());
-        own.and_then(|own| rustix::fs::openat(&own, "upper", flags, Mode::empty()))
-            .map_err(|_| unusable())
-    }
-}
-
-#[async_trait]
-impl Layer for LaidLayer {
-    fn id(&self) -> &str {
-        &self.name
-    }
-
-    async fn start(&self, command: Command) -> Result<Box<dyn Process>> {
+    /// Starts a process, with the request to lift the layer after it.
+    async fn begin(&self, command: Command, lift: Option<u64>) -> Result<Box<dyn Process>> {
         self.check_live()?;
         let connection = &self.sandbox.connection;
         let process = connection.number();
@@ -168,6 +165,7 @@ impl Layer for LaidLayer {
             process,
             layer,
             spawn,
+            lift,
         })?;
         if has_given {
             connection.feed(process)?;
@@ -179,6 +177,31 @@ impl Layer for LaidLayer {
             return Err(not_started(&command, &failure));
         }
         Ok(Box::new(started))
+    }
+
+    /// The directory that holds what was written.
+    fn upper(&self) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let own = rustix::fs::openat(&self.sandbox.layers, self.name.as_str(), flags, Mode::empty());
+        own.and_then(|own| rustix::fs::openat(&own, "upper", flags, Mode::empty()))
+            .map_err(|_| unusable())
+    }
+}
+
+#[async_trait]
+impl Layer for LaidLayer {
+    fn id(&self) -> &str {
+        &self.name
+    }
+
+    async fn start(&self, command: Command) -> Result<Box<dyn Process>> {
+        self.begin(command, None).await
+    }
+
+    async fn start_last(&self, command: Command) -> Result<Box<dyn Process>> {
+        let (lift, reply) = self.sandbox.connection.announce()?;
+        *self.lifting.lock().unwrap_or_else(PoisonError::into_inner) = Some(reply);
+        self.begin(command, Some(lift)).await
     }
 
     async fn place(&self, effects: Vec<Effect>) -> Result<()> {
@@ -227,6 +250,10 @@ impl Layer for LaidLayer {
 
     async fn lift(&self) -> Result<()> {
         if !matches!(*self.state(), State::Live | State::Paused) {
+            return Ok(());
+        }
+        if self.is_lifted_already() {
+            *self.state() = State::Lifted;
             return Ok(());
         }
         match self.request(|request, layer| Ask::Lift { request, layer }).await {

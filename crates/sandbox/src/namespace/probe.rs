@@ -129,6 +129,7 @@ async fn look_around(open: Open) -> Result<BTreeMap<String, bool>> {
         process,
         layer: name,
         spawn,
+        lift: None,
     })?;
     let mut text = Vec::new();
     while let Some(chunk) = source.output.recv().await {

@@ -117,6 +117,8 @@ impl Drop for Started {
     fn drop(&mut self) {
         if self.exit.is_none() {
             let _ = self.signal_number(libc::SIGKILL);
+        } else if self.is_output_over {
+            return;
         }
         let _ = self.connection.send(&Ask::Credit {
             process: self.id,

@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    Scope,
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, Scope,
 };
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
@@ -64,12 +64,14 @@ pub(super) fn wait_and_execute(standard: &Standard, filters: &Filters, orders: &
     if let Err(failure) = prepare(standard, filters) {
         return failure;
     }
+    // Where the kernel has less of it than this asks for, what it has is taken: the namespaces are the boundary.
+    let fence = fence_around_files();
     let mut decoder = Decoder::default();
     let Ok(Some(Frame::Message(order))) = read_frame::<Order>(&mut decoder, orders) else {
         // Nobody needs it any more.
         sys::exit(0)
     };
-    match settle(&order) {
+    match settle(&order, fence) {
         Err(failure) => failure,
         Ok(()) => match &order.spawn.program {
             Exec::Arguments(arguments) => execute::search(arguments, &order.spawn),
@@ -113,12 +115,12 @@ fn choose_first_when_memory_ends() {
 }
 
 /// What depends on the order.
-fn settle(order: &Order) -> Result<(), Failure> {
+fn settle(order: &Order, fence: Result<RulesetCreated, RulesetError>) -> Result<(), Failure> {
     enter(&order.spawn.cwd)?;
     limit(order)?;
     if order.has_landlock {
-        // Where the kernel has less of it than this asks for, what it has is taken: the namespaces are the boundary.
-        restrict_files().map_err(|_| Failure::new("restricting files", io::Error::from_raw_os_error(libc::EPERM)))?;
+        let fenced = fence.and_then(close_with_workspace);
+        fenced.map_err(|_| Failure::new("restricting files", io::Error::from_raw_os_error(libc::EPERM)))?;
     }
     Ok(())
 }
@@ -171,9 +173,12 @@ fn set(resource: Resource, value: u64) -> rustix::io::Result<()> {
     setrlimit(resource, limit)
 }
 
-/// A second fence around the files, kept by another part of the kernel.
-fn restrict_files() -> Result<(), landlock::RulesetError> {
-    let abi = ABI::V6;
+/// What the second fence around the files knows of.
+const FENCE: ABI = ABI::V6;
+
+/// A second fence around the files, kept by another part of the kernel; all of it that does not depend on the layer.
+fn fence_around_files() -> Result<RulesetCreated, RulesetError> {
+    let abi = FENCE;
     let all = AccessFs::from_all(abi);
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -183,7 +188,6 @@ fn restrict_files() -> Result<(), landlock::RulesetError> {
     let devices = AccessFs::from_read(abi) | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
     for (path, access) in [
         ("/", AccessFs::from_read(abi)),
-        ("/workspace", all),
         ("/tmp", all),
         ("/dev/shm", all),
         ("/dev", devices),
@@ -193,7 +197,15 @@ fn restrict_files() -> Result<(), landlock::RulesetError> {
             ruleset = ruleset.add_rule(PathBeneath::new(directory, access))?;
         }
     }
-    ruleset.restrict_self().map(drop)
+    Ok(ruleset)
+}
+
+/// Puts the workspace within the fence, and closes it around this process.
+fn close_with_workspace(mut fence: RulesetCreated) -> Result<(), RulesetError> {
+    if let Ok(workspace) = PathFd::new("/workspace") {
+        fence = fence.add_rule(PathBeneath::new(workspace, AccessFs::from_all(FENCE)))?;
+    }
+    fence.restrict_self().map(drop)
 }
 
 /// Tries what a command must not be able to do, and says which guards held.

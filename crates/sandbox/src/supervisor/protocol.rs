@@ -34,6 +34,8 @@ pub(crate) enum Ask {
         process: u64,
         layer: String,
         spawn: Box<Spawn>,
+        /// The request to lift the layer once it has ended.
+        lift: Option<u64>,
     },
     /// Nothing more comes to read.
     CloseInput { process: u64 },
@@ -225,11 +227,26 @@ fn finish(out: &mut [u8], start: usize) {
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
+/// How much is read at once at first: a message is short, and memory that was never used before costs a fault for each page of it.
+const FIRST_READ: usize = 2 * 1024;
+
 /// Puts frames together from the bytes of a stream, however they arrive.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Decoder {
     buffer: Vec<u8>,
     start: usize,
+    /// How much is read at once: more where that was all used.
+    at_once: usize,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            at_once: FIRST_READ,
+        }
+    }
 }
 
 impl Decoder {
@@ -238,9 +255,13 @@ impl Decoder {
         self.buffer.drain(..self.start);
         self.start = 0;
         let before = self.buffer.len();
-        self.buffer.resize(before + DATA, 0);
+        self.buffer.resize(before + self.at_once, 0);
         let read = source.read(&mut self.buffer[before..]);
-        self.buffer.truncate(before + *read.as_ref().unwrap_or(&0));
+        let length = *read.as_ref().unwrap_or(&0);
+        self.buffer.truncate(before + length);
+        if length == self.at_once {
+            self.at_once = DATA;
+        }
         read
     }
 

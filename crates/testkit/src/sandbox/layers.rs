@@ -1,10 +1,10 @@
 //! Layers: what is done on one is seen there, and nowhere else.
 
-use garret_core::{Layer, Placed};
+use garret_core::{Command, Layer, Placed, Program};
 use std::sync::Arc;
 
 use super::trees::tree_of;
-use super::{HEART, STILL, Stand, beating, in_time, is_still, lifted, says, sh, shell, start};
+use super::{HEART, STILL, Stand, beating, finish, in_time, is_still, lifted, says, sh, shell, start};
 
 /// Promise of `Layer`: a process sees the bench.
 pub async fn a_command_sees_the_bench(stand: Stand) {
@@ -135,6 +135,32 @@ pub async fn lifting_twice_is_fine(stand: Stand) {
     assert_eq!(first.effects.len(), 1);
     assert_eq!(first.effects.len(), second.effects.len());
     assert!(layer.start(shell("true")).await.is_err());
+}
+
+/// Promise of `Layer::start_last`: what was done can be read once it has ended and the layer was lifted; one that cannot be started leaves
+/// nothing, and nothing hangs.
+pub async fn the_last_process_is_followed_by_the_end_of_the_layer(stand: Stand) {
+    let (room, layer) = stand.lay().await;
+    let mut process = in_time(layer.start_last(shell("echo x > file")))
+        .await
+        .expect("it can be started");
+    assert_eq!(finish(process.as_mut()).await.code(), 0);
+    assert_eq!(lifted(&layer).await.effects.len(), 1);
+    let other = room.lay().await;
+    let missing = Command {
+        program: Program::Arguments(vec!["garret-has-no-such-program".to_owned()]),
+        ..shell("")
+    };
+    assert!(in_time(other.start_last(missing)).await.is_err());
+    assert_eq!(lifted(&other).await.effects.len(), 0);
+    let given_up = room.lay().await;
+    drop(
+        in_time(given_up.start_last(shell(HEART)))
+            .await
+            .expect("it can be started"),
+    );
+    lifted(&given_up).await;
+    assert!(is_still(&room.lay().await).await);
 }
 
 /// Promise of `Layer::remove`: lifts it and forgets.

@@ -5,9 +5,10 @@
     reason = "this file keeps notes in the private directory of a bench, beside the layers"
 )]
 
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
-use garret_core::{BenchState, Error, ErrorKind, Result, Timestamp};
+use garret_core::{BenchState, Error, Result, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::keep::Basis;
@@ -30,7 +31,8 @@ impl Note {
     }
 }
 
-/// Writes the note of the layer `id`, whole or not at all.
+/// Writes the note of the layer `id`. A first one that is torn says nothing, and nothing was done on its layer yet; a later one is replaced
+/// whole or not at all.
 pub(super) fn write(state: &BenchState, id: &str, basis: &Basis, command: &str) -> Result<()> {
     let note = Note {
         head: basis.head,
@@ -39,12 +41,22 @@ pub(super) fn write(state: &BenchState, id: &str, basis: &Basis, command: &str) 
     };
     let text = serde_json::to_vec(&note).map_err(|_| failed())?;
     let place = place(state, id);
-    let beside = place.with_extension("new");
-    let directory = place.parent().ok_or_else(failed)?;
-    std::fs::create_dir_all(directory)
-        .and_then(|()| std::fs::write(&beside, text))
-        .and_then(|()| std::fs::rename(&beside, &place))
-        .map_err(|_| failed())
+    let written = match write_new(&place, &text) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            std::fs::create_dir_all(place.parent().unwrap_or(&place)).and_then(|()| write_new(&place, &text))
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let beside = place.with_extension("new");
+            std::fs::write(&beside, &text).and_then(|()| std::fs::rename(&beside, &place))
+        }
+        written => written,
+    };
+    written.map_err(|_| failed())
+}
+
+fn write_new(place: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = std::fs::File::create_new(place)?;
+    file.write_all(text)
 }
 
 /// The note of the layer `id`, where there is one that can be read.
@@ -69,6 +81,6 @@ fn place(state: &BenchState, id: &str) -> PathBuf {
 }
 
 fn failed() -> Error {
-    Error::new(ErrorKind::Unavailable, "the bench cannot be written")
+    Error::new(garret_core::ErrorKind::Unavailable, "the bench cannot be written")
         .hint("see whether the disk of the home is full, or may not be written")
 }

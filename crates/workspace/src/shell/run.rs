@@ -165,7 +165,7 @@ impl Workspace {
             is_off: false,
         };
         super::note::write(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
-        let mut process = laid.layer.start(prepared.command.clone()).await?;
+        let mut process = laid.layer.start_last(prepared.command.clone()).await?;
         let ran = follow_output(&mut *process, &prepared, sink).await?;
         drop(process);
         laid.layer.lift().await?;

@@ -101,13 +101,14 @@ impl Server<'_> {
             running.outputs = [None, None];
             self.settle(request, Err(failure));
         }
-        self.answer(&Answer::Ended { process, exit });
-        self.forget(process);
         if let Some(laid) = self.laid.get_mut(&layer) {
             laid.held.begin_anew();
         }
         self.check_paused(&layer);
+        // Before the end is told: whoever hears of it looks at once whether the layer is off.
         self.check_lifted(&layer);
+        self.answer(&Answer::Ended { process, exit });
+        self.end_output(process);
     }
 
     pub(super) fn signal(&mut self, process: u64, number: i32) {

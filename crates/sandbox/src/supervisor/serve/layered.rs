@@ -97,12 +97,17 @@ impl Server<'_> {
         for running in self.on_layer(layer) {
             running.kill();
         }
+        self.lift_after_all(request, layer);
+        Ok(())
+    }
+
+    /// Lifts the layer when everything on it has ended.
+    pub(super) fn lift_after_all(&mut self, request: u64, layer: &str) {
         match self.laid.get_mut(layer) {
             Some(laid) => laid.lifting = Some(request),
             None => self.settle(request, Ok(())),
         }
         self.check_lifted(layer);
-        Ok(())
     }
 
     pub(super) fn check_lifted(&mut self, layer: &str) {

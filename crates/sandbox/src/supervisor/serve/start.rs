@@ -1,24 +1,28 @@
 //! Starting commands.
 
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::path::Path;
 
+use super::Server;
 use super::running::Running;
 use super::spare::receive;
-use super::{Served, Server};
 use crate::supervisor::confine::Order;
 use crate::supervisor::groups::Narrow;
 use crate::supervisor::init::{Run, Tell};
-use crate::supervisor::protocol::{CREDIT, Decoder, Failure, Spawn, write_message};
+use crate::supervisor::passing;
+use crate::supervisor::protocol::{CREDIT, Decoder, Failure, Spawn, encode_message};
+use crate::supervisor::root::clone_tree;
 use crate::supervisor::sample::Tally;
 use crate::supervisor::watch::Watch;
 
 impl Server<'_> {
-    pub(super) fn start(&mut self, request: u64, process: u64, layer: String, spawn: Spawn) -> Served {
-        match self.try_start(process, &layer, &spawn) {
+    pub(super) fn start(&mut self, request: u64, process: u64, layer: &str, spawn: Spawn) {
+        match self.try_start(process, layer, &spawn) {
             Ok(mut running) => {
                 running.starting = Some(request);
                 self.running.insert(process, running);
-                if let Some(laid) = self.laid.get_mut(&layer)
+                if let Some(laid) = self.laid.get_mut(layer)
                     && std::mem::replace(&mut laid.is_used, true)
                 {
                     laid.held.begin_anew();
@@ -26,11 +30,11 @@ impl Server<'_> {
             }
             Err(failure) => self.settle(request, Err(failure)),
         }
-        Ok(())
     }
 
     fn try_start(&mut self, process: u64, layer: &str, spawn: &Spawn) -> Result<Running, Failure> {
         let mounted = self.mounted(layer)?;
+        let shown = clone_tree(Path::new(&mounted)).map_err(|error| Failure::new("finding the layer", error))?;
         let most = self.plan.group.as_ref().and_then(|group| group.memory);
         let narrow = self.groups.narrow(process, &spawn.limits, most);
         let spare = match (self.spare.take(), narrow) {
@@ -50,12 +54,12 @@ impl Server<'_> {
                 // The server, the init of each command, and an init that waits with its program.
                 own_processes: (self.running.len() + self.leaving.len()) as u64 + 4,
             },
-            layer: mounted,
             read_only: self.plan.read_only.clone(),
         };
-        let mut socket = spare.socket;
-        write_message(&Tell::Run(Box::new(run)), &mut socket)
-            .map_err(|error| Failure::new("telling the init", error))?;
+        let socket = spare.socket;
+        let mut told = Vec::new();
+        encode_message(&Tell::Run(Box::new(run)), &mut told);
+        passing::send(&socket, &told, Some(shown.as_fd())).map_err(|error| Failure::new("telling the init", error))?;
         let memory_kills = self.memory_kills(spare.narrow.as_ref());
         let watch = Watch::new(spawn.limits.clone(), self.has_group, processes.map(Tally::new));
         Ok(Running {
