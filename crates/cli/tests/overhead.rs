@@ -39,6 +39,29 @@ fn a_command_on_10_000_files_of_the_depot_makes_as_many_calls_as_on_100() {
     assert!(counts[1] <= counts[0] + SLACK, "{counts:?}");
 }
 
+/// Twice as deep is twice the work, made, taken back and brought again; were the way to each directory walked anew, it would be four times.
+#[test]
+fn a_tree_that_is_deeper_costs_more_by_its_entries_only() {
+    let counts = [150, 300].map(|depth| {
+        let room = Room::new();
+        std::fs::create_dir(room.path().join("tree")).unwrap();
+        let config = "[workspaces.box]\nstorage = 'local:tree'\ncapabilities = { fs = true, shell = true }\n";
+        room.put("garret.toml", config);
+        room.run(&["-w", "box", "run", "-c", "echo x > beside"]).done();
+        let made = format!("mkdir -p {}", "d/".repeat(depth));
+        let steps = [
+            &["-w", "box", "run", "-c", &made][..],
+            &["-w", "box", "undo"],
+            &["-w", "box", "redo"],
+            &["-w", "box", "run", "-c", "rm -r d"],
+        ];
+        steps.map(|step| calls_of(&room, step))
+    });
+    for (less, more) in counts[0].iter().zip(&counts[1]) {
+        assert!(*more < less * 5 / 2, "{counts:?}");
+    }
+}
+
 fn fill(tree: &Path, files: u32) {
     for directory in 0..100 {
         std::fs::create_dir_all(tree.join(format!("d{directory}"))).unwrap();

@@ -95,6 +95,7 @@ impl Turn<'_> {
             let is_deep = matches!(operation, Operation::Restore(Restore::Point { .. }));
             entries.push((path.clone().into(), is_deep));
         }
+        look_below_once(&mut entries);
         if self.is_bound(operation) {
             entries.retain(|(_, is_deep)| *is_deep);
         }
@@ -274,6 +275,26 @@ impl Turn<'_> {
     }
 }
 
+/// Leaves a look at everything below to the highest of directories that lie in each other: a deep tree costs its entries, and not as often as
+/// it is deep. Puts the entries in order.
+fn look_below_once(entries: &mut [(EntryPath, bool)]) {
+    fn names(path: &EntryPath) -> impl Iterator<Item = &[u8]> {
+        path.as_bytes().split(|byte| *byte == b'/')
+    }
+    entries.sort_by(|(one, _), (other, _)| names(one).cmp(names(other)));
+    let mut above: Option<&EntryPath> = None;
+    for (path, is_deep) in entries.iter_mut().filter(|(_, is_deep)| *is_deep) {
+        let is_in = |above: &EntryPath| match path.as_bytes().strip_prefix(above.as_bytes()) {
+            Some([] | [b'/', ..]) => true,
+            rest => above.as_bytes().is_empty() && rest.is_some(),
+        };
+        match above.is_some_and(is_in) {
+            true => *is_deep = false,
+            false => above = Some(path),
+        }
+    }
+}
+
 /// Has a write say which file it is another name of.
 fn tell_name(mutation: &mut Mutation, named: &BTreeMap<WsPath, WsPath>) {
     if let Mutation::Write { path, content, .. } = mutation
@@ -340,5 +361,25 @@ fn origin_of(by: Authorship) -> Origin {
             door,
         },
         command: by.actor.command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_highest_of_directories_in_each_other_is_looked_into() {
+        let entry = |path: &str, is_deep| (EntryPath::from_bytes(path.as_bytes().to_vec()), is_deep);
+        let paths = ["d/d", "d", "d-x", "d/d/d", "e", "d-x/y"];
+        let mut entries: Vec<_> = paths.map(|path| entry(path, true)).into();
+        entries.push(entry("d/f", false));
+        look_below_once(&mut entries);
+        let deep = entries.iter().filter(|(_, is_deep)| *is_deep);
+        assert_eq!(
+            deep.map(|(path, _)| path.shown()).collect::<Vec<_>>(),
+            ["d", "d-x", "e"]
+        );
+        assert_eq!(entries.len(), 7, "each is looked at all the same");
     }
 }

@@ -250,3 +250,20 @@ fn hard_links_last_where_nothing_keeps_a_history() {
         assert_eq!(room.sh("stat -c %h x y old a").await.output, "2\n2\n2\n2\n", "{on:?}");
     });
 }
+
+#[test]
+fn what_is_deeper_than_any_path_is_named_and_the_rest_is_kept() {
+    each(|on| async move {
+        let room = room(on).await;
+        let made = room
+            .sh("echo x > beside; python3 -c \"import os\nfor i in range(20): os.mkdir('d' * 255); os.chdir('d' * 255)\nopen('f', 'w').write('x')\"")
+            .await;
+        assert_eq!(made.changed.created, 17, "{on:?}: {:?}", made.changed.refused);
+        let dropped = &made.changed.dropped;
+        assert_eq!(dropped.len(), 1, "{on:?}");
+        assert_eq!(dropped[0].what, "path that is too long", "{on:?}");
+        assert_eq!(room.sh("find . | wc -l").await.output.trim(), "18", "{on:?}");
+        room.undo().await;
+        assert_eq!(room.sh("ls").await.output, "", "{on:?}");
+    });
+}
