@@ -3,7 +3,11 @@
 //! A file may be larger than memory, so a storage never needs all of it at once: [`Content::open`] gives a reader, as often as it is
 //! asked. The length is known beforehand, because quotas and limits are checked before anything is stored, and a source that does not
 //! keep to it is an error, not a file of another size.
+//!
+//! Content may say at which other path the very same file is ([`Content::also_at`]): where both are written, a storage that knows hard
+//! links can make them two names of one file. Any other storage writes it like any content.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, WsPath};
 
 /// What content is read from. Reading may block, and each [`ContentSource::open`] begins at the start.
 pub trait ContentSource: Send + Sync + fmt::Debug {
@@ -28,7 +32,10 @@ pub trait ContentSource: Send + Sync + fmt::Debug {
 
 /// All the content of a file to be. Cheap to clone. Two are equal where they are the same bytes or the same source.
 #[derive(Clone)]
-pub struct Content(Form);
+pub struct Content {
+    form: Form,
+    also_at: Option<Arc<WsPath>>,
+}
 
 #[derive(Clone)]
 enum Form {
@@ -39,12 +46,25 @@ enum Form {
 impl Content {
     /// Content that is read from `source` when it is stored.
     pub fn from_source(source: impl ContentSource + 'static) -> Self {
-        Self(Form::Source(Arc::new(source)))
+        Form::Source(Arc::new(source)).into()
+    }
+
+    /// The same content, of a file that is at `path` too.
+    pub fn also_at(self, path: WsPath) -> Self {
+        let also_at = Some(Arc::new(path));
+        Self { also_at, ..self }
+    }
+
+    /// Where else the file is that has this content. Whoever writes it may make what is written another name of that file, as long as that
+    /// one has these very bytes. In what a command did, all names of one file say the same path, which is one of them; [`other_names`] tells
+    /// which to write.
+    pub fn other_name(&self) -> Option<&WsPath> {
+        self.also_at.as_deref()
     }
 
     /// How many bytes it has.
     pub fn len(&self) -> u64 {
-        match &self.0 {
+        match &self.form {
             Form::Bytes(bytes) => bytes.len() as u64,
             Form::Source(source) => source.size(),
         }
@@ -57,7 +77,7 @@ impl Content {
 
     /// The bytes, where they are at hand.
     pub fn as_bytes(&self) -> Option<&Bytes> {
-        match &self.0 {
+        match &self.form {
             Form::Bytes(bytes) => Some(bytes),
             Form::Source(_) => None,
         }
@@ -79,7 +99,7 @@ impl Content {
 
     /// The file that holds it, where it lies in one: see [`ContentSource::file`].
     pub fn file(&self) -> Result<Option<File>> {
-        match &self.0 {
+        match &self.form {
             Form::Bytes(_) => Ok(None),
             Form::Source(source) => source.file(),
         }
@@ -87,7 +107,7 @@ impl Content {
 
     /// Opens it for reading from the start.
     pub fn open(&self) -> Result<ContentReader> {
-        let bytes: Box<dyn Read + Send> = match &self.0 {
+        let bytes: Box<dyn Read + Send> = match &self.form {
             Form::Bytes(bytes) => Box::new(std::io::Cursor::new(bytes.clone())),
             Form::Source(source) => source.open()?,
         };
@@ -102,9 +122,15 @@ impl Content {
 
 const PIECE: usize = 256 * 1024;
 
+impl From<Form> for Content {
+    fn from(form: Form) -> Self {
+        Self { form, also_at: None }
+    }
+}
+
 impl fmt::Debug for Content {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match &self.form {
             Form::Bytes(bytes) => bytes.fmt(formatter),
             Form::Source(source) => source.fmt(formatter),
         }
@@ -113,7 +139,7 @@ impl fmt::Debug for Content {
 
 impl PartialEq for Content {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
+        match (&self.form, &other.form) {
             (Form::Bytes(one), Form::Bytes(two)) => one == two,
             (Form::Source(one), Form::Source(two)) => Arc::ptr_eq(one, two),
             _ => false,
@@ -133,7 +159,7 @@ macro_rules! from_bytes {
     ($($kind:ty),*) => {
         $(impl From<$kind> for Content {
             fn from(bytes: $kind) -> Self {
-                Self(Form::Bytes(bytes.into()))
+                Form::Bytes(bytes.into()).into()
             }
         })*
     };
@@ -145,6 +171,26 @@ impl<const N: usize> From<&'static [u8; N]> for Content {
     fn from(bytes: &'static [u8; N]) -> Self {
         bytes.as_slice().into()
     }
+}
+
+/// Of files with several names, in the order in which they are written and each with the path that tells its file from others, those that
+/// become another name of what is there by then: a name that stays as it is, so that it is not written, or else the first.
+pub fn other_names<'a>(
+    files: impl IntoIterator<Item = (&'a WsPath, &'a WsPath)>,
+    is_written: impl Fn(&WsPath) -> bool,
+) -> BTreeMap<WsPath, WsPath> {
+    let mut groups: BTreeMap<&WsPath, Vec<&WsPath>> = BTreeMap::new();
+    for (path, file) in files {
+        groups.entry(file).or_default().push(path);
+    }
+    let mut others = BTreeMap::new();
+    for paths in groups.values() {
+        let stays = paths.iter().find(|path| !is_written(path));
+        let Some(there) = stays.or(paths.first()) else { continue };
+        let written = paths.iter().filter(|path| *path != there && is_written(path));
+        others.extend(written.map(|path| ((*path).clone(), (*there).clone())));
+    }
+    others
 }
 
 /// Content being read. Gives exactly as many bytes as were announced, or an error.
@@ -202,6 +248,16 @@ impl ContentReader {
     }
 }
 
+impl Read for ContentReader {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let mut piece = Vec::new();
+        let most = buffer.len().min(PIECE);
+        let got = self.append_to(&mut piece, most).map_err(std::io::Error::other)?;
+        buffer[..got].copy_from_slice(&piece);
+        Ok(got)
+    }
+}
+
 fn unreadable() -> Error {
     Error::new(ErrorKind::Unavailable, "the content to write cannot be read").hint("nothing was changed; try again")
 }
@@ -239,6 +295,26 @@ mod tests {
 
     fn read(said: u64, given: u64) -> Result<Bytes> {
         Content::from_source(Liar { said, given }).to_bytes()
+    }
+
+    #[test]
+    fn names_of_one_file_lead_to_the_one_that_stays_or_else_to_the_first() {
+        let at = |path: &str| WsPath::parse(path).unwrap();
+        let files = [
+            (at("a"), at("a")),
+            (at("b"), at("b")),
+            (at("c"), at("a")),
+            (at("d"), at("a")),
+        ];
+        let others = |staying: &'static str| {
+            let files = files.iter().map(|(path, file)| (path, file));
+            let others = other_names(files, |path| path.as_str() != staying);
+            let shown = |(path, there): (&WsPath, &WsPath)| format!("{path} {there}");
+            others.iter().map(shown).collect::<Vec<_>>()
+        };
+        assert_eq!(others("none"), ["c a", "d a"]);
+        assert_eq!(others("c"), ["a c", "d c"]);
+        assert!(others("b").iter().all(|pair| !pair.contains('b')));
     }
 
     #[test]

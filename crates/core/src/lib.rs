@@ -30,7 +30,7 @@ pub mod version;
 pub use bench::{Bench, BenchState, Taken};
 pub use capability::{Capabilities, Declared, SnapshotPolicy};
 pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
-pub use content::{Content, ContentReader, ContentSource};
+pub use content::{Content, ContentReader, ContentSource, other_names};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Actor, Event, EventFormat, EventSink, MemoryEvents, NoEvents, Outcome, WrittenEvents};
 pub use exclude::Exclusions;

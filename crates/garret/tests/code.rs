@@ -301,14 +301,17 @@ async fn promise_42_a_context_that_ends_says_how_and_takes_no_other_with_it() {
         room.context(Language::Javascript).await,
     );
     room.value(&other, "kept = 'here'").await;
-    for (code, how) in [
+    for (language, code, how) in [
         (
+            Language::Python,
             "open('last.txt', 'w').write('words')\nimport sys\nprint('bye')\nsys.exit(3)",
             "exit 3",
         ),
-        ("import os\nos.kill(os.getpid(), 11)", "signal 11"),
+        (Language::Python, "import os\nos.kill(os.getpid(), 11)", "signal 11"),
+        (Language::Javascript, "process.exit(6)", "exit 6"),
+        (Language::Bash, "exit 5", "exit 5"),
     ] {
-        let context = room.context(Language::Python).await;
+        let context = room.context(language).await;
         let result = room.piece(&context, code).await;
         assert_eq!(result.context_ended.as_deref(), Some(how));
         let error = room

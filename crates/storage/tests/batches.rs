@@ -8,11 +8,11 @@
 
 mod common;
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Room, append, copy, kind, make_dir, remove, rename, set_mode};
-use garret_core::{ErrorKind, Mutation, Precondition};
+use garret_core::{Content, ErrorKind, Mutation, Precondition};
 use garret_storage::Durability;
 
 fn furnished(durability: Durability) -> Room {
@@ -132,6 +132,112 @@ fn a_move_onto_a_hard_link_of_the_same_file_removes_the_old_name() {
     room.apply(rename("a.txt", "b.txt", true)).unwrap();
     assert_eq!(room.host_names(""), ["b.txt"]);
     assert_eq!(room.text("b.txt"), "one");
+}
+
+fn names_of(room: &Room, path: &str) -> u64 {
+    std::fs::metadata(room.host(path)).unwrap().nlink()
+}
+
+/// A write of content that is at `other` too.
+fn named_again(path: &str, content: &'static str, other: &str) -> Mutation {
+    Mutation::Write {
+        path: common::at(path),
+        content: Content::from(content).also_at(common::at(other)),
+        precondition: Precondition::Any,
+        mode: Some(0o640),
+        parents: true,
+    }
+}
+
+#[test]
+fn content_that_is_at_another_path_too_becomes_another_name_of_that_file() {
+    let room = Room::new();
+    let batch = vec![
+        named_again("a", "one", "a"),
+        named_again("d/b", "one", "a"),
+        named_again("other-content", "two", "a"),
+        named_again("no-such-file", "one", "nowhere"),
+    ];
+    room.batch(batch).unwrap();
+    let counts = ["a", "d/b", "other-content", "no-such-file"].map(|path| names_of(&room, path));
+    assert_eq!(counts, [2, 2, 1, 1]);
+    room.apply(named_again("c", "one", "a")).unwrap();
+    assert_eq!(names_of(&room, "c"), 3, "and of one that was there before");
+    room.apply(named_again("c", "one", "a")).unwrap();
+    assert_eq!(names_of(&room, "c"), 3, "twice is no more than once");
+    room.apply(set_mode("c", 0o600)).unwrap();
+    room.apply(named_again("e", "one", "c")).unwrap();
+    assert_eq!(names_of(&room, "c"), 1, "a file of another mode is another file");
+    assert_eq!(room.text("e"), "one");
+    assert!(room.host_names("").iter().all(|name| !name.starts_with('.')));
+}
+
+#[test]
+fn a_name_that_is_changed_parts_from_the_others() {
+    for durability in [Durability::Full, Durability::Relaxed] {
+        let room = Room::with(durability);
+        for (index, change) in [
+            append("b", " more"),
+            set_mode("b", 0o600),
+            Mutation::write(common::at("b"), "new"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let other = format!("a{index}");
+            room.apply(named_again(&other, "one", &other)).unwrap();
+            room.batch(vec![named_again("b", "one", &other)]).unwrap();
+            assert_eq!(names_of(&room, "b"), 2);
+            let modified = || std::fs::metadata(room.host("b")).unwrap().modified().unwrap();
+            let before = modified();
+            room.apply(change).unwrap();
+            assert_eq!(names_of(&room, &other), 1);
+            assert_eq!(room.text(&other), "one");
+            let mode = std::fs::metadata(room.host(&other)).unwrap().mode() & 0o777;
+            assert_eq!(mode, 0o640);
+            match index {
+                0 => assert_eq!(room.text("b"), "one more"),
+                1 => assert_eq!(modified(), before, "a mode is no content"),
+                _ => assert_eq!(room.text("b"), "new"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_may_be_bound_to_versions_of_several_names_of_one_file() {
+    let room = Room::new();
+    room.batch(vec![named_again("a", "one", "a"), named_again("b", "one", "a")])
+        .unwrap();
+    let bound = |path: &str| Mutation::Remove {
+        path: common::at(path),
+        recursive: false,
+        precondition: Precondition::Version(room.version("a")),
+    };
+    let batch = vec![bound("b"), bound("a")];
+    std::fs::write(room.host("a"), "two").unwrap();
+    assert_eq!(kind(room.batch(batch)), ErrorKind::Conflict);
+    room.batch(vec![bound("b"), bound("a")]).unwrap();
+    assert_eq!(room.host_names(""), Vec::<String>::new());
+}
+
+#[test]
+fn a_batch_that_fails_takes_back_the_names_that_it_added() {
+    let room = Room::new();
+    room.batch(vec![named_again("a", "one", "a"), named_again("b", "one", "a")])
+        .unwrap();
+    room.write("c", "c").unwrap();
+    let before = seen(&room);
+    let batch = vec![
+        named_again("c", "one", "a"),
+        named_again("d/e", "one", "a"),
+        append("b", "more"),
+        set_mode("a", 0o600),
+        remove("nowhere", false),
+    ];
+    assert_eq!(kind(room.batch(batch)), ErrorKind::NotFound);
+    assert_eq!(seen(&room), before);
+    assert_eq!((names_of(&room, "a"), names_of(&room, "c")), (2, 1));
 }
 
 #[test]

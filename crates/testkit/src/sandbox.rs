@@ -357,6 +357,7 @@ macro_rules! for_each_sandbox_behaviour {
                 a_program_is_looked_for_on_its_own_path
                 a_command_begins_in_its_directory
                 a_directory_that_is_not_there_is_not_found
+                a_command_begins_behind_a_link_only_where_that_leads_inside
                 a_program_that_is_not_there_is_not_found
                 the_workspace_is_in_one_place
             }

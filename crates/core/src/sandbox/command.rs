@@ -15,7 +15,7 @@ use crate::{Limit, Limits, Result, WsPath};
 pub struct Command {
     /// What to run.
     pub program: Program,
-    /// The directory to run it in.
+    /// The directory to run it in. Links on the way are followed as far as they stay inside; one that leads out is `path_escape`.
     pub cwd: WsPath,
     /// Everything that is in its environment.
     pub env: BTreeMap<String, String>,

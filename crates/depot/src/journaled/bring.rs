@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use garret_core::{
     Batch, Content, Entry, EntryKind, EntryPath, ErrorKind, Follow, Image, ListOptions, Mutation, PathChange,
     Precondition, Result, Version, WsPath,
@@ -245,11 +244,6 @@ fn stored_at(room: &DepotWorkspace, image: &Image) -> Result<Stored> {
         address: Address(address.0),
         size: image.size,
     })
-}
-
-/// The bytes of an image's content.
-pub(super) async fn content_of(room: &DepotWorkspace, image: &Image) -> Result<Bytes> {
-    stored_at(room, image)?.range(0..image.size).await
 }
 
 /// Whether the depot can give the content of every image.

@@ -1,12 +1,13 @@
 //! The contract of a history, on files that live elsewhere: what is in the log enters the journal first, what others did is looked for
 //! where it matters, and the rest is the depot's.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
     Branch, Change, ChangesOptions, Directory, Error, ErrorKind, History, Keep, Making, Merging, NewBranch,
-    OpenedBranch, PathChange, PathVersion, Point, Puts, Restore, Result, Reversed, Selection, Snapshot,
+    OpenedBranch, PathChange, PathVersion, Placed, Point, Put, Puts, Restore, Result, Reversed, Selection, Snapshot,
     SnapshotOptions, SnapshotSize, Storage, WsPath,
 };
 
@@ -60,12 +61,22 @@ impl Journaled {
             Outcome::Clashed(clashes) => Ok(Reversed::Clashed(clashes)),
         }
     }
+}
 
-    async fn change_by(&self, operation: Operation, making: Making) -> Result<Option<Change>> {
-        match self.operate(operation, making).await? {
-            Outcome::Done(change) => Ok(change.map(|change| *change)),
-            Outcome::Clashed(_) => Err(Error::new(ErrorKind::Internal, "only a reversal can clash")),
-        }
+/// The files among puts that have other names, each with the path that tells which file it is. Content of the depot has no names.
+fn names_in(puts: &Puts) -> BTreeMap<WsPath, WsPath> {
+    let name = |put: &Put| match (&put.placed, put.path.as_path()) {
+        (Placed::File { content, .. }, Some(path)) => Some((path.clone(), content.other_name()?.clone())),
+        _ => None,
+    };
+    puts.puts.iter().filter_map(name).collect()
+}
+
+/// The change of an operation that is no reversal.
+fn done(outcome: Outcome) -> Result<Option<Change>> {
+    match outcome {
+        Outcome::Done(change) => Ok(change.map(|change| *change)),
+        Outcome::Clashed(_) => Err(Error::new(ErrorKind::Internal, "only a reversal can clash")),
     }
 }
 
@@ -140,13 +151,17 @@ impl History for Journaled {
     }
 
     async fn restore(&self, restore: Restore, making: Making) -> Result<Option<Change>> {
-        self.change_by(Operation::Restore(restore), making).await
+        done(self.operate(Operation::Restore(restore), making).await?)
     }
 
     async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>> {
         // What is only in the record of the plan would be gone when the plan is taken back.
+        let names = names_in(&puts);
         let puts = self.room().await?.held(puts).await?;
-        self.change_by(Operation::Put(puts), making).await
+        self.required().await?;
+        let mut turn = self.turn().await?;
+        turn.names = names;
+        done(turn.operate(Operation::Put(puts), making).await?)
     }
 
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {

@@ -13,7 +13,7 @@ use garret_core::{
     ReadOptions, Result, Stat, StatOptions, Storage, Version, WsPath,
 };
 
-use super::raw::split;
+use super::raw::{Way, split};
 use super::record::{Authorship, Found, FoundEntry, Held, Known, Seen, Thing};
 use super::turn::Turn;
 use super::walk::is_plainly_same;
@@ -392,16 +392,12 @@ impl Turn<'_> {
             let Some(before) = self.stat(path).await?.filter(|stat| stat.kind == EntryKind::File) else {
                 return Ok(None);
             };
-            let source = HandleSource {
-                files: self.journaled.files.clone(),
-                path: path.clone(),
-                size: before.size,
-            };
-            if self.journaled.files.open_directory(&WsPath::root())?.is_none() {
+            if !self.has_handles()? {
                 return Ok(None);
             }
             let known = known_of(&before);
-            let Ok(held) = self.keep(Content::from_source(source)).await else {
+            let content = self.by_handle(&path.clone().into(), before.size);
+            let Ok(held) = self.keep(content).await else {
                 continue;
             };
             if let Some(token) = &known.token
@@ -414,6 +410,40 @@ impl Turn<'_> {
             }
         }
         Err(unsteady(path))
+    }
+
+    fn has_handles(&self) -> Result<bool> {
+        Ok(self.journaled.files.open_directory(&WsPath::root())?.is_some())
+    }
+
+    /// The content of a file of `size` bytes in a storage with handles, read when it is needed.
+    pub(super) fn by_handle(&self, path: &EntryPath, size: u64) -> Content {
+        Content::from_source(HandleSource {
+            files: self.journaled.files.clone(),
+            path: path.clone(),
+            size,
+        })
+    }
+
+    /// The content of a file of about `size` bytes: that of a large one stays where it is, or passes through a file of the home.
+    pub(super) async fn content_at(&self, path: &EntryPath, size: u64) -> Result<Content> {
+        let Some(valid) = path.as_path() else {
+            return Ok(self.by_handle(path, size));
+        };
+        if size > WHOLE_BYTES && self.has_handles()? {
+            return Ok(self.by_handle(path, size));
+        }
+        match self.journaled.gate.files().filter(|_| size > WHOLE_BYTES) {
+            Some(files) => Ok(self.spooled(valid, &files.folder).await?.0),
+            None => {
+                let options = ReadOptions {
+                    follow: Follow::Never,
+                    ..ReadOptions::default()
+                };
+                let read = self.journaled.files.read(valid, options).await?;
+                Ok(read.bytes.into())
+            }
+        }
     }
 
     /// Holds content for a record: small content in it, larger content in the depot.
@@ -493,7 +523,7 @@ pub(super) fn unsteady(path: &WsPath) -> Error {
 #[derive(Debug)]
 struct HandleSource {
     files: Arc<dyn Storage>,
-    path: WsPath,
+    path: EntryPath,
     size: u64,
 }
 
@@ -503,10 +533,14 @@ impl ContentSource for HandleSource {
     }
 
     fn open(&self) -> Result<Box<dyn Read + Send>> {
-        let above = self.path.parent().unwrap_or_else(WsPath::root);
-        let directory = self.files.open_directory(&above)?.ok_or_else(|| unsteady(&self.path))?;
-        let name = self.path.name().unwrap_or_default();
-        Ok(directory.open_file(name.as_bytes())?.content)
+        let (above, name) = split(self.path.as_bytes());
+        let Some(path) = self.path.as_path() else {
+            let mut way = Way::new(&*self.files);
+            return Ok(way.directory(above)?.open_file(name)?.content);
+        };
+        let above = path.parent().unwrap_or_else(WsPath::root);
+        let directory = self.files.open_directory(&above)?.ok_or_else(|| unsteady(path))?;
+        Ok(directory.open_file(name)?.content)
     }
 }
 

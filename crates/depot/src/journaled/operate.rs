@@ -1,12 +1,12 @@
 //! Undo, redo, restore and put on files that live elsewhere: the depot plans, the storage is brought there, the depot does it for good.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Change, Clash, EntryPath, Error, ErrorKind, Expected, Making, Origin, PathChange, Put, Puts, Restore,
-    Result, Reversed, Timestamp, WsPath,
+    Actor, Change, Clash, EntryPath, Error, ErrorKind, Expected, Making, Mutation, Origin, PathChange, Put, Puts,
+    Restore, Result, Reversed, Timestamp, WsPath, other_names,
 };
 
 use super::bring::Goal;
@@ -160,7 +160,12 @@ impl Turn<'_> {
         }
         let goals: Vec<_> = planned.iter().map(Goal::forward).collect();
         self.check_raw(&goals)?;
-        let batch = self.bringing(&goals).await?;
+        let named = self.named_again(&goals);
+        let mut batch = self.bringing(&goals).await?;
+        batch
+            .mutations
+            .iter_mut()
+            .for_each(|mutation| tell_name(mutation, &named));
         let id = self.next_id();
         let by = Authorship::new(String::new(), self.now(), making.origin.clone());
         self.open_intent(Intent {
@@ -189,7 +194,9 @@ impl Turn<'_> {
             .iter()
             .map(|goal| goal.path.clone())
             .partition(EntryPath::is_escaped);
-        let touched: Vec<WsPath> = touched.iter().filter_map(|path| path.as_path().cloned()).collect();
+        let mut touched: BTreeSet<WsPath> = touched.iter().filter_map(|path| path.as_path().cloned()).collect();
+        // A further name changes the version of one that stays.
+        touched.extend(named.into_values());
         let mut left = self.left(&batch, &applied, touched).await?;
         let mut misfits = self.doubtful(&batch, &applied, &mut left.looked).await?;
         let mut seen = left.all();
@@ -209,6 +216,18 @@ impl Turn<'_> {
             let _ = self.drain().await;
         }
         Ok(done)
+    }
+
+    /// Those of the goals that become another name of a file that is there by then, by path.
+    fn named_again(&mut self, goals: &[Goal]) -> BTreeMap<WsPath, WsPath> {
+        let names = std::mem::take(&mut self.names);
+        let is_written = |goal: &&Goal| goal.to.as_ref().is_some_and(|image| !goal.has_same_content(image));
+        let written: BTreeSet<_> = goals
+            .iter()
+            .filter(is_written)
+            .filter_map(|goal| goal.path.as_path())
+            .collect();
+        other_names(&names, |path| written.contains(path))
     }
 
     /// The workspace, with an epilogue that says that the record `id` is in the journal.
@@ -252,6 +271,15 @@ impl Turn<'_> {
             Ok(Outcome::Done(_)) => Ok(Planned::Nothing),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Has a write say which file it is another name of.
+fn tell_name(mutation: &mut Mutation, named: &BTreeMap<WsPath, WsPath>) {
+    if let Mutation::Write { path, content, .. } = mutation
+        && let Some(there) = named.get(path)
+    {
+        *content = std::mem::take(content).also_at(there.clone());
     }
 }
 

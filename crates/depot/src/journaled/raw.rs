@@ -3,16 +3,13 @@
 //! A batch cannot name them, so what becomes of them is done beside it: after the batch, since everything above them can be spelled or is
 //! one of them, and before the journal is told. Whatever fails is taken back with the batch.
 
-use std::io::Read;
-
-use bytes::Bytes;
 use garret_core::{
     Alteration, Content, Directory, EntryKind, EntryPath, Error, ErrorKind, Image, NewEntry, Result, Stat, Storage,
     WsPath,
 };
 
 use super::bring::{Goal, stored};
-use super::look::{is_nothing, known_of};
+use super::look::{TRIES, is_nothing, known_of, unsteady};
 use super::record::{FoundEntry, Known, Thing};
 use super::turn::Turn;
 use super::walk::is_plainly_same;
@@ -152,34 +149,27 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What is at a path whose name is not UTF-8, read by handle.
+    /// What is at a path whose name is not UTF-8, read by handle. What changes while it is read is read again.
     pub(super) async fn capture_raw(&self, path: &EntryPath, stat: &Stat) -> Result<Option<Thing>> {
-        let known = known_of(stat);
-        if known.kind != EntryKind::File {
-            return Ok(Some(Thing { known, content: None }));
+        let mut stat = Some(stat.clone());
+        for _ in 0..TRIES {
+            let Some(known) = stat.as_ref().map(known_of) else {
+                return Ok(None);
+            };
+            if known.kind != EntryKind::File {
+                return Ok(Some(Thing { known, content: None }));
+            }
+            match self.keep(self.by_handle(path, known.size)).await {
+                Ok(held) => {
+                    let content = Some(held);
+                    return Ok(Some(Thing { known, content }));
+                }
+                Err(error) if is_nothing(error.kind()) || error.kind() == ErrorKind::Unavailable => {}
+                Err(error) => return Err(error),
+            }
+            stat = self.way().stat(path.as_bytes())?;
         }
-        let bytes = match self.read_raw(path) {
-            Err(error) if is_nothing(error.kind()) => return Ok(None),
-            bytes => bytes?,
-        };
-        let size = bytes.len() as u64;
-        let content = Some(self.keep(bytes.into()).await?);
-        let known = Known { size, ..known };
-        Ok(Some(Thing { known, content }))
-    }
-
-    /// The content of a file that no path can spell.
-    pub(super) fn read_raw(&self, path: &EntryPath) -> Result<Bytes> {
-        let (above, name) = split(path.as_bytes());
-        let mut bytes = Vec::new();
-        let read = self
-            .way()
-            .directory(above)?
-            .open_file(name)?
-            .content
-            .read_to_end(&mut bytes);
-        read.map_err(|_| Error::new(ErrorKind::Unavailable, "a file cannot be read"))?;
-        Ok(bytes.into())
+        Err(unsteady(&shown(path)))
     }
 
     /// Makes sure that what no path can spell is still what was last seen there, and can be changed at all.

@@ -5,11 +5,14 @@
 //! recorded as theirs.
 
 use std::collections::HashMap;
+use std::io::Read;
 
 use bytes::Bytes;
-use garret_core::{EntryKind, EntryPath, Follow, Image, Mutation, PathChange, ReadOptions, Result, Stat, WsPath};
+use garret_core::{
+    Content, ContentSource, EntryKind, EntryPath, Follow, Image, Mutation, PathChange, Result, Stat, WsPath,
+};
 
-use super::bring::{Goal, content_of, is_held};
+use super::bring::{Goal, is_held, stored};
 use super::ingest::{Ready, foreseen};
 use super::operate::Planned;
 use super::record::{Held, Intent, LoggedStep, Operation, Work};
@@ -18,6 +21,8 @@ use crate::error::is_failure;
 
 /// The most steps whose every state is worked out.
 const MAX_STAGES: usize = 200;
+/// What is compared at a time.
+const PIECE_BYTES: usize = 1024 * 1024;
 
 /// How a path stands to a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,27 +86,27 @@ impl Turn<'_> {
     /// Puts the content that the record itself holds into the depot, where the images look for it: what the steps write, and what
     /// they append with what it is appended to.
     async fn restock(&self, steps: &[LoggedStep], paths: &[PathChange]) -> Result<()> {
-        let mut contents: HashMap<&WsPath, Bytes> = HashMap::new();
+        let mut contents: HashMap<&WsPath, Content> = HashMap::new();
         for step in steps {
             match (&step.mutation, &step.content) {
                 (Mutation::Write { path, .. }, Some(Held::Inline(bytes))) => {
-                    contents.insert(path, bytes.clone());
+                    contents.insert(path, bytes.clone().into());
                 }
                 (Mutation::Append { path, content, .. }, _) => {
                     let is_it = |change: &&PathChange| change.path.as_path() == Some(path);
                     let before = paths.iter().find(is_it).and_then(|change| change.before.as_ref());
                     let start = match (contents.remove(path), before) {
                         (Some(start), _) => start,
-                        (None, Some(image)) if image.kind == EntryKind::File => content_of(self.room, image).await?,
-                        (None, _) => Bytes::new(),
+                        (None, Some(image)) if image.kind == EntryKind::File => stored(self.room, image).await?,
+                        (None, _) => Content::default(),
                     };
-                    contents.insert(path, [start, content.clone()].concat().into());
+                    contents.insert(path, joined(start, content.clone()));
                 }
                 _ => {}
             }
         }
         for content in contents.into_values() {
-            self.stock(content.into()).await?;
+            self.stock(content).await?;
         }
         Ok(())
     }
@@ -294,36 +299,68 @@ impl Turn<'_> {
     }
 
     async fn has_content(&self, path: &EntryPath, image: &Image) -> Result<bool> {
-        let found = match path.as_path() {
-            Some(path) => {
-                let read = self.journaled.files.read(path, never_following()).await;
-                read.map(|read| read.bytes)
-            }
-            None => self.read_raw(path),
+        let Ok(found) = self.content_at(path, image.size).await else {
+            return Ok(false);
         };
-        let Ok(found) = found else { return Ok(false) };
         let address = self.room.shared().content.address_of(&found);
-        Ok(image.content.is_some_and(|content| content.0 == address.0))
+        Ok(address.is_ok_and(|address| image.content.is_some_and(|content| content.0 == address.0)))
     }
 
     /// Whether the file is what it was and a first part of what was appended.
     async fn is_cut_append(&self, path: &EntryPath, stat: Option<&Stat>, change: &PathChange) -> Result<bool> {
-        let (Some(path), Some(stat), Some(before), Some(after)) = (path.as_path(), stat, &change.before, &change.after)
-        else {
+        let (Some(stat), Some(before), Some(after)) = (stat, &change.before, &change.after) else {
             return Ok(false);
         };
         let is_between = before.size < stat.size && stat.size < after.size;
-        if !is_between || before.kind != EntryKind::File || stat.kind != EntryKind::File {
+        if !is_between || before.kind != EntryKind::File || stat.kind != EntryKind::File || path.is_escaped() {
             return Ok(false);
         }
-        let (Ok(whole), Ok(found)) = (
-            content_of(self.room, after).await,
-            self.journaled.files.read(path, never_following()).await,
-        ) else {
+        let (Ok(whole), Ok(found)) = (stored(self.room, after).await, self.content_at(path, stat.size).await) else {
             return Ok(false);
         };
-        Ok(whole.starts_with(&found.bytes))
+        Ok(begins_with(&whole, &found).unwrap_or(false))
     }
+}
+
+/// Some content and what follows it.
+#[derive(Debug)]
+struct Joined {
+    start: Content,
+    rest: Bytes,
+}
+
+impl ContentSource for Joined {
+    fn size(&self) -> u64 {
+        self.start.len() + self.rest.len() as u64
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        let rest = std::io::Cursor::new(self.rest.clone());
+        Ok(Box::new(self.start.open()?.chain(rest)))
+    }
+}
+
+/// Both one after the other: at hand where the first is.
+fn joined(start: Content, rest: Bytes) -> Content {
+    match start.as_bytes() {
+        Some(bytes) => [bytes.as_ref(), &rest].concat().into(),
+        None => Content::from_source(Joined { start, rest }),
+    }
+}
+
+/// Whether `whole` begins with all of `start`.
+fn begins_with(whole: &Content, start: &Content) -> Result<bool> {
+    let (mut whole, mut start) = (whole.open()?, start.open()?);
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    while start.append_to(&mut one, PIECE_BYTES)? > 0 {
+        whole.append_to(&mut other, one.len())?;
+        if one != other {
+            return Ok(false);
+        }
+        one.clear();
+        other.clear();
+    }
+    Ok(true)
 }
 
 /// An operation of the history brings back modes as they were; a batch sets those that it names.
@@ -366,12 +403,5 @@ fn unbind(mutation: &mut garret_core::Mutation) {
     use garret_core::{Mutation, Precondition};
     if let Mutation::Write { precondition, .. } | Mutation::Remove { precondition, .. } = mutation {
         *precondition = Precondition::Any;
-    }
-}
-
-fn never_following() -> ReadOptions {
-    ReadOptions {
-        follow: Follow::Never,
-        ..ReadOptions::default()
     }
 }

@@ -88,7 +88,7 @@ impl Turn<'_> {
     }
 
     /// The content of a file in a spool, and what the first piece told.
-    async fn spooled(&self, path: &WsPath, folder: &Path) -> Result<(Content, ReadResult)> {
+    pub(super) async fn spooled(&self, path: &WsPath, folder: &Path) -> Result<(Content, ReadResult)> {
         let (spool, mut file) = Spool::make(folder)?;
         let mut put = |bytes: &[u8]| file.write_all(bytes).map_err(|failure| error::home(&failure));
         let first = self.piece(path, 0, Precondition::Any).await?;

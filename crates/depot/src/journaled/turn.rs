@@ -1,11 +1,11 @@
 //! A writer's turn: the lock, the log and what is known, in one hand.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use futures::lock::MutexGuard;
-use garret_core::{Durability, EntryPath, Result};
+use garret_core::{Durability, EntryPath, Result, WsPath};
 
 use super::Journaled;
 use super::gate::{Exclusive, Files};
@@ -57,6 +57,8 @@ pub(super) struct Turn<'j> {
     pub(super) new: Vec<Vec<u8>>,
     /// The paths that others changed, as far as this turn found out.
     pub(super) outside: Vec<Vec<u8>>,
+    /// What is to be put and has other names, each with the path that tells which file it is.
+    pub(super) names: BTreeMap<WsPath, WsPath>,
 }
 
 impl Journaled {
@@ -72,6 +74,7 @@ impl Journaled {
             lock,
             new: Vec::new(),
             outside: Vec::new(),
+            names: BTreeMap::new(),
         };
         let is_as_left = turn.lock.claim(self.owner)?;
         if !is_as_left || turn.state.open.is_some() || !turn.state.is_ready {

@@ -1,8 +1,8 @@
 //! What a command does to the files is one change, and every part of it can be taken back.
 
-use garret::{EffectsMode, Outcome, RunRequest};
+use garret::{EffectsMode, HistoryMode, Outcome, RunRequest};
 
-use crate::support::{each, everywhere, room};
+use crate::support::{each, everywhere, room, room_with};
 
 #[test]
 fn a_command_is_one_change_that_undo_takes_back_and_redo_brings_again() {
@@ -169,5 +169,84 @@ fn a_git_repository_lives_in_the_workspace_and_its_commits_can_be_undone() {
         room.undo().await;
         let log = room.sh("git log --format=%s && git status --porcelain && cat f").await;
         assert_eq!(log.output, "one\n1\n", "{on:?}");
+    });
+}
+
+#[test]
+fn hard_links_that_a_command_makes_last_and_split_on_a_later_write() {
+    each(|on| async move {
+        let room = room(on).await;
+        let made = room.sh("echo a > x && ln x y && echo b >> x && stat -c %h x y").await;
+        assert_eq!(made.output, "2\n2\n", "{on:?}");
+        assert_eq!(made.changed.created, 2, "{on:?}");
+        assert_eq!(room.sh("stat -c %h x y").await.output, "2\n2\n", "{on:?}");
+        room.sh("echo c >> x").await;
+        assert_eq!(
+            room.read("y").await,
+            "a\nb\n",
+            "{on:?}: an older link splits on a write"
+        );
+        assert_eq!(room.read("x").await, "a\nb\nc\n", "{on:?}");
+        assert_eq!(room.sh("stat -c %h x y").await.output, "1\n1\n", "{on:?}");
+    });
+}
+
+#[test]
+fn a_file_that_was_there_before_gets_another_name() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.write("old", "a\n").await;
+        let made = room.sh("mkdir d && ln old d/b && ln old a").await;
+        let changed = made.changed;
+        assert_eq!(
+            (changed.created, changed.changed),
+            (3, 0),
+            "{on:?}: {:?}",
+            changed.paths
+        );
+        assert_eq!(room.sh("stat -c %h old a d/b").await.output, "3\n3\n3\n", "{on:?}");
+        room.sh("chmod 600 a").await;
+        assert_eq!(
+            room.sh("stat -c '%h %a' old a d/b").await.output,
+            "2 644\n1 600\n2 644\n",
+            "{on:?}"
+        );
+        let appended = room
+            .workspace()
+            .append("old", b"b\n".to_vec(), Default::default())
+            .await;
+        appended.unwrap();
+        assert_eq!(room.read("d/b").await, "a\n", "{on:?}: a tool changes one name");
+        assert_eq!(room.changes().await, 4, "{on:?}");
+    });
+}
+
+#[test]
+fn undo_and_redo_treat_each_name_of_a_file_by_itself() {
+    each(|on| async move {
+        let room = room(on).await;
+        room.write("old", "old").await;
+        room.sh("echo a > x; ln x y; ln old z; ln -f x old").await;
+        let (after, changes) = (room.tree().await, room.changes().await);
+        room.undo().await;
+        assert_eq!(room.tree().await.into_keys().collect::<Vec<_>>(), ["old"], "{on:?}");
+        assert_eq!(room.read("old").await, "old", "{on:?}");
+        room.redo().await;
+        assert_eq!(room.tree().await, after, "{on:?}");
+        assert_eq!(
+            room.changes().await,
+            changes,
+            "{on:?}: nothing looks like the work of others"
+        );
+    });
+}
+
+#[test]
+fn hard_links_last_where_nothing_keeps_a_history() {
+    each(|on| async move {
+        let room = room_with(on, |config| config.history = Some(HistoryMode::Off)).await;
+        room.write("old", "a\n").await;
+        room.sh("echo a > x && ln x y && ln old a").await;
+        assert_eq!(room.sh("stat -c %h x y old a").await.output, "2\n2\n2\n2\n", "{on:?}");
     });
 }

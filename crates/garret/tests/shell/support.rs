@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use garret::{
-    Capabilities, EntryKind, Garret, Home, ListRequest, MemoryEvents, RunRequest, RunResult, StorageConfig, Toolbox,
-    Workspace, WorkspaceConfig,
+    Approver, Capabilities, EntryKind, Garret, Home, ListRequest, MemoryEvents, RunRequest, RunResult, StorageConfig,
+    Toolbox, Workspace, WorkspaceConfig,
 };
 use garret_testkit::s3::Server;
 use serde_json::json;
@@ -45,6 +45,28 @@ pub(crate) async fn room_with(on: On, change: impl FnOnce(&mut WorkspaceConfig))
     let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let events = Arc::new(MemoryEvents::default());
     let garret = Garret::new().home(Home::new(home.path())).events(events.clone());
+    room_of(on, garret, (home, directory), events, change).await
+}
+
+/// The same, with somebody who answers for what needs approval.
+pub(crate) async fn room_asking(
+    on: On,
+    approver: Arc<dyn Approver>,
+    change: impl FnOnce(&mut WorkspaceConfig),
+) -> Room {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let events = Arc::new(MemoryEvents::default());
+    let garret = Garret::new().home(Home::new(home.path())).events(events.clone());
+    room_of(on, garret.approver(approver), (home, directory), events, change).await
+}
+
+async fn room_of(
+    on: On,
+    garret: Garret,
+    (home, directory): (TempDir, TempDir),
+    events: Arc<MemoryEvents>,
+    change: impl FnOnce(&mut WorkspaceConfig),
+) -> Room {
     let storage = match on {
         On::Memory => StorageConfig::Url("memory:".to_owned()),
         On::Filestore => StorageConfig::Url("filestore:box".to_owned()),

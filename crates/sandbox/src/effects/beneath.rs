@@ -136,9 +136,17 @@ pub(crate) fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Opens `path` below `top`; the top itself where it is empty.
 pub(crate) fn open(top: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    opened(top, path, flags, ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV)
+}
+
+/// The same through links that stay below `top`; one that does not is `XDEV`.
+pub(crate) fn open_through_links(top: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    opened(top, path, flags, ResolveFlags::empty())
+}
+
+fn opened(top: impl AsFd, path: &[u8], flags: OFlags, further: ResolveFlags) -> Result<OwnedFd, Errno> {
     let path: &[u8] = if path.is_empty() { b"." } else { path };
-    let resolve =
-        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | further;
     for _ in 0..MAX_TRIES {
         match openat2(&top, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
             // The kernel could not rule out a race with a rename; it asks to be asked again.

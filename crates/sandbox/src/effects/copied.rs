@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::beneath::{MAX_PATH_BYTES, Tree, join, look, names, open};
 use super::error::At;
-use super::found::{Found, held};
+use super::found::{Found, has_other_names, held};
 use super::seen::{Meaning, Seen};
 
 const PIECE_BYTES: usize = 128 * 1024;
@@ -97,12 +97,17 @@ impl Comparing<'_> {
         }
         let is_same = self.found.note(&path, meaning_of(&seen), &seen);
         let is_same = match self.is_first {
+            // No copy has such files, so a command named this one again: it is told with its new names.
+            true if has_other_names(&stat) => false,
             true => self.is_as_on_bench(&path, copy, bench, &seen, on_bench.as_ref())?,
             false => is_same,
         };
         match is_same {
             true => Ok(()),
-            false => self.changed(&path, copy, &seen, on_bench.as_ref()),
+            false => {
+                self.found.name(&path, &stat);
+                self.changed(&path, copy, &seen, on_bench.as_ref())
+            }
         }
     }
 

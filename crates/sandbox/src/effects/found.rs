@@ -1,11 +1,11 @@
 //! What a reading has found so far.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use garret_core::{Clock, Dropped, Effect, Effects, EntryPath, Mark, Placed, Result, SystemClock, Timestamp};
-use rustix::fs::{FileType, readlinkat};
+use rustix::fs::{FileType, Stat, readlinkat};
 
 use super::beneath::split;
 use super::error::At;
@@ -23,6 +23,8 @@ pub(super) struct Found<'a> {
     effects: BTreeMap<Vec<u8>, Effect>,
     dropped: BTreeMap<(Vec<u8>, &'static str), Dropped>,
     mark: BTreeMap<Vec<u8>, u64>,
+    /// The paths of files with several names, by inode.
+    names: BTreeMap<u64, BTreeSet<Vec<u8>>>,
 }
 
 impl<'a> Found<'a> {
@@ -39,6 +41,7 @@ impl<'a> Found<'a> {
             effects: BTreeMap::new(),
             dropped: BTreeMap::new(),
             mark: BTreeMap::new(),
+            names: BTreeMap::new(),
         }
     }
 
@@ -92,6 +95,14 @@ impl<'a> Found<'a> {
         self.put(path, Placed::File { content, mode }, seen.modified());
     }
 
+    /// The file at `path`, of the layer itself, may have other names there.
+    pub(super) fn name(&mut self, path: &[u8], stat: &Stat) {
+        if has_other_names(stat) {
+            let names = self.names.entry(Seen::of(stat).inode).or_default();
+            names.insert(path.to_vec());
+        }
+    }
+
     /// A link is at `path`, in `directory`; tells whether it can be kept.
     pub(super) fn link(&mut self, directory: BorrowedFd<'_>, path: &[u8], seen: &Seen) -> Result<bool> {
         let target = readlinkat(directory, split(path).1, Vec::new()).at(path)?;
@@ -130,13 +141,35 @@ impl<'a> Found<'a> {
         self.effects.insert(path.to_vec(), effect);
     }
 
-    pub(super) fn into_effects(self) -> Effects {
+    /// Has the content of each file with several names say which file it is: by the first of them that a path can spell.
+    fn tell_names(&mut self) {
+        for names in std::mem::take(&mut self.names).into_values() {
+            let spelled = |name: &Vec<u8>| EntryPath::from_bytes(name.clone()).as_path().cloned();
+            let Some(first) = names.iter().find_map(spelled) else {
+                continue;
+            };
+            for name in &names {
+                let placed = self.effects.get_mut(name).map(|effect| &mut effect.placed);
+                if let Some(Placed::File { content, .. }) = placed {
+                    *content = content.clone().also_at(first.clone());
+                }
+            }
+        }
+    }
+
+    pub(super) fn into_effects(mut self) -> Effects {
+        self.tell_names();
         Effects {
             effects: self.effects.into_values().collect(),
             dropped: self.dropped.into_values().collect(),
             mark: Mark(self.mark),
         }
     }
+}
+
+/// Whether it is a file with several names.
+pub(super) fn has_other_names(stat: &Stat) -> bool {
+    stat.st_nlink > 1 && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
 fn name_of(kind: FileType) -> &'static str {

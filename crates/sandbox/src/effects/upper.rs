@@ -195,7 +195,10 @@ impl Reading<'_> {
             return Ok(());
         }
         match meaning {
-            Meaning::File => self.found.file(&self.upper_held, path, &seen),
+            Meaning::File => {
+                self.found.file(&self.upper_held, path, &seen);
+                self.found.name(path, stat);
+            }
             _ if self.found.link(here.upper, path, &seen)? => {}
             _ => self.found.gone(path),
         }

@@ -2,13 +2,16 @@
 
 #![cfg(target_os = "linux")]
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use garret_core::{Command, Effect, Effects, Error, ErrorKind, Layer, Mark, Placed, Process, Result};
 use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
 
 use super::open::{Room, apart, make_directory, open_directory, unusable};
 use super::process::{HostProcess, Starting};
@@ -128,12 +131,18 @@ impl Inner {
         }
     }
 
-    /// Where a command begins, by its path on the host.
+    /// Where a command begins, by its path on the host. A link is followed as far as it leads to a place in the workspace.
     fn directory_of(&self, command: &Command) -> Result<PathBuf> {
-        let path = command.cwd.as_str();
-        beneath::open(&self.copy()?, path.as_bytes(), OFlags::PATH | OFlags::DIRECTORY)
-            .map_err(|_| Error::not_found(&command.cwd).hint("make the directory first, or choose another"))?;
-        Ok(self.room.path.join(&self.id).join(COPY).join(path))
+        let path = command.cwd.as_str().as_bytes();
+        let opened = beneath::open_through_links(&self.copy()?, path, OFlags::PATH | OFlags::DIRECTORY);
+        let directory = opened.map_err(|errno| match errno {
+            Errno::XDEV => Error::path_escape(&command.cwd)
+                .hint("a link leads out of the workspace there: choose a directory inside"),
+            _ => Error::not_found(&command.cwd).hint("make the directory first, or choose another"),
+        })?;
+        let by_handle = rustix::fs::readlink(beneath::by_handle(&directory), Vec::new());
+        let real = by_handle.map_err(|_| unusable())?.into_bytes();
+        Ok(PathBuf::from(OsString::from_vec(real)))
     }
 
     fn read(&self, since: Option<&Mark>) -> Result<Effects> {

@@ -3,7 +3,6 @@
 #![cfg(target_os = "linux")]
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -22,7 +21,6 @@ const LAYERS: &str = "host";
 pub(super) struct Room {
     pub(super) layers: OwnedFd,
     pub(super) bench: OwnedFd,
-    pub(super) path: PathBuf,
     pub(super) request: SandboxRequest,
 }
 
@@ -44,7 +42,6 @@ impl OpenHost {
         let room = Room {
             layers: open_directory(&scratch, LAYERS)?,
             bench,
-            path: request.scratch.join(LAYERS),
             request,
         };
         Ok(Self {

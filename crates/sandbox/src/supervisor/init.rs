@@ -37,6 +37,8 @@ pub(super) enum Tell {
     Pause,
     /// Let everything go on.
     Resume,
+    /// End everything, and say what it used.
+    End,
 }
 
 /// What to run, and on what.
@@ -232,6 +234,9 @@ fn watch(
             return Ok(());
         }
         while let Some(Frame::Message(tell)) = decoder.next()? {
+            if matches!(tell, Tell::End) {
+                return tell_end(Status::Signalled(libc::SIGKILL), socket);
+            }
             obey(&tell, program, socket, has_proc)?;
         }
     }
@@ -277,7 +282,7 @@ fn tell_end(status: Status, socket: &mut UnixStream) -> std::io::Result<()> {
 
 fn obey(tell: &Tell, program: i32, socket: &mut UnixStream, has_proc: bool) -> std::io::Result<()> {
     match tell {
-        Tell::Run(_) => Ok(()),
+        Tell::Run(_) | Tell::End => Ok(()),
         Tell::Signal(number) => {
             let _ = sys::kill(program, *number);
             Ok(())

@@ -1,8 +1,11 @@
 //! Appending: in place, under the lock of the directory, so that concurrent appends all arrive.
 
+use std::os::fd::OwnedFd;
+
 use bytes::Bytes;
-use garret_core::{Applied, Precondition, WsPath};
-use rustix::fs::{OFlags, fstat};
+use garret_core::{Applied, Precondition, Version, WsPath};
+use rustix::fs::{OFlags, SeekFrom, fstat, seek};
+use rustix::io::Errno;
 
 use super::batch::{At, Attempt, Failure, Step};
 use super::beneath::Last;
@@ -10,6 +13,7 @@ use super::error::Cause;
 use super::names::size_in;
 use super::place::Place;
 use super::reopen::open_file;
+use super::temp::Temporary;
 use super::undo::{Note, shrink};
 use super::version::ContentHash;
 use super::write::write_all;
@@ -41,6 +45,9 @@ impl Attempt<'_> {
             Err(Cause::Unsteady | Cause::Link) => return Err(Failure::Moved(place.real.clone())),
             opened => opened.at(&place.real)?,
         };
+        if let Some(copy) = self.part(place, &file, &before)? {
+            return self.append_apart(copy, place, content);
+        }
         let size = size_in(&before);
         let written = write_all(&file, content).and_then(|()| self.sync_file(&file));
         if written.is_err() {
@@ -50,10 +57,7 @@ impl Attempt<'_> {
             written.at(&place.real)?;
         }
         let size_now = size + content.len() as u64;
-        let version = match size_now <= MAX_HASHED_BYTES {
-            true => Some(self.version_of(&file, || ContentHash::of_file(&file)).at(&place.real)?),
-            false => None,
-        };
+        let version = self.version_after(&file, size_now).at(&place.real)?;
         self.undo.note(Note::Grew {
             file,
             size,
@@ -64,5 +68,27 @@ impl Attempt<'_> {
             size: size_now,
             created: false,
         })
+    }
+
+    /// Appends to a copy of a file that has other names, and puts it in the place of this one.
+    fn append_apart(&mut self, mut copy: Temporary, place: &Place, content: &[u8]) -> Step<Applied> {
+        let parent = place.parent.clone().expect("an entry has a directory");
+        seek(&copy.file, SeekFrom::End(0)).at(&place.real)?;
+        write_all(&copy.file, content).at(&place.real)?;
+        self.sync_file(&copy.file).at(&place.real)?;
+        self.publish(&mut copy, &parent, place)?;
+        let size = size_in(&fstat(&copy.file).at(&place.real)?);
+        Ok(Applied {
+            version: self.version_after(&copy.file, size).at(&place.real)?,
+            size,
+            created: false,
+        })
+    }
+
+    fn version_after(&self, file: &OwnedFd, size: u64) -> Result<Option<Version>, Errno> {
+        match size <= MAX_HASHED_BYTES {
+            true => self.version_of(file, || ContentHash::of_file(file)).map(Some),
+            false => Ok(None),
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! free locks it runs in place, because handing it to another thread would cost as much as the work; otherwise on a thread that may
 //! wait.
 
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use super::blocking::{self, MAX_INLINE_BYTES};
 use super::error::{Cause, lock_is_held, path_keeps_changing};
 use super::lock::{Locked, Locks, Patience};
 use super::undo::UndoLog;
+use super::version::Snapshot;
 use super::{Durability, Shared, SharedHandle, undo};
 
 const MAX_TRIES: usize = 32;
@@ -104,6 +106,8 @@ fn attempt(shared: &Shared, batch: &Batch, patience: Patience) -> Step<Vec<Appli
         undo: UndoLog::default(),
         unsynced: Vec::new(),
         is_last: false,
+        named_again: BTreeSet::new(),
+        several: HashMap::new(),
     };
     match attempt.run(&batch.mutations) {
         Ok(applied) => {
@@ -127,6 +131,10 @@ pub(super) struct Attempt<'a> {
     unsynced: Vec<Arc<Locked>>,
     /// Whether nothing comes after this mutation, so that it need not be taken back once it is done.
     pub(super) is_last: bool,
+    /// The files that got another name.
+    pub(super) named_again: BTreeSet<WsPath>,
+    /// The files with several names that were met, as they were then.
+    pub(super) several: HashMap<(u64, u64), Snapshot>,
 }
 
 impl Attempt<'_> {
@@ -136,6 +144,12 @@ impl Attempt<'_> {
         for (index, mutation) in mutations.iter().enumerate() {
             self.is_last = index + 1 == mutations.len();
             applied.push(self.step(mutation)?);
+        }
+        for (mutation, applied) in mutations.iter().zip(&mut applied) {
+            // A name that was added since made it another version.
+            if self.named_again.contains(mutation.path()) {
+                applied.version = None;
+            }
         }
         self.sync_directories()?;
         Ok(applied)

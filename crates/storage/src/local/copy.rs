@@ -20,10 +20,10 @@ use super::write::{dress, write_all};
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The file to copy, open.
-struct Source {
-    file: OwnedFd,
-    stat: Stat,
-    real: WsPath,
+pub(super) struct Source {
+    pub(super) file: OwnedFd,
+    pub(super) stat: Stat,
+    pub(super) real: WsPath,
 }
 
 impl Attempt<'_> {
@@ -72,7 +72,12 @@ impl Attempt<'_> {
     }
 
     /// A temporary file with the content and mode of `source`, and the owner of what it replaces at `target`.
-    fn duplicate(&self, source: &Source, parent: &Arc<Locked>, target: &Place) -> Result<(Temporary, u64), Cause> {
+    pub(super) fn duplicate(
+        &self,
+        source: &Source,
+        parent: &Arc<Locked>,
+        target: &Place,
+    ) -> Result<(Temporary, u64), Cause> {
         let mode = source.stat.st_mode & 0o7777;
         let file = Temporary::create(parent, &*self.shared.ids, mode)?;
         let size = match ioctl_ficlone(&file.file, &source.file) {

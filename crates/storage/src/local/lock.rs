@@ -133,7 +133,8 @@ fn wait_for(handle: &OwnedFd, patience: Duration, at_end: Refusal) -> Result<(),
     }
 }
 
+/// What tells an entry from every other.
 #[allow(clippy::unnecessary_cast, reason = "the fields have other types on other machines")]
-fn identity(stat: &Stat) -> (u64, u64) {
+pub(super) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }

@@ -8,6 +8,7 @@
 //! attributes. Mode and (as root) owner are kept; what root makes anew belongs to the owner of its directory. A batch of several mutations is taken back as a whole when it fails; when the
 //! *machine* fails in the middle of one, some of its mutations may be done and others not.
 
+mod alias;
 mod alter;
 mod append;
 mod batch;

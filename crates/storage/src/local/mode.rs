@@ -1,13 +1,15 @@
 //! Setting permission bits.
 
 use garret_core::{Applied, EntryKind, WsPath};
-use rustix::fs::{fstat, syncfs};
+use rustix::fs::{Mode, OFlags, Stat, Timespec, Timestamps, fchmod, fstat, futimens, syncfs};
 
+use super::alias::has_other_names;
 use super::batch::{At, Attempt, Failure, Step};
 use super::beneath::Last;
 use super::error::root_is_kept;
 use super::names::{kind_in, size_in};
-use super::reopen::{expect_file, hold, set_mode};
+use super::place::Place;
+use super::reopen::{expect_file, hold, open_file, set_mode};
 use super::undo::Note;
 
 impl Attempt<'_> {
@@ -26,6 +28,14 @@ impl Attempt<'_> {
             EntryKind::Symlink => return Err(Failure::Moved(place.real)),
             _ => expect_file(&before).at(&place.real)?,
         }
+        let applied = Applied {
+            version: None,
+            size: size_in(&before),
+            created: false,
+        };
+        if has_other_names(&before) && self.set_mode_apart(&place, mode)? {
+            return Ok(applied);
+        }
         set_mode(&entry, mode).at(&place.real)?;
         self.undo.note(Note::Mode {
             entry,
@@ -35,10 +45,36 @@ impl Attempt<'_> {
             // The entry is held without access to it, so it cannot be synced alone.
             syncfs(parent).at(&place.real)?;
         }
-        Ok(Applied {
-            version: None,
-            size: size_in(&before),
-            created: false,
-        })
+        Ok(applied)
+    }
+
+    /// Gives the mode to a copy of a file that has other names, and puts it in the place of this one. `false` where it has none, or
+    /// cannot be read: then the mode shows under all of them.
+    fn set_mode_apart(&mut self, place: &Place, mode: u32) -> Step<bool> {
+        let parent = place.parent.clone().expect("an entry has a directory");
+        let Ok((file, stat)) = open_file(&parent, place.name().as_bytes(), OFlags::RDONLY) else {
+            return Ok(false);
+        };
+        let Some(mut copy) = self.part(place, &file, &stat)? else {
+            return Ok(false);
+        };
+        futimens(&copy.file, &times_of(&stat)).at(&place.real)?;
+        fchmod(&copy.file, Mode::from_raw_mode(mode & 0o7777)).at(&place.real)?;
+        self.sync_file(&copy.file).at(&place.real)?;
+        self.publish(&mut copy, &parent, place)?;
+        Ok(true)
+    }
+}
+
+fn times_of(stat: &Stat) -> Timestamps {
+    Timestamps {
+        last_access: Timespec {
+            tv_sec: stat.st_atime as _,
+            tv_nsec: stat.st_atime_nsec as _,
+        },
+        last_modification: Timespec {
+            tv_sec: stat.st_mtime as _,
+            tv_nsec: stat.st_mtime_nsec as _,
+        },
     }
 }

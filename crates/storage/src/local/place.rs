@@ -8,6 +8,7 @@ use garret_core::{EntryKind, Error, Follow, Mutation, WsPath};
 use rustix::fs::{Mode, OFlags, Stat, mkdirat};
 use rustix::io::Errno;
 
+use super::alias::has_other_names;
 use super::batch::{At, Attempt, Failure, Step, paths_of};
 use super::beneath::{Last, refuse_reserved, split};
 use super::error::{Cause, lock_is_held};
@@ -103,6 +104,9 @@ impl Attempt<'_> {
         if is_link && last == Last::Followed {
             return Ok(None);
         }
+        if let Some(entry) = entry.as_ref().filter(|entry| has_other_names(entry)) {
+            self.meet(entry);
+        }
         Ok(Some(Place {
             real: real.clone(),
             parent: Some(parent),
@@ -148,14 +152,25 @@ impl Attempt<'_> {
         // What cannot be found or locked here is explained by the mutation itself.
         let mut wanted = BTreeSet::new();
         for (path, last) in paths() {
-            if let Ok(real) = self.shared.root.resolve(path, last) {
+            let real = match self.follow {
+                Follow::Never => Ok(path.clone()),
+                Follow::Inside => self.shared.root.resolve(path, last),
+            };
+            if let Ok(real) = real {
                 wanted.insert(real.parent().unwrap_or_else(WsPath::root));
             }
         }
+        let mut absent: Option<WsPath> = None;
         for directory in wanted {
+            // Below a directory that is not there yet, the nearest is the one that was locked for it.
+            if absent.as_ref().is_some_and(|absent| directory.is_within(absent)) {
+                continue;
+            }
             match self.nearest(directory.clone(), &directory) {
                 Err(Failure::Refused(_)) => {}
-                outcome => drop(outcome?),
+                // A link, where none is followed.
+                Err(Failure::Moved(_)) if self.follow == Follow::Never => {}
+                outcome => absent = outcome?.1.pop(),
             }
         }
         Ok(())

@@ -6,6 +6,7 @@ use garret_core::{Applied, EntryKind, Error, WsPath};
 use rustix::fs::{AtFlags, RenameFlags, renameat, unlinkat};
 use rustix::io::Errno;
 
+use super::alias::is_one_file;
 use super::batch::{At, Attempt, Failure, Step};
 use super::beneath::Last;
 use super::error::root_is_kept;
@@ -136,7 +137,7 @@ fn owned(spot: Spot<'_>) -> (Arc<Locked>, String) {
 
 fn is_same_file(one: &Place, other: &Place) -> bool {
     match (&one.entry, &other.entry) {
-        (Some(one), Some(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
+        (Some(one), Some(other)) => is_one_file(one, other),
         _ => false,
     }
 }

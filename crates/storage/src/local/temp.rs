@@ -4,11 +4,13 @@
 //! directory and is gone when the lock is released, apart from a removed tree that is still being deleted. So whoever holds the lock
 //! of a directory, and has settled their own, may remove what a crashed process left there.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use garret_core::Ids;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, openat, renameat_with, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, linkat, openat, renameat_with, unlinkat,
+};
 use rustix::io::Errno;
 
 use super::lock::Locked;
@@ -53,6 +55,26 @@ impl Temporary {
                 file => {
                     return Ok(Self {
                         file: file?,
+                        name,
+                        parent: parent.clone(),
+                        is_placed: false,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Gives a file another name, in the way of a file that is new there.
+    pub(super) fn name(file: OwnedFd, parent: &Arc<Locked>, ids: &dyn Ids) -> Result<Self, Errno> {
+        // By its handle, so that it is the very file that was looked at.
+        let by_handle = format!("/proc/self/fd/{}", file.as_raw_fd());
+        loop {
+            let name = fresh_name(ids);
+            match linkat(CWD, &by_handle, parent, &name, AtFlags::SYMLINK_FOLLOW) {
+                Err(Errno::EXIST) => {}
+                named => {
+                    return named.map(|()| Self {
+                        file,
                         name,
                         parent: parent.clone(),
                         is_placed: false,

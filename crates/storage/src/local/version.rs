@@ -49,6 +49,12 @@ impl Snapshot {
         now.as_nanosecond() - last < grain.as_nanos() as i128
     }
 
+    /// Whether only the time of change differs, as it does when a file gets or loses a name.
+    pub(super) fn is_but_for_names(&self, other: &Self) -> bool {
+        let changed = self.changed;
+        *self == Self { changed, ..*other }
+    }
+
     fn token(&self) -> String {
         let numbers = [
             self.inode,

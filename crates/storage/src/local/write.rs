@@ -4,13 +4,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use garret_core::{Applied, Content, Error, Precondition, Version, WsPath};
-use rustix::fs::{Mode, OFlags, fchmod, fstat};
+use rustix::fs::{Mode, OFlags, Stat, fchmod, fstat};
 use rustix::io::{Errno, write};
 
 use super::batch::{At, Attempt, Step};
 use super::beneath::Last;
 use super::error::Cause;
-use super::lock::Locked;
+use super::lock::{Locked, identity};
 use super::names::size_in;
 use super::owner::Owner;
 use super::place::Place;
@@ -32,7 +32,10 @@ impl Attempt<'_> {
     ) -> Step<Applied> {
         let place = self.place(path, Last::Followed)?;
         self.check_file(&place, precondition)?;
-        self.put(&place, content, mode, parents)
+        match self.name_again(&place, content, mode, parents)? {
+            Some(applied) => Ok(applied),
+            None => self.put(&place, content, mode, parents),
+        }
     }
 
     /// Makes the content that of the file at the place, whatever it was.
@@ -98,15 +101,24 @@ impl Attempt<'_> {
         let holds = match (precondition, &place.entry) {
             (Precondition::Any, _) | (Precondition::Absent, None) => true,
             (Precondition::Absent, Some(_)) | (Precondition::Version(_), None) => false,
-            (Precondition::Version(wanted), Some(stat)) => {
-                let matches = Snapshot::of(stat).matches(wanted, || hash_of(place));
-                matches.map_err(|cause| cause.at(&place.real))?
-            }
+            (Precondition::Version(wanted), Some(stat)) => self.is_version(place, stat, wanted).at(&place.real)?,
         };
         if holds {
             return Ok(());
         }
         Err(precondition.refusal(&place.real, self.current_version(place)).into())
+    }
+
+    /// Whether the file at the place has the version; one that had it until this batch gave or took away another of its names has it still.
+    fn is_version(&self, place: &Place, stat: &Stat, wanted: &Version) -> Result<bool, Cause> {
+        let now = Snapshot::of(stat);
+        if now.matches(wanted, || hash_of(place))? {
+            return Ok(true);
+        }
+        match self.several.get(&identity(stat)) {
+            Some(first) if first.is_but_for_names(&now) => first.matches(wanted, || hash_of(place)),
+            _ => Ok(false),
+        }
     }
 
     /// The version at the place, for telling a caller whose precondition failed.

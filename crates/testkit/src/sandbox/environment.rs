@@ -99,6 +99,26 @@ pub async fn a_directory_that_is_not_there_is_not_found(stand: Stand) {
     );
 }
 
+/// Promise of `Command::cwd`: a link that stays inside is followed, and one that leads out is `path_escape`.
+pub async fn a_command_begins_behind_a_link_only_where_that_leads_inside(stand: Stand) {
+    stand.put("a/b/file", "found");
+    let (_room, layer) = stand.lay().await;
+    sh(&layer, "ln -s a/b in; ln -s ../.. out; ln -s / away; ln -s in again")
+        .await
+        .text();
+    let command = |cwd: &str| Command {
+        cwd: WsPath::parse(cwd).expect("a path"),
+        ..shell("cat file")
+    };
+    for inside in ["in", "again", "a/b"] {
+        assert_eq!(run(&layer, command(inside)).await.text(), "found", "{inside}");
+    }
+    for outside in ["out", "away", "away/usr"] {
+        let error = layer.start(command(outside)).await.expect_err(outside);
+        assert_eq!(error.kind(), ErrorKind::PathEscape, "{outside}: {error}");
+    }
+}
+
 /// Promise of `Layer::start`: a program that is not there is `not_found`.
 pub async fn a_program_that_is_not_there_is_not_found(stand: Stand) {
     let (_room, layer) = stand.lay().await;

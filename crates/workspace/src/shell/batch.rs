@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use garret_core::{
     Content, Dropped, Effect, EffectsMode, EntryKind, ErrorKind, Follow, Image, Mutation, PathChange, Placed,
-    Precondition, ReadOptions, Result, StatOptions, WsPath,
+    Precondition, Result, StatOptions, WsPath, other_names,
 };
 
+use super::filed::{PIECE_BYTES, read_piece};
 use super::images::{image_of, image_of_stat};
 use super::keep::{Keeping, Kept, Maker};
 use crate::Workspace;
@@ -32,6 +33,7 @@ impl Workspace {
                 }),
             }
         }
+        tell_names(&mut steps, effects);
         let paths: Vec<_> = steps.iter().map(Step::change).collect();
         let kept = match self.apply_steps(&paths, &steps, &maker).await {
             Ok(kept) => kept,
@@ -51,8 +53,11 @@ impl Workspace {
             EffectsMode::Ask => self.approve_effects(&maker.origin, paths).await?,
             EffectsMode::Commit => {}
         }
-        self.commit(maker.origin.operation, mutations(steps), Follow::Never)
-            .await?;
+        let (operation, mutations) = (maker.origin.operation, mutations(steps));
+        match maker.has_quota_turns {
+            true => self.commit_with_turns(operation, mutations, Follow::Never).await?,
+            false => self.commit(operation, mutations, Follow::Never).await?,
+        };
         Ok(Kept::Applied)
     }
 
@@ -91,11 +96,22 @@ impl Workspace {
         if !is_like || (before.mode != mode && self.storage().info().has_modes) {
             return Ok(false);
         }
-        let options = ReadOptions {
-            follow: Follow::Never,
-            ..ReadOptions::default()
-        };
-        Ok(self.storage().read(path, options).await?.bytes == content.to_bytes()?)
+        self.has_content(path, content).await
+    }
+
+    /// Whether the file at `path` has these very bytes, compared a piece at a time.
+    async fn has_content(&self, path: &WsPath, content: &Content) -> Result<bool> {
+        let mut reader = content.open()?;
+        let (mut piece, mut at) = (Vec::new(), 0);
+        while reader.append_to(&mut piece, PIECE_BYTES as usize)? > 0 {
+            let read = read_piece(self.storage(), path, at, Precondition::Any).await?;
+            if read.bytes != piece {
+                return Ok(false);
+            }
+            at += piece.len() as u64;
+            piece.clear();
+        }
+        Ok(true)
     }
 }
 
@@ -127,6 +143,24 @@ impl Step {
         self.before
             .as_ref()
             .is_some_and(|before| Some(before.kind) != after || before.kind == EntryKind::Symlink)
+    }
+}
+
+/// Has each file that becomes another name of one that is there by then say which.
+fn tell_names(steps: &mut [Step], effects: &[Effect]) {
+    let name = |effect: &'_ Effect| match (&effect.placed, effect.path.as_path()) {
+        (Placed::File { content, .. }, Some(path)) => Some((path.clone(), content.other_name()?.clone())),
+        _ => None,
+    };
+    let names: Vec<_> = effects.iter().filter_map(name).collect();
+    let written: BTreeSet<_> = steps.iter().map(|step| step.path.clone()).collect();
+    let named = other_names(names.iter().map(|(path, file)| (path, file)), |path| {
+        written.contains(path)
+    });
+    for step in steps {
+        if let (Placed::File { content, .. }, Some(there)) = (&mut step.placed, named.get(&step.path)) {
+            *content = content.clone().also_at(there.clone());
+        }
     }
 }
 

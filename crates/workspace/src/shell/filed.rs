@@ -17,7 +17,7 @@ use super::images::image_of_stat;
 use crate::Workspace;
 
 /// Larger files are read in pieces of this size.
-const PIECE_BYTES: u64 = 1024 * 1024;
+pub(super) const PIECE_BYTES: u64 = 1024 * 1024;
 
 impl Workspace {
     /// What the files have at each path, in the order of paths.
@@ -136,7 +136,12 @@ async fn content_at(storage: &Arc<dyn Storage>, path: &WsPath) -> Result<Content
     }))
 }
 
-async fn read_piece(storage: &dyn Storage, path: &WsPath, at: u64, precondition: Precondition) -> Result<ReadResult> {
+pub(super) async fn read_piece(
+    storage: &dyn Storage,
+    path: &WsPath,
+    at: u64,
+    precondition: Precondition,
+) -> Result<ReadResult> {
     let options = ReadOptions {
         range: Some(at..at + PIECE_BYTES),
         follow: Follow::Never,

@@ -161,7 +161,7 @@ impl Workspace {
                 ..under.origin("commit_leftover", format!("what was left of{words} after a crash"))
             },
             mode,
-            asks_quota: true,
+            has_quota_turns: false,
         };
         let keeping = under.keep(&split, &basis, maker).await?;
         let excluded = match keeping.kept {

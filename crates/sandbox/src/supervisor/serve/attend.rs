@@ -116,7 +116,7 @@ impl Server<'_> {
             return;
         };
         if number == libc::SIGKILL {
-            running.kill();
+            running.end();
         } else {
             let _ = write_message(&Tell::Signal(number), &mut running.socket);
         }

@@ -81,6 +81,8 @@ impl Server<'_> {
             memory_kills,
             exit: None,
             limit: None,
+            ends_by: None,
+            used: None,
         })
     }
 
