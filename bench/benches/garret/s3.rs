@@ -23,8 +23,6 @@ use crate::measure::{Line, at_most, in_turns};
 use crate::report;
 
 const ROUNDS: usize = 3;
-/// For what takes long: ten thousand requests each.
-const FEW_ROUNDS: usize = 1;
 const AT_ONCE: usize = 8;
 const FILE_BYTES: usize = 4096;
 const BOTO: &str = "boto3";
@@ -218,35 +216,19 @@ impl Bench {
     fn write_small(&mut self) -> [Line; 2] {
         let home = tempfile::tempdir().expect("a temporary directory");
         let paths: Vec<_> = (0..files()).map(path).collect();
-        let prefixes: Vec<_> = (0..=FEW_ROUNDS)
-            .map(|_| [self.server.prefix(), self.server.prefix()])
-            .collect();
-        let workspaces: Vec<_> = prefixes
-            .iter()
-            .map(|[own, _]| self.open(own, home.path(), "durable"))
-            .collect();
-        let (mut ours, mut theirs) = (workspaces.iter(), prefixes.iter());
-        let boto = &mut self.boto;
-        let [floor, garret] = in_turns(
-            FEW_ROUNDS,
-            |_| (),
-            [
-                &mut || {
-                    let prefix = &theirs.next().expect("there is one for each round")[1];
-                    boto.ask(
-                        json!({"do": "write_many", "prefix": format!("{prefix}/"), "paths": paths, "content": text(1)}),
-                    );
-                },
-                &mut || {
-                    let workspace = ours.next().expect("there is one for each round").workspace();
-                    let writes = paths
-                        .iter()
-                        .map(|path| workspace.write(path, text(1), WriteOptions::default()));
-                    let writes = stream::iter(writes).buffer_unordered(AT_ONCE);
-                    wait(writes.for_each(|written| async move { drop(written.expect("it is written")) }));
-                },
-            ],
-        );
+        let (ours, theirs) = (self.server.prefix(), format!("{}/", self.server.prefix()));
+        let toolbox = self.open(&ours, home.path(), "durable");
+        let (boto, workspace) = (&mut self.boto, toolbox.workspace());
+        let [floor, garret] = once([
+            &mut || drop(boto.ask(json!({"do": "write_many", "prefix": theirs, "paths": paths, "content": text(1)}))),
+            &mut || {
+                let writes = paths
+                    .iter()
+                    .map(|path| workspace.write(path, text(1), WriteOptions::default()));
+                let writes = stream::iter(writes).buffer_unordered(AT_ONCE);
+                wait(writes.for_each(|written| async move { drop(written.expect("it is written")) }));
+            },
+        ]);
         let what = "a new object of 4 KiB, eight at once, journaled";
         [
             line(what, BOTO, floor, garret, files()),
@@ -260,20 +242,16 @@ impl Bench {
         let paths: Vec<_> = (0..files()).map(path).collect();
         let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
         let (server, remote) = (self.server, other::remote(self.server, &self.filled));
-        let mut copies = (0..=FEW_ROUNDS).map(|round| shown(&home.path().join(format!("copy-{round}"))));
-        let [floor, copied, garret] = in_turns(
-            FEW_ROUNDS,
-            |_| (),
-            [
-                &mut || drop(boto.ask(json!({"do": "read", "prefix": prefix, "paths": paths}))),
-                &mut || rclone_copy(server, &remote, &copies.next().expect("there is one for each round")),
-                &mut || {
-                    let reads = paths.iter().map(|path| toolbox.workspace().read_bytes(path));
-                    let reads = stream::iter(reads).buffer_unordered(AT_ONCE);
-                    wait(reads.for_each(|read| async move { drop(read.expect("it is there")) }));
-                },
-            ],
-        );
+        let copy = shown(&home.path().join("copy"));
+        let [floor, copied, garret] = once([
+            &mut || drop(boto.ask(json!({"do": "read", "prefix": prefix, "paths": paths}))),
+            &mut || rclone_copy(server, &remote, &copy),
+            &mut || {
+                let reads = paths.iter().map(|path| toolbox.workspace().read_bytes(path));
+                let reads = stream::iter(reads).buffer_unordered(AT_ONCE);
+                wait(reads.for_each(|read| async move { drop(read.expect("it is there")) }));
+            },
+        ]);
         let what = "reading an object of 4 KiB, eight at once";
         [
             line(what, BOTO, floor, garret, files()),
@@ -304,30 +282,20 @@ impl Bench {
 
     fn search(&mut self) -> Vec<Line> {
         let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
-        let homes: Vec<_> = (0..=FEW_ROUNDS)
-            .map(|_| tempfile::tempdir().expect("a temporary directory"))
-            .collect();
+        let home = tempfile::tempdir().expect("a temporary directory");
         let server = self.server;
-        let toolboxes: Vec<_> = homes
-            .iter()
-            .map(|home| open(server, &server.endpoint(), &self.filled, home.path(), "durable"))
-            .collect();
+        let toolbox = open(server, &server.endpoint(), &self.filled, home.path(), "durable");
         let local = wait(Garret::new().open_dir(self.local.path())).expect("the directory opens");
-        let mut cold = toolboxes.iter();
-        let [floor, first] = in_turns(
-            FEW_ROUNDS,
-            |_| (),
-            [
-                &mut || drop(boto.ask(json!({"do": "search", "prefix": prefix, "pattern": "needle"}))),
-                &mut || grep(cold.next().expect("there is one for each round").workspace()),
-            ],
-        );
+        let [floor, first] = once([
+            &mut || drop(boto.ask(json!({"do": "search", "prefix": prefix, "pattern": "needle"}))),
+            &mut || grep(toolbox.workspace()),
+        ]);
         let [again, near] = in_turns(
             2 * ROUNDS,
             |_| (),
-            [&mut || grep(toolboxes[0].workspace()), &mut || {
+            [&mut || grep(toolbox.workspace()), &mut || {
                 grep(local.workspace());
-                list_only(toolboxes[0].workspace());
+                list_only(toolbox.workspace());
             }],
         );
         let list_and_download = "boto3, list and download, 8 at once";
@@ -350,14 +318,8 @@ impl Bench {
 
     /// What a command costs beside what others do: everything down, the command, everything up.
     fn commands(&mut self) -> Vec<Line> {
-        let homes: Vec<_> = (0..=FEW_ROUNDS)
-            .map(|_| tempfile::tempdir().expect("a temporary directory"))
-            .collect();
-        let toolboxes: Vec<_> = homes
-            .iter()
-            .map(|home| self.open(&self.filled, home.path(), "durable"))
-            .collect();
-        let mut cold = toolboxes.iter();
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let toolbox = self.open(&self.filled, home.path(), "durable");
         let (server, remote) = (self.server, other::remote(self.server, &self.filled));
         let command = "cat d00/*.txt | wc -l > counted.txt";
         let work = tempfile::tempdir().expect("a temporary directory");
@@ -366,21 +328,11 @@ impl Bench {
             other::sh(directory, command);
             rclone(server, &["sync", "--transfers", "16", &shown(directory), &remote]);
         };
-        let mut fresh = homes.iter().map(|home| home.path().join("by-hand"));
-        let [floor, first] = in_turns(
-            FEW_ROUNDS,
-            |_| (),
-            [
-                &mut || by_hand(&fresh.next().expect("there is one for each round")),
-                &mut || run(cold.next().expect("there is one for each round").workspace(), command),
-            ],
-        );
+        let [floor, first] = once([&mut || by_hand(work.path()), &mut || run(toolbox.workspace(), command)]);
         let [floor_again, again] = in_turns(
             ROUNDS,
             |_| (),
-            [&mut || by_hand(work.path()), &mut || {
-                run(toolboxes[0].workspace(), command)
-            }],
+            [&mut || by_hand(work.path()), &mut || run(toolbox.workspace(), command)],
         );
         let what = |when: &str| format!("a command on {} objects, {when}", files());
         let beside = "rclone sync down, the command, rclone sync up";
@@ -400,48 +352,40 @@ impl Bench {
         let theirs = format!("{prefix}/boto/");
         let remote = other::remote(server, &format!("{prefix}/rclone"));
         let out = home.path().join("out");
-        let [boto_up, rclone_up, up] = in_turns(
-            1,
-            |_| (),
-            [
-                &mut || drop(boto.ask(json!({"do": "upload", "file": file, "prefix": theirs, "key": "large"}))),
-                &mut || {
-                    rclone(
-                        server,
-                        &["copyto", "--ignore-times", &shown(&file), &format!("{remote}/large")],
-                    )
-                },
-                &mut || {
-                    write(
-                        toolbox.workspace(),
-                        "large",
-                        Content::from_source(FileSource(file.clone())),
-                    )
-                },
-            ],
-        );
-        let [boto_down, rclone_down, down] = in_turns(
-            1,
-            |_| (),
-            [
-                &mut || drop(boto.ask(json!({"do": "download", "prefix": theirs, "key": "large"}))),
-                &mut || {
-                    rclone(
-                        server,
-                        &["copyto", "--ignore-times", &format!("{remote}/large"), &shown(&out)],
-                    )
-                },
-                &mut || {
-                    let mut read = 0;
-                    let take = |piece: bytes::Bytes| {
-                        read += piece.len();
-                        std::ops::ControlFlow::Continue(())
-                    };
-                    wait(toolbox.workspace().read_stream("large", 0..u64::MAX, take)).expect("it is there");
-                    assert_eq!(read as u64, large_bytes());
-                },
-            ],
-        );
+        let [boto_up, rclone_up, up] = once([
+            &mut || drop(boto.ask(json!({"do": "upload", "file": file, "prefix": theirs, "key": "large"}))),
+            &mut || {
+                rclone(
+                    server,
+                    &["copyto", "--ignore-times", &shown(&file), &format!("{remote}/large")],
+                )
+            },
+            &mut || {
+                write(
+                    toolbox.workspace(),
+                    "large",
+                    Content::from_source(FileSource(file.clone())),
+                )
+            },
+        ]);
+        let [boto_down, rclone_down, down] = once([
+            &mut || drop(boto.ask(json!({"do": "download", "prefix": theirs, "key": "large"}))),
+            &mut || {
+                rclone(
+                    server,
+                    &["copyto", "--ignore-times", &format!("{remote}/large"), &shown(&out)],
+                )
+            },
+            &mut || {
+                let mut read = 0;
+                let take = |piece: bytes::Bytes| {
+                    read += piece.len();
+                    std::ops::ControlFlow::Continue(())
+                };
+                wait(toolbox.workspace().read_stream("large", 0..u64::MAX, take)).expect("it is there");
+                assert_eq!(read as u64, large_bytes());
+            },
+        ]);
         let size = large_bytes() >> 20;
         let (wrote, read) = (
             format!("writing {size} MiB, streamed"),
@@ -468,6 +412,11 @@ impl ContentSource for FileSource {
     fn open(&self) -> garret::Result<Box<dyn std::io::Read + Send>> {
         Ok(Box::new(std::fs::File::open(&self.0).expect("it is there")))
     }
+}
+
+/// Does each way once: for what takes so long that a second time would tell nothing more.
+fn once<const WAYS: usize>(ways: [&mut dyn FnMut(); WAYS]) -> [Duration; WAYS] {
+    ways.map(timed)
 }
 
 fn timed(work: impl FnOnce()) -> Duration {
