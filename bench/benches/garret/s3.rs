@@ -7,11 +7,12 @@ mod other;
 mod requests;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use garret::{
-    Content, ContentSource, Garret, GrepRequest, Home, ListRequest, RunRequest, StorageConfig, Toolbox, Workspace,
-    WorkspaceConfig, WriteOptions,
+    Content, ContentSource, Garret, GlobRequest, GrepRequest, Home, ListRequest, RunRequest, StorageConfig, Toolbox,
+    Workspace, WorkspaceConfig, WriteOptions,
 };
 use garret_testkit::s3::Server;
 use serde_json::json;
@@ -22,6 +23,8 @@ use crate::measure::{Line, at_most, in_turns};
 use crate::report;
 
 const ROUNDS: usize = 3;
+/// For what takes long: ten thousand requests each.
+const FEW_ROUNDS: usize = 1;
 const AT_ONCE: usize = 8;
 const FILE_BYTES: usize = 4096;
 const BOTO: &str = "boto3";
@@ -33,9 +36,11 @@ pub(crate) async fn section() -> String {
     if !other::is_installed() {
         return page + "The S3 servers could not be installed here; there are no lines.\n\n";
     }
-    let (lines, requests) = tokio::task::block_in_place(|| {
+    let (lines, first, requests) = tokio::task::block_in_place(|| {
         let server = Server::shared_seaweed();
-        (Bench::new(server).lines(), requests::table(server))
+        let bench = Bench::new(server);
+        let first = requests::of_first_grep(server, &bench.filled);
+        (bench.lines(), first, requests::table(server))
     });
     page += &format!(
         "SeaweedFS 4.48 on loopback; {} objects of 4 KiB in a hundred directories, and one of {} MiB. Garret's history is included, except with the large object.\n\n",
@@ -43,6 +48,7 @@ pub(crate) async fn section() -> String {
         large_bytes() >> 20
     );
     page + &report::table(&lines)
+        + &format!("\nThe first `grep` over {} objects: {first}.\n", files())
         + "\nRequests of one operation in an open workspace, history included:\n\n"
         + &requests
         + "\n"
@@ -103,7 +109,7 @@ pub(crate) fn run(workspace: &Workspace, text: &str) {
     assert_eq!(result.exit_code, 0, "{}", result.output);
 }
 
-fn grep(workspace: &Workspace) {
+pub(crate) fn grep(workspace: &Workspace) {
     let request = GrepRequest {
         pattern: "needle".into(),
         ..GrepRequest::default()
@@ -122,11 +128,23 @@ fn list(workspace: &Workspace) {
     assert!(listed.entries.len() >= files() as usize);
 }
 
+/// The one list that a search of everything begins with, and nothing else of it.
+fn list_only(workspace: &Workspace) {
+    let request = GlobRequest {
+        pattern: "**/a name that nothing has".into(),
+        ..GlobRequest::default()
+    };
+    let found = wait(workspace.glob(request)).expect("it is listed");
+    assert!(found.paths.is_empty());
+}
+
 struct Bench {
     server: &'static Server,
     boto: Boto,
     /// A prefix with all files, which nothing changes.
     filled: String,
+    /// How long rclone took to fill it.
+    filling: Duration,
     local: TempDir,
 }
 
@@ -139,20 +157,12 @@ impl Bench {
             std::fs::write(path, text(number)).expect("it is written");
         }
         let filled = server.prefix();
-        rclone(
-            server,
-            &[
-                "copy",
-                "--transfers",
-                "16",
-                &shown(local.path()),
-                &other::remote(server, &filled),
-            ],
-        );
+        let filling = timed(|| rclone_copy(server, &shown(local.path()), &other::remote(server, &filled)));
         Self {
             boto: Boto::start(server),
             server,
             filled,
+            filling,
             local,
         }
     }
@@ -162,16 +172,19 @@ impl Bench {
     }
 
     fn lines(mut self) -> Vec<Line> {
-        let mut lines = vec![self.write_small(), self.read_small(), self.list_all()];
+        let mut lines = vec![self.write_one_by_one()];
+        lines.extend(self.write_small());
+        lines.extend(self.read_small());
+        lines.extend(self.list_all());
         lines.extend(self.search());
         lines.extend(self.commands());
         lines.extend(self.large());
         lines
     }
 
-    fn write_small(&mut self) -> Line {
+    fn write_one_by_one(&mut self) -> Line {
         let home = tempfile::tempdir().expect("a temporary directory");
-        let count = at_most(2_000);
+        let count = at_most(1_000);
         let paths: Vec<_> = (0..count).map(path).collect();
         let prefixes: Vec<_> = (0..=ROUNDS)
             .map(|_| [self.server.prefix(), self.server.prefix()])
@@ -198,25 +211,62 @@ impl Bench {
                 },
             ],
         );
-        line(
-            "a new object of 4 KiB, one after another, journaled",
-            BOTO,
-            floor,
-            garret,
-            count,
-        )
+        let what = "a new object of 4 KiB, one after another, journaled";
+        line(what, BOTO, floor, garret, count)
     }
 
-    fn read_small(&mut self) -> Line {
+    fn write_small(&mut self) -> [Line; 2] {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let paths: Vec<_> = (0..files()).map(path).collect();
+        let prefixes: Vec<_> = (0..=FEW_ROUNDS)
+            .map(|_| [self.server.prefix(), self.server.prefix()])
+            .collect();
+        let workspaces: Vec<_> = prefixes
+            .iter()
+            .map(|[own, _]| self.open(own, home.path(), "durable"))
+            .collect();
+        let (mut ours, mut theirs) = (workspaces.iter(), prefixes.iter());
+        let boto = &mut self.boto;
+        let [floor, garret] = in_turns(
+            FEW_ROUNDS,
+            |_| (),
+            [
+                &mut || {
+                    let prefix = &theirs.next().expect("there is one for each round")[1];
+                    boto.ask(
+                        json!({"do": "write_many", "prefix": format!("{prefix}/"), "paths": paths, "content": text(1)}),
+                    );
+                },
+                &mut || {
+                    let workspace = ours.next().expect("there is one for each round").workspace();
+                    let writes = paths
+                        .iter()
+                        .map(|path| workspace.write(path, text(1), WriteOptions::default()));
+                    let writes = stream::iter(writes).buffer_unordered(AT_ONCE);
+                    wait(writes.for_each(|written| async move { drop(written.expect("it is written")) }));
+                },
+            ],
+        );
+        let what = "a new object of 4 KiB, eight at once, journaled";
+        [
+            line(what, BOTO, floor, garret, files()),
+            line(what, "rclone copy", self.filling, garret, files()),
+        ]
+    }
+
+    fn read_small(&mut self) -> [Line; 2] {
         let home = tempfile::tempdir().expect("a temporary directory");
         let toolbox = self.open(&self.filled, home.path(), "durable");
         let paths: Vec<_> = (0..files()).map(path).collect();
         let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
-        let [floor, garret] = in_turns(
-            ROUNDS,
+        let (server, remote) = (self.server, other::remote(self.server, &self.filled));
+        let mut copies = (0..=FEW_ROUNDS).map(|round| shown(&home.path().join(format!("copy-{round}"))));
+        let [floor, copied, garret] = in_turns(
+            FEW_ROUNDS,
             |_| (),
             [
                 &mut || drop(boto.ask(json!({"do": "read", "prefix": prefix, "paths": paths}))),
+                &mut || rclone_copy(server, &remote, &copies.next().expect("there is one for each round")),
                 &mut || {
                     let reads = paths.iter().map(|path| toolbox.workspace().read_bytes(path));
                     let reads = stream::iter(reads).buffer_unordered(AT_ONCE);
@@ -224,33 +274,37 @@ impl Bench {
                 },
             ],
         );
-        line(
-            "reading an object of 4 KiB, eight at once",
-            BOTO,
-            floor,
-            garret,
-            files(),
-        )
+        let what = "reading an object of 4 KiB, eight at once";
+        [
+            line(what, BOTO, floor, garret, files()),
+            line(what, "rclone copy", copied, garret, files()),
+        ]
     }
 
-    fn list_all(&mut self) -> Line {
+    fn list_all(&mut self) -> [Line; 2] {
         let home = tempfile::tempdir().expect("a temporary directory");
         let toolbox = self.open(&self.filled, home.path(), "durable");
         let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
-        let [floor, garret] = in_turns(
+        let (server, remote) = (self.server, other::remote(self.server, &self.filled));
+        let [floor, other, garret] = in_turns(
             ROUNDS,
             |_| (),
             [
                 &mut || drop(boto.ask(json!({"do": "list", "prefix": prefix}))),
+                &mut || rclone(server, &["lsf", "--recursive", "--fast-list", &remote]),
                 &mut || list(toolbox.workspace()),
             ],
         );
-        line(&format!("listing {} objects", files()), BOTO, floor, garret, 1)
+        let what = format!("listing {} objects", files());
+        [
+            line(&what, BOTO, floor, garret, 1),
+            line(&what, "rclone lsf", other, garret, 1),
+        ]
     }
 
     fn search(&mut self) -> Vec<Line> {
         let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
-        let homes: Vec<_> = (0..=ROUNDS)
+        let homes: Vec<_> = (0..=FEW_ROUNDS)
             .map(|_| tempfile::tempdir().expect("a temporary directory"))
             .collect();
         let server = self.server;
@@ -260,18 +314,21 @@ impl Bench {
             .collect();
         let local = wait(Garret::new().open_dir(self.local.path())).expect("the directory opens");
         let mut cold = toolboxes.iter();
-        let [floor, first, again, near] = in_turns(
-            ROUNDS,
+        let [floor, first] = in_turns(
+            FEW_ROUNDS,
             |_| (),
             [
                 &mut || drop(boto.ask(json!({"do": "search", "prefix": prefix, "pattern": "needle"}))),
                 &mut || grep(cold.next().expect("there is one for each round").workspace()),
-                &mut || grep(toolboxes[0].workspace()),
-                &mut || {
-                    grep(local.workspace());
-                    list(toolboxes[0].workspace());
-                },
             ],
+        );
+        let [again, near] = in_turns(
+            2 * ROUNDS,
+            |_| (),
+            [&mut || grep(toolboxes[0].workspace()), &mut || {
+                grep(local.workspace());
+                list_only(toolboxes[0].workspace());
+            }],
         );
         let list_and_download = "boto3, list and download, 8 at once";
         let what = |when: &str| format!("`grep` over {} objects, {when}", files());
@@ -293,7 +350,7 @@ impl Bench {
 
     /// What a command costs beside what others do: everything down, the command, everything up.
     fn commands(&mut self) -> Vec<Line> {
-        let homes: Vec<_> = (0..=ROUNDS)
+        let homes: Vec<_> = (0..=FEW_ROUNDS)
             .map(|_| tempfile::tempdir().expect("a temporary directory"))
             .collect();
         let toolboxes: Vec<_> = homes
@@ -311,7 +368,7 @@ impl Bench {
         };
         let mut fresh = homes.iter().map(|home| home.path().join("by-hand"));
         let [floor, first] = in_turns(
-            ROUNDS,
+            FEW_ROUNDS,
             |_| (),
             [
                 &mut || by_hand(&fresh.next().expect("there is one for each round")),
@@ -413,17 +470,22 @@ impl ContentSource for FileSource {
     }
 }
 
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// Copies a tree by rclone, as many files at once as the others.
+fn rclone_copy(server: &Server, from: &str, to: &str) {
+    rclone(server, &["copy", "--transfers", "8", "--checkers", "8", from, to]);
+}
+
 fn shown(path: &Path) -> String {
     path.to_str().expect("its name is UTF-8").to_owned()
 }
 
-fn line(
-    what: &str,
-    floor_name: &'static str,
-    floor: std::time::Duration,
-    garret: std::time::Duration,
-    operations: u32,
-) -> Line {
+fn line(what: &str, floor_name: &'static str, floor: Duration, garret: Duration, operations: u32) -> Line {
     Line {
         what: what.to_owned(),
         floor_name,

@@ -291,7 +291,7 @@ fn a_quota_holds_for_processes_whoever_takes_over_what_they_did() {
         // What lives in the depot has a history.
         let histories: &[_] = match on {
             On::Filestore => &[None],
-            On::Memory | On::Local => &[None, Some(HistoryMode::Off)],
+            On::Memory | On::Local | On::S3 => &[None, Some(HistoryMode::Off)],
         };
         for history in histories.iter().copied() {
             let room = room_with(on, |config| {
