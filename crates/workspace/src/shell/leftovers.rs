@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::keep::{Basis, Kept, Maker};
-use super::result::Changed;
+use super::result::{Changed, Refusal};
 use super::workshop::{Held, Workshop};
 use super::{label, note};
 use crate::Workspace;
@@ -63,9 +63,7 @@ impl Workspace {
             let mut found = Vec::new();
             let (left, layers) = self.left(shop).await?;
             for layer in layers {
-                let (command, changed, _) = self.keep_leftover(shop, &left, &*layer, EffectsMode::Discard).await?;
-                let id = layer.id().to_owned();
-                found.push(Leftover { id, command, changed });
+                found.push(self.look_at_leftover(shop, &left, &*layer).await);
             }
             left.release().await?;
             Ok(found)
@@ -135,6 +133,22 @@ impl Workspace {
                 .hint("`leftovers` lists those that there are")
         })?;
         Ok((left, layer))
+    }
+
+    /// What keeping a leftover would do; that it cannot be told, as where a disk is full, keeps nobody from discarding it.
+    async fn look_at_leftover(&self, shop: &Arc<Workshop>, left: &Left, layer: &dyn Layer) -> Leftover {
+        let id = layer.id().to_owned();
+        match self.keep_leftover(shop, left, layer, EffectsMode::Discard).await {
+            Ok((command, changed, _)) => Leftover { id, command, changed },
+            Err(error) => Leftover {
+                command: note::read(&left.state, &id).map(|note| note.command),
+                id,
+                changed: Changed {
+                    refused: Some(Refusal::from(&error)),
+                    ..Changed::default()
+                },
+            },
+        }
     }
 
     async fn keep_leftover(
