@@ -35,6 +35,12 @@ def main():
         for path in work["paths"]:
             client.put_object(Bucket=bucket, Key=work["prefix"] + path, Body=body)
 
+    def write_many(work):
+        body = work["content"].encode()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            put = lambda path: client.put_object(Bucket=bucket, Key=work["prefix"] + path, Body=body)
+            return sum(1 for _ in pool.map(put, work["paths"]))
+
     def read(work):
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return sum(len(body) for body in pool.map(get, [work["prefix"] + path for path in work["paths"]]))
@@ -47,6 +53,7 @@ def main():
 
     works = {
         "write": write,
+        "write_many": write_many,
         "read": read,
         "list": lambda work: len(keys(work["prefix"])),
         "search": search,

@@ -7,11 +7,12 @@ mod other;
 mod requests;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use garret::{
-    Content, ContentSource, Garret, GrepRequest, Home, ListRequest, RunRequest, StorageConfig, Toolbox, Workspace,
-    WorkspaceConfig, WriteOptions,
+    Content, ContentSource, Garret, GlobRequest, GrepRequest, Home, ListRequest, RunRequest, StorageConfig, Toolbox,
+    Workspace, WorkspaceConfig, WriteOptions,
 };
 use garret_testkit::s3::Server;
 use serde_json::json;
@@ -33,9 +34,11 @@ pub(crate) async fn section() -> String {
     if !other::is_installed() {
         return page + "The S3 servers could not be installed here; there are no lines.\n\n";
     }
-    let (lines, requests) = tokio::task::block_in_place(|| {
+    let (lines, first, requests) = tokio::task::block_in_place(|| {
         let server = Server::shared_seaweed();
-        (Bench::new(server).lines(), requests::table(server))
+        let bench = Bench::new(server);
+        let first = requests::of_first_grep(server, &bench.filled);
+        (bench.lines(), first, requests::table(server))
     });
     page += &format!(
         "SeaweedFS 4.48 on loopback; {} objects of 4 KiB in a hundred directories, and one of {} MiB. Garret's history is included, except with the large object.\n\n",
@@ -43,6 +46,7 @@ pub(crate) async fn section() -> String {
         large_bytes() >> 20
     );
     page + &report::table(&lines)
+        + &format!("\nThe first `grep` over {} objects: {first}.\n", files())
         + "\nRequests of one operation in an open workspace, history included:\n\n"
         + &requests
         + "\n"
@@ -103,7 +107,7 @@ pub(crate) fn run(workspace: &Workspace, text: &str) {
     assert_eq!(result.exit_code, 0, "{}", result.output);
 }
 
-fn grep(workspace: &Workspace) {
+pub(crate) fn grep(workspace: &Workspace) {
     let request = GrepRequest {
         pattern: "needle".into(),
         ..GrepRequest::default()
@@ -122,11 +126,23 @@ fn list(workspace: &Workspace) {
     assert!(listed.entries.len() >= files() as usize);
 }
 
+/// The one list that a search of everything begins with, and nothing else of it.
+fn list_only(workspace: &Workspace) {
+    let request = GlobRequest {
+        pattern: "**/a name that nothing has".into(),
+        ..GlobRequest::default()
+    };
+    let found = wait(workspace.glob(request)).expect("it is listed");
+    assert!(found.paths.is_empty());
+}
+
 struct Bench {
     server: &'static Server,
     boto: Boto,
     /// A prefix with all files, which nothing changes.
     filled: String,
+    /// How long rclone took to fill it.
+    filling: Duration,
     local: TempDir,
 }
 
@@ -139,20 +155,12 @@ impl Bench {
             std::fs::write(path, text(number)).expect("it is written");
         }
         let filled = server.prefix();
-        rclone(
-            server,
-            &[
-                "copy",
-                "--transfers",
-                "16",
-                &shown(local.path()),
-                &other::remote(server, &filled),
-            ],
-        );
+        let filling = timed(|| rclone_copy(server, &shown(local.path()), &other::remote(server, &filled)));
         Self {
             boto: Boto::start(server),
             server,
             filled,
+            filling,
             local,
         }
     }
@@ -162,16 +170,19 @@ impl Bench {
     }
 
     fn lines(mut self) -> Vec<Line> {
-        let mut lines = vec![self.write_small(), self.read_small(), self.list_all()];
+        let mut lines = vec![self.write_one_by_one()];
+        lines.extend(self.write_small());
+        lines.extend(self.read_small());
+        lines.extend(self.list_all());
         lines.extend(self.search());
         lines.extend(self.commands());
         lines.extend(self.large());
         lines
     }
 
-    fn write_small(&mut self) -> Line {
+    fn write_one_by_one(&mut self) -> Line {
         let home = tempfile::tempdir().expect("a temporary directory");
-        let count = at_most(2_000);
+        let count = at_most(1_000);
         let paths: Vec<_> = (0..count).map(path).collect();
         let prefixes: Vec<_> = (0..=ROUNDS)
             .map(|_| [self.server.prefix(), self.server.prefix()])
@@ -198,80 +209,94 @@ impl Bench {
                 },
             ],
         );
-        line(
-            "a new object of 4 KiB, one after another, journaled",
-            BOTO,
-            floor,
-            garret,
-            count,
-        )
+        let what = "a new object of 4 KiB, one after another, journaled";
+        line(what, BOTO, floor, garret, count)
     }
 
-    fn read_small(&mut self) -> Line {
+    fn write_small(&mut self) -> [Line; 2] {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let paths: Vec<_> = (0..files()).map(path).collect();
+        let (ours, theirs) = (self.server.prefix(), format!("{}/", self.server.prefix()));
+        let toolbox = self.open(&ours, home.path(), "durable");
+        let (boto, workspace) = (&mut self.boto, toolbox.workspace());
+        let [floor, garret] = once([
+            &mut || drop(boto.ask(json!({"do": "write_many", "prefix": theirs, "paths": paths, "content": text(1)}))),
+            &mut || {
+                let writes = paths
+                    .iter()
+                    .map(|path| workspace.write(path, text(1), WriteOptions::default()));
+                let writes = stream::iter(writes).buffer_unordered(AT_ONCE);
+                wait(writes.for_each(|written| async move { drop(written.expect("it is written")) }));
+            },
+        ]);
+        let what = "a new object of 4 KiB, eight at once, journaled";
+        [
+            line(what, BOTO, floor, garret, files()),
+            line(what, "rclone copy", self.filling, garret, files()),
+        ]
+    }
+
+    fn read_small(&mut self) -> [Line; 2] {
         let home = tempfile::tempdir().expect("a temporary directory");
         let toolbox = self.open(&self.filled, home.path(), "durable");
         let paths: Vec<_> = (0..files()).map(path).collect();
         let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
-        let [floor, garret] = in_turns(
-            ROUNDS,
-            |_| (),
-            [
-                &mut || drop(boto.ask(json!({"do": "read", "prefix": prefix, "paths": paths}))),
-                &mut || {
-                    let reads = paths.iter().map(|path| toolbox.workspace().read_bytes(path));
-                    let reads = stream::iter(reads).buffer_unordered(AT_ONCE);
-                    wait(reads.for_each(|read| async move { drop(read.expect("it is there")) }));
-                },
-            ],
-        );
-        line(
-            "reading an object of 4 KiB, eight at once",
-            BOTO,
-            floor,
-            garret,
-            files(),
-        )
+        let (server, remote) = (self.server, other::remote(self.server, &self.filled));
+        let copy = shown(&home.path().join("copy"));
+        let [floor, copied, garret] = once([
+            &mut || drop(boto.ask(json!({"do": "read", "prefix": prefix, "paths": paths}))),
+            &mut || rclone_copy(server, &remote, &copy),
+            &mut || {
+                let reads = paths.iter().map(|path| toolbox.workspace().read_bytes(path));
+                let reads = stream::iter(reads).buffer_unordered(AT_ONCE);
+                wait(reads.for_each(|read| async move { drop(read.expect("it is there")) }));
+            },
+        ]);
+        let what = "reading an object of 4 KiB, eight at once";
+        [
+            line(what, BOTO, floor, garret, files()),
+            line(what, "rclone copy", copied, garret, files()),
+        ]
     }
 
-    fn list_all(&mut self) -> Line {
+    fn list_all(&mut self) -> [Line; 2] {
         let home = tempfile::tempdir().expect("a temporary directory");
         let toolbox = self.open(&self.filled, home.path(), "durable");
         let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
-        let [floor, garret] = in_turns(
+        let (server, remote) = (self.server, other::remote(self.server, &self.filled));
+        let [floor, other, garret] = in_turns(
             ROUNDS,
             |_| (),
             [
                 &mut || drop(boto.ask(json!({"do": "list", "prefix": prefix}))),
+                &mut || rclone(server, &["lsf", "--recursive", "--fast-list", &remote]),
                 &mut || list(toolbox.workspace()),
             ],
         );
-        line(&format!("listing {} objects", files()), BOTO, floor, garret, 1)
+        let what = format!("listing {} objects", files());
+        [
+            line(&what, BOTO, floor, garret, 1),
+            line(&what, "rclone lsf", other, garret, 1),
+        ]
     }
 
     fn search(&mut self) -> Vec<Line> {
         let (boto, prefix) = (&mut self.boto, format!("{}/", self.filled));
-        let homes: Vec<_> = (0..=ROUNDS)
-            .map(|_| tempfile::tempdir().expect("a temporary directory"))
-            .collect();
+        let home = tempfile::tempdir().expect("a temporary directory");
         let server = self.server;
-        let toolboxes: Vec<_> = homes
-            .iter()
-            .map(|home| open(server, &server.endpoint(), &self.filled, home.path(), "durable"))
-            .collect();
+        let toolbox = open(server, &server.endpoint(), &self.filled, home.path(), "durable");
         let local = wait(Garret::new().open_dir(self.local.path())).expect("the directory opens");
-        let mut cold = toolboxes.iter();
-        let [floor, first, again, near] = in_turns(
-            ROUNDS,
+        let [floor, first] = once([
+            &mut || drop(boto.ask(json!({"do": "search", "prefix": prefix, "pattern": "needle"}))),
+            &mut || grep(toolbox.workspace()),
+        ]);
+        let [again, near] = in_turns(
+            2 * ROUNDS,
             |_| (),
-            [
-                &mut || drop(boto.ask(json!({"do": "search", "prefix": prefix, "pattern": "needle"}))),
-                &mut || grep(cold.next().expect("there is one for each round").workspace()),
-                &mut || grep(toolboxes[0].workspace()),
-                &mut || {
-                    grep(local.workspace());
-                    list(toolboxes[0].workspace());
-                },
-            ],
+            [&mut || grep(toolbox.workspace()), &mut || {
+                grep(local.workspace());
+                list_only(toolbox.workspace());
+            }],
         );
         let list_and_download = "boto3, list and download, 8 at once";
         let what = |when: &str| format!("`grep` over {} objects, {when}", files());
@@ -293,14 +318,8 @@ impl Bench {
 
     /// What a command costs beside what others do: everything down, the command, everything up.
     fn commands(&mut self) -> Vec<Line> {
-        let homes: Vec<_> = (0..=ROUNDS)
-            .map(|_| tempfile::tempdir().expect("a temporary directory"))
-            .collect();
-        let toolboxes: Vec<_> = homes
-            .iter()
-            .map(|home| self.open(&self.filled, home.path(), "durable"))
-            .collect();
-        let mut cold = toolboxes.iter();
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let toolbox = self.open(&self.filled, home.path(), "durable");
         let (server, remote) = (self.server, other::remote(self.server, &self.filled));
         let command = "cat d00/*.txt | wc -l > counted.txt";
         let work = tempfile::tempdir().expect("a temporary directory");
@@ -309,21 +328,11 @@ impl Bench {
             other::sh(directory, command);
             rclone(server, &["sync", "--transfers", "16", &shown(directory), &remote]);
         };
-        let mut fresh = homes.iter().map(|home| home.path().join("by-hand"));
-        let [floor, first] = in_turns(
-            ROUNDS,
-            |_| (),
-            [
-                &mut || by_hand(&fresh.next().expect("there is one for each round")),
-                &mut || run(cold.next().expect("there is one for each round").workspace(), command),
-            ],
-        );
+        let [floor, first] = once([&mut || by_hand(work.path()), &mut || run(toolbox.workspace(), command)]);
         let [floor_again, again] = in_turns(
             ROUNDS,
             |_| (),
-            [&mut || by_hand(work.path()), &mut || {
-                run(toolboxes[0].workspace(), command)
-            }],
+            [&mut || by_hand(work.path()), &mut || run(toolbox.workspace(), command)],
         );
         let what = |when: &str| format!("a command on {} objects, {when}", files());
         let beside = "rclone sync down, the command, rclone sync up";
@@ -343,48 +352,40 @@ impl Bench {
         let theirs = format!("{prefix}/boto/");
         let remote = other::remote(server, &format!("{prefix}/rclone"));
         let out = home.path().join("out");
-        let [boto_up, rclone_up, up] = in_turns(
-            1,
-            |_| (),
-            [
-                &mut || drop(boto.ask(json!({"do": "upload", "file": file, "prefix": theirs, "key": "large"}))),
-                &mut || {
-                    rclone(
-                        server,
-                        &["copyto", "--ignore-times", &shown(&file), &format!("{remote}/large")],
-                    )
-                },
-                &mut || {
-                    write(
-                        toolbox.workspace(),
-                        "large",
-                        Content::from_source(FileSource(file.clone())),
-                    )
-                },
-            ],
-        );
-        let [boto_down, rclone_down, down] = in_turns(
-            1,
-            |_| (),
-            [
-                &mut || drop(boto.ask(json!({"do": "download", "prefix": theirs, "key": "large"}))),
-                &mut || {
-                    rclone(
-                        server,
-                        &["copyto", "--ignore-times", &format!("{remote}/large"), &shown(&out)],
-                    )
-                },
-                &mut || {
-                    let mut read = 0;
-                    let take = |piece: bytes::Bytes| {
-                        read += piece.len();
-                        std::ops::ControlFlow::Continue(())
-                    };
-                    wait(toolbox.workspace().read_stream("large", 0..u64::MAX, take)).expect("it is there");
-                    assert_eq!(read as u64, large_bytes());
-                },
-            ],
-        );
+        let [boto_up, rclone_up, up] = once([
+            &mut || drop(boto.ask(json!({"do": "upload", "file": file, "prefix": theirs, "key": "large"}))),
+            &mut || {
+                rclone(
+                    server,
+                    &["copyto", "--ignore-times", &shown(&file), &format!("{remote}/large")],
+                )
+            },
+            &mut || {
+                write(
+                    toolbox.workspace(),
+                    "large",
+                    Content::from_source(FileSource(file.clone())),
+                )
+            },
+        ]);
+        let [boto_down, rclone_down, down] = once([
+            &mut || drop(boto.ask(json!({"do": "download", "prefix": theirs, "key": "large"}))),
+            &mut || {
+                rclone(
+                    server,
+                    &["copyto", "--ignore-times", &format!("{remote}/large"), &shown(&out)],
+                )
+            },
+            &mut || {
+                let mut read = 0;
+                let take = |piece: bytes::Bytes| {
+                    read += piece.len();
+                    std::ops::ControlFlow::Continue(())
+                };
+                wait(toolbox.workspace().read_stream("large", 0..u64::MAX, take)).expect("it is there");
+                assert_eq!(read as u64, large_bytes());
+            },
+        ]);
         let size = large_bytes() >> 20;
         let (wrote, read) = (
             format!("writing {size} MiB, streamed"),
@@ -413,17 +414,27 @@ impl ContentSource for FileSource {
     }
 }
 
+/// Does each way once: for what takes so long that a second time would tell nothing more.
+fn once<const WAYS: usize>(ways: [&mut dyn FnMut(); WAYS]) -> [Duration; WAYS] {
+    ways.map(timed)
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// Copies a tree by rclone, as many files at once as the others.
+fn rclone_copy(server: &Server, from: &str, to: &str) {
+    rclone(server, &["copy", "--transfers", "8", "--checkers", "8", from, to]);
+}
+
 fn shown(path: &Path) -> String {
     path.to_str().expect("its name is UTF-8").to_owned()
 }
 
-fn line(
-    what: &str,
-    floor_name: &'static str,
-    floor: std::time::Duration,
-    garret: std::time::Duration,
-    operations: u32,
-) -> Line {
+fn line(what: &str, floor_name: &'static str, floor: Duration, garret: Duration, operations: u32) -> Line {
     Line {
         what: what.to_owned(),
         floor_name,

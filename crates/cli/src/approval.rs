@@ -32,16 +32,25 @@ fn question(request: &ApprovalRequest) -> String {
         .iter()
         .map(|path| format!(" {}", printable(path)))
         .collect();
-    let command = request
-        .command
-        .as_deref()
-        .map_or_else(String::new, |command| format!(" {}", quote(command)));
     let effects: String = request.effects.iter().map(|line| format!("  {line}\n")).collect();
     format!(
-        "{effects}approve {}{command}{path} in {}? [y]es, [n]o, [a]lways: ",
+        "{}{effects}approve {}{path} in {}? [y]es, [n]o, [a]lways: ",
+        command(request),
         request.operation,
         printable(&request.workspace)
     )
+}
+
+/// All of the command, line by line, with where it runs and what is unusual about it. No line of it can pass for one of the question.
+fn command(request: &ApprovalRequest) -> String {
+    let Some(command) = &request.command else {
+        return String::new();
+    };
+    let lines = command.split('\n').map(|line| format!("  | {}\n", printable(line)));
+    let cwd = request.cwd.iter().filter(|cwd| !cwd.is_empty());
+    let cwd = cwd.map(|cwd| format!("  in the directory {}\n", quote(cwd)));
+    let notes = request.notes.iter().map(|note| format!("  {}\n", printable(note)));
+    lines.chain(cwd).chain(notes).collect()
 }
 
 fn read_answer(question: &str) -> Approval {
@@ -66,6 +75,24 @@ fn understood(answer: &str) -> Approval {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_question_shows_all_of_a_command_and_no_line_of_it_passes_for_the_question() {
+        let request = ApprovalRequest {
+            workspace: "box".into(),
+            operation: "run",
+            paths: Vec::new(),
+            command: Some("true\napprove rm? \u{1b}[2K\rls".into()),
+            cwd: Some("src".into()),
+            notes: vec!["sets `A=1`".into()],
+            effects: Vec::new(),
+            actor: garret::Actor::default(),
+        };
+        assert_eq!(
+            question(&request),
+            "  | true\n  | approve rm? \\u{1b}[2K\\rls\n  in the directory `src`\n  sets `A=1`\napprove run in box? [y]es, [n]o, [a]lways: "
+        );
+    }
 
     #[test]
     fn only_a_clear_yes_is_a_yes() {

@@ -163,6 +163,148 @@ fn calls_under_way_are_answered_when_the_client_stops_writing() {
     assert!(pipe.server.wait().unwrap().success());
 }
 
+/// The text of a stream in an answer.
+fn text<'a>(answer: &'a Value, stream: &str) -> &'a Value {
+    &answer["structuredContent"][stream]["text"]
+}
+
+#[test]
+fn code_runs_in_every_language() {
+    let room = Room::new();
+    let mut pipe = Pipe::open(&room, &["mcp", "--code"]);
+    let tools = pipe.ask(1, "tools/list", json!({}))["result"]["tools"].clone();
+    let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert!(names.contains(&&json!("run_code")), "{names:?}");
+    assert!(
+        !names.contains(&&json!("create_code_context")),
+        "nobody declared contexts"
+    );
+    let pieces = [
+        ("python", "open('py', 'w').write('p')\nprint('out')\n6 * 7"),
+        (
+            "javascript",
+            "require('fs').writeFileSync('js', 'j'); console.log('out'); 6 * 7",
+        ),
+        ("bash", "echo -n b > sh; echo out; echo err >&2; exit 3"),
+    ];
+    for (id, (language, code)) in (2..).zip(pieces) {
+        let ran = pipe.call(id, "run_code", json!({"language": language, "code": code}));
+        assert_eq!(
+            (&ran["isError"], text(&ran, "stdout")),
+            (&json!(false), &json!("out\n")),
+            "{ran}"
+        );
+        let data = &ran["structuredContent"];
+        match language {
+            "bash" => assert_eq!((&data["exit_code"], text(&ran, "stderr")), (&json!(3), &json!("err\n"))),
+            _ => assert_eq!(data["result"], json!({"repr": "42", "json": 42}), "{ran}"),
+        }
+        assert_eq!(data["changed"]["created"], 1, "{ran}");
+        let shown = ran["content"][0]["text"].as_str().unwrap();
+        assert!(shown.contains("out"), "{shown}");
+    }
+    assert_eq!(
+        (room.get("py"), room.get("js"), room.get("sh")),
+        (b"p".to_vec(), b"j".to_vec(), b"b".to_vec())
+    );
+    let wrong = pipe.call(9, "run_code", json!({"language": "python", "code": "1 / 0"}));
+    assert_eq!(
+        (&wrong["isError"], &wrong["structuredContent"]["error"]["type"]),
+        (&json!(false), &json!("ZeroDivisionError"))
+    );
+    assert_eq!(pipe.close(), "");
+}
+
+#[test]
+fn contexts_keep_their_state_between_calls_and_a_dead_one_says_so() {
+    let room = Room::new();
+    room.put(
+        "garret.toml",
+        "[workspaces.lab]\nstorage = 'local:lab'\n[workspaces.lab.capabilities]\nfs = true\ncode = { is_stateful = true }\n",
+    );
+    room.put("lab/in", "40");
+    let mut pipe = Pipe::open(&room, &["mcp", "lab"]);
+    let mut contexts = Vec::new();
+    for (id, language) in (1..).zip(["python", "javascript", "bash"]) {
+        let made = pipe.call(id, "create_code_context", json!({"language": language}));
+        assert_eq!(
+            (&made["isError"], &made["structuredContent"]["running"]),
+            (&json!(false), &json!(true)),
+            "{made}"
+        );
+        contexts.push(made["structuredContent"]["id"].clone());
+    }
+    let pieces = [
+        ("number = int(open('in').read())", "number + 2", "json"),
+        (
+            "globalThis.number = Number(require('fs').readFileSync('in'))",
+            "number + 2",
+            "json",
+        ),
+        ("number=$(cat in)", "echo $((number + 2))", "stdout"),
+    ];
+    for (at, (first, second, found)) in pieces.into_iter().enumerate() {
+        let run = |pipe: &mut Pipe, id, code| {
+            let answer = pipe.call(
+                id,
+                "run_in_code_context",
+                json!({"context": contexts[at], "code": code}),
+            );
+            assert_eq!(answer["isError"], false, "{answer}");
+            answer
+        };
+        run(&mut pipe, 10 + at as u64, first);
+        let answer = run(&mut pipe, 20 + at as u64, second);
+        match found {
+            "json" => assert_eq!(answer["structuredContent"]["result"]["json"], 42, "{answer}"),
+            _ => assert_eq!(text(&answer, "stdout"), "42\n", "{answer}"),
+        }
+    }
+    let last = pipe.call(
+        30,
+        "run_in_code_context",
+        json!({"context": contexts[0], "code": "import os; os._exit(9)"}),
+    );
+    assert_eq!(
+        (&last["isError"], &last["structuredContent"]["context_ended"]),
+        (&json!(false), &json!("exit 9")),
+        "{last}"
+    );
+    assert!(
+        last["content"][0]["text"].as_str().unwrap().contains("context"),
+        "{last}"
+    );
+    let late = pipe.call(
+        31,
+        "run_in_code_context",
+        json!({"context": contexts[0], "code": "number"}),
+    );
+    assert_eq!(
+        (&late["isError"], &late["_meta"]["garret/error"]["kind"]),
+        (&json!(true), &json!("not_found")),
+        "{late}"
+    );
+    assert!(
+        late["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("has ended: exit 9"),
+        "{late}"
+    );
+    let other = pipe.call(
+        32,
+        "run_in_code_context",
+        json!({"context": contexts[1], "code": "number"}),
+    );
+    assert_eq!(
+        other["structuredContent"]["result"]["json"], 40,
+        "the others live on: {other}"
+    );
+    let gone = pipe.call(33, "delete_code_context", json!({"context": contexts[1]}));
+    assert_eq!(gone["structuredContent"]["running"], false, "{gone}");
+    assert_eq!(pipe.close(), "");
+}
+
 #[test]
 fn a_workspace_given_twice_is_wrong_usage() {
     let room = Room::new();

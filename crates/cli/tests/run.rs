@@ -228,3 +228,66 @@ fn a_command_ends_when_nobody_reads_its_output() {
     assert_eq!(line, "y\n");
     assert_eq!(child.wait().unwrap().code(), Some(141));
 }
+
+#[test]
+fn what_a_command_did_is_not_lost_where_it_cannot_be_kept() {
+    let room = room();
+    // It waits for somebody to read what it writes.
+    let text = "echo work > work; echo up; head -c 20000000 /dev/zero; echo more >> work";
+    let mut child = room
+        .command(&["-w", "box", "run", "-c", text])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "up\n");
+    room.run(&["delete", "box"]).done();
+    std::io::copy(&mut output, &mut std::io::sink()).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("was deleted") && told.contains("leftover"), "{told}");
+    room.run(&["recover", "box"]).done();
+    let found = room.run(&["-w", "box", "leftovers", "--json"]).data();
+    let id = found["leftovers"][0]["id"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{found}"));
+    room.run(&["-w", "box", "leftovers", "--keep", id]).done();
+    assert_eq!(room.run(&["-w", "box", "cat", "work"]).done(), "work\nmore\n");
+}
+
+#[test]
+fn a_leftover_that_cannot_be_read_is_listed_all_the_same_and_can_be_discarded() {
+    let room = room();
+    let mut child = room
+        .command(&["-w", "box", "run", "-c", "echo half > half; echo up; sleep 1000"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "up\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // As a disk may leave it.
+    let found = room.run(&["-w", "box", "leftovers", "--json"]).data();
+    let id = found["leftovers"][0]["id"].as_str().unwrap().to_owned();
+    let benches = std::fs::read_dir(room.home().join("benches")).unwrap().flatten();
+    let layers: Vec<_> = benches.map(|one| one.path().join("scratch/layers").join(&id)).collect();
+    let [layer] = &layers[..] else { panic!("{layers:?}") };
+    std::fs::rename(layer.join("upper"), layer.join("lost")).unwrap();
+    let listed = room.run(&["-w", "box", "leftovers"]).done().to_owned();
+    assert!(
+        listed.contains("cannot be kept") && listed.contains("echo half"),
+        "{listed}"
+    );
+    room.run(&["-w", "box", "leftovers", "--discard", &id]).done();
+    assert_eq!(room.run(&["-w", "box", "leftovers"]).done(), "nothing was left\n");
+}

@@ -30,6 +30,8 @@ pub(crate) struct Changing<'c> {
     moves: i64,
     has_touched: bool,
     listed: Listed,
+    /// The content that was put down last, and its number.
+    recorded: Option<(Address, i64)>,
 }
 
 /// What a change says of itself.
@@ -64,6 +66,7 @@ impl<'c> Changing<'c> {
             moves: 0,
             has_touched: false,
             listed: Listed::default(),
+            recorded: None,
         })
     }
 
@@ -89,15 +92,24 @@ impl<'c> Changing<'c> {
             None => self.tree.inherited(path)?.map(|_| Held::Hidden),
         };
         self.has_touched = true;
+        let place = held.as_ref().and_then(|held| self.place_of(held));
         let session = self.tree.session();
-        session.put_entry(self.workspace, path, self.seq, held.as_ref(), &mut self.listed)
+        session.put_entry(self.workspace, path, self.seq, held.as_ref(), place, &mut self.listed)
     }
 
     /// Puts `node` at `path`, where nothing was found.
     pub(crate) fn set_new(&mut self, path: &[u8], node: Node) -> Result<()> {
         self.has_touched = true;
+        let held = Held::Node(node);
+        let place = self.place_of(&held);
         let session = self.tree.session();
-        session.put_new_entry(self.workspace, path, self.seq, &Held::Node(node), &mut self.listed)
+        session.put_new_entry(self.workspace, path, self.seq, &held, place, &mut self.listed)
+    }
+
+    /// The number of the content of `held`, where it is at hand.
+    fn place_of(&self, held: &Held) -> Option<i64> {
+        let (address, number) = self.recorded?;
+        matches!(held, Held::Node(node) if node.content == Some(address)).then_some(number)
     }
 
     /// Notes that `from` is now at `to`, so that the history of a file can be followed.
@@ -113,8 +125,10 @@ impl<'c> Changing<'c> {
     }
 
     /// Puts down the rows of content that the change refers to.
-    pub(crate) fn record(&self, prepared: &Prepared) -> Result<()> {
-        self.content.record(self.tree.session(), prepared)
+    pub(crate) fn record(&mut self, prepared: &Prepared) -> Result<()> {
+        let number = self.content.record_numbered(self.tree.session(), prepared)?;
+        self.recorded = number.map(|number| (prepared.address, number));
+        Ok(())
     }
 
     /// What it does to each path.

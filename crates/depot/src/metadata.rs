@@ -6,6 +6,7 @@
 
 mod change_id;
 mod changes;
+mod checkpoint;
 mod connection;
 mod contents;
 mod entries;

@@ -189,10 +189,13 @@ fn weight_of(steps: &[Step]) -> Weight {
         Mutation::MakeDir { .. } | Mutation::Symlink { .. } | Mutation::SetMode { .. } => true,
         _ => false,
     };
-    if steps.len() <= MOST_SMALL_STEPS && steps.iter().all(is_small) {
-        return Weight::Small;
+    match steps.len() {
+        _ if !steps.iter().all(is_small) => Weight::Any,
+        // What a step does, it does last.
+        0..=1 => Weight::Single,
+        2..=MOST_SMALL_STEPS => Weight::Small,
+        _ => Weight::Any,
     }
-    Weight::Any
 }
 
 #[async_trait]

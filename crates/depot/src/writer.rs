@@ -1,13 +1,15 @@
 //! The one writer of a process: a thread that takes every job that waits, in whatever workspace, and commits them as one group.
 //!
-//! One transaction and one sync then serve them all, which is what makes durable writes from many tasks cheap. A job runs under a
-//! savepoint, so a refused one takes back only itself; nobody is answered before the commit. Of several processes on one home, each
+//! One transaction and one sync then serve them all, which is what makes durable writes from many tasks cheap. A job of several steps runs
+//! under a savepoint, so a refused one takes back only itself; a job of one step is refused, if at all, before it puts anything down. Nobody
+//! is answered before the commit. Of several processes on one home, each
 //! takes a turn at a lock file and then the database's own lock: the lock file wakes those who wait, where the database's would have them
 //! poll and starve; the database's lock is the one that counts.
 //!
 //! A small job that no sync is promised to, while nobody else writes, is done by its caller: handing it to another thread and back would
 //! cost more than the job.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -26,8 +28,8 @@ use garret_core::Durability;
 
 /// The most jobs in one transaction, so that the first of them does not wait for ever.
 const GROUP: usize = 512;
-/// How long a group that is smaller than the one before it waits for each further job. Those that were answered together come back
-/// together, and a sync for the first of them alone would make the others wait for it.
+/// How long a group that is smaller than the one before it waits for each further job before it commits. Those that were answered together
+/// come back together, and a sync for the first of them alone would make the others wait for it.
 const GATHERING: Duration = Duration::from_micros(100);
 
 /// A handle on the writer. Dropping it waits for the jobs under way.
@@ -55,6 +57,8 @@ impl fmt::Debug for Seat {
 /// How much a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weight {
+    /// A few rows, put down only once nothing but the database can refuse them, and no blob is touched.
+    Single,
     /// A few rows, and no blob is touched.
     Small,
     /// Anything.
@@ -66,12 +70,14 @@ type Run = dyn FnOnce(Result<Session<'_>>) -> Ran + Send;
 
 struct Job {
     durability: Durability,
+    weight: Weight,
     run: Box<Run>,
 }
 
 /// A job that has run and waits for the commit.
 struct Ran {
-    is_kept: bool,
+    /// Why nothing of it may stay.
+    error: Option<Error>,
     answer: Box<dyn FnOnce(Result<()>) + Send>,
 }
 
@@ -116,7 +122,7 @@ impl Writer {
         let run = move |session: Result<Session<'_>>| {
             let outcome = session.and_then(work);
             Ran {
-                is_kept: outcome.is_ok(),
+                error: outcome.as_ref().err().cloned(),
                 answer: Box::new(move |committed: Result<()>| {
                     // Whoever gave up waiting has no use for the answer; the change stands all the same.
                     let _ = sender.send(outcome.and_then(|done| committed.map(|()| done)));
@@ -125,9 +131,10 @@ impl Writer {
         };
         let job = Job {
             durability,
+            weight,
             run: Box::new(run),
         };
-        let is_quick = weight == Weight::Small && durability == Durability::Relaxed;
+        let is_quick = weight != Weight::Any && durability == Durability::Relaxed;
         let Some(job) = (if is_quick { self.write_here(job) } else { Some(job) }) else {
             return answer.await.map_err(|_| gone())?;
         };
@@ -177,11 +184,8 @@ fn gone() -> Error {
 }
 
 fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
-    let mut before = 1;
-    while let Ok(first) = waiting.recv() {
-        let jobs = gather(first, waiting, before);
-        before = jobs.len();
-        let is_durable = jobs.iter().any(|job| job.durability == Durability::Full);
+    let mut coming = Coming::new(waiting);
+    while coming.begin_group() {
         let seat = seat.lock().expect("no holder panics");
         let Seat {
             connection,
@@ -190,8 +194,8 @@ fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
         } = &*seat;
         let turn = turns.as_ref().map(Turn::take);
         let (group, committed) = match turns.as_ref().is_some_and(is_removed) {
-            true => (refused(jobs, &error::home_is_gone()), Ok(())),
-            false => connection.with(|writing| commit_group(writing, jobs, is_durable.then_some(&**content))),
+            true => (refused(&mut coming, &error::home_is_gone()), Ok(())),
+            false => connection.with(|writing| commit_group(writing, &mut coming, content)),
         };
         drop(turn);
         drop(seat);
@@ -199,17 +203,62 @@ fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
     }
 }
 
-/// The jobs that wait, and those that come soon where many came before.
-fn gather(first: Job, waiting: &Receiver<Job>, before: usize) -> Vec<Job> {
-    let mut jobs = vec![first];
-    jobs.extend(waiting.try_iter().take(GROUP - 1));
-    while jobs.len() < before
-        && let Ok(job) = waiting.recv_timeout(GATHERING)
-    {
-        jobs.push(job);
-        jobs.extend(waiting.try_iter().take(GROUP - jobs.len()));
+/// The jobs of one group after the other, as they come. Those that come while the group is at work still belong to it.
+struct Coming<'r> {
+    waiting: &'r Receiver<Job>,
+    /// Those that are here.
+    here: VecDeque<Job>,
+    is_durable: bool,
+    given: usize,
+    /// How many the group before had.
+    before: usize,
+}
+
+impl<'r> Coming<'r> {
+    fn new(waiting: &'r Receiver<Job>) -> Self {
+        Self {
+            waiting,
+            here: VecDeque::new(),
+            is_durable: false,
+            given: 0,
+            before: 0,
+        }
     }
-    jobs
+
+    /// Waits for the first job of a group; `false` where none will come any more.
+    fn begin_group(&mut self) -> bool {
+        self.before = std::mem::take(&mut self.given);
+        if self.here.is_empty() {
+            self.here.extend(self.waiting.recv().ok());
+        }
+        self.here.extend(self.waiting.try_iter().take(GROUP));
+        self.is_durable = self.here.iter().any(|job| job.durability == Durability::Full);
+        !self.here.is_empty()
+    }
+
+    /// The next job that is here, or comes soon where many came before.
+    fn found(&mut self) -> Option<Job> {
+        let here = self.here.pop_front().or_else(|| self.waiting.try_recv().ok());
+        here.or_else(|| match self.given < self.before {
+            true => self.waiting.recv_timeout(GATHERING).ok(),
+            false => None,
+        })
+    }
+}
+
+impl Iterator for Coming<'_> {
+    type Item = Job;
+
+    fn next(&mut self) -> Option<Job> {
+        let job = if self.given < GROUP { self.found()? } else { return None };
+        if job.durability == Durability::Full && !self.is_durable {
+            // The transaction that has begun is not synced.
+            self.here.push_front(job);
+            return None;
+        }
+        self.given += 1;
+        Some(job)
+    }
 }
 
 /// Runs one job in a transaction without a sync; given back where that cannot begin, because another writes or the disk fails.
@@ -218,30 +267,38 @@ fn commit_alone(writing: Writing<'_>, job: Job) -> Result<(Ran, Result<()>), Job
         return Err(job);
     }
     let ran = (job.run)(Ok(writing.session()));
-    let ended = if ran.is_kept {
-        writing.end(Ok(()))
-    } else {
-        writing.take_back()
+    let ended = match ran.error {
+        None => writing.end(Ok(())),
+        Some(_) => writing.take_back(),
     };
     Ok((ran, ended))
 }
 
-/// Runs the jobs in one transaction; gives them with what became of it. With `durable` content, it is synced before the commit: a
+/// Runs the jobs in one transaction; gives them with what became of it. Where it is durable, content is synced before the commit: a
 /// durable change must not outlive the blobs of the relaxed ones that it builds upon.
-fn commit_group(writing: Writing<'_>, jobs: Vec<Job>, durable: Option<&ContentStore>) -> (Vec<Ran>, Result<()>) {
+fn commit_group(writing: Writing<'_>, jobs: &mut Coming<'_>, content: &ContentStore) -> (Vec<Ran>, Result<()>) {
+    let is_durable = jobs.is_durable;
     // Only a database that another holds is waited for; a disk that fails is told at once.
-    if let Err(error) = patiently(|| begin(writing, durable.is_some())) {
+    if let Err(error) = patiently(|| begin(writing, is_durable)) {
         return (refused(jobs, &error), Ok(()));
     }
-    let group = jobs.into_iter().map(|job| run_job(writing, job)).collect();
-    let synced = durable.map_or(Ok(()), |content| content.sync_listed(writing.session()));
-    (group, writing.end(synced))
+    let (mut group, mut spoiled) = (Vec::with_capacity(jobs.before), Ok(()));
+    while spoiled.is_ok()
+        && let Some(job) = jobs.next()
+    {
+        group.push(run_job(writing, job, &mut spoiled));
+    }
+    let sync = |()| match is_durable {
+        true => content.sync_listed(writing.session()),
+        false => Ok(()),
+    };
+    (group, writing.end(spoiled.and_then(sync)))
 }
 
-/// The jobs, none of which was begun.
-fn refused(jobs: Vec<Job>, error: &Error) -> Vec<Ran> {
+/// The jobs that are here, none of which is begun.
+fn refused(jobs: &mut Coming<'_>, error: &Error) -> Vec<Ran> {
     let refuse = |job: Job| (job.run)(Err(error.clone()));
-    jobs.into_iter().map(refuse).collect()
+    jobs.here.drain(..).map(refuse).collect()
 }
 
 /// Whether an open file has no name any more. That of the lock file goes with the home, and the database with it: SQLite would go on to
@@ -250,15 +307,31 @@ pub(crate) fn is_removed(file: &File) -> bool {
     file.metadata().is_ok_and(|found| found.nlink() == 0)
 }
 
-fn run_job(writing: Writing<'_>, job: Job) -> Ran {
+/// Runs a job so that nothing of it stays where it is refused; where that cannot be, `spoiled` tells why nothing of the group may stay.
+fn run_job(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
+    let is_single = job.weight == Weight::Single;
+    let (before, ran) = match is_single {
+        true => (writing.rows_put(), (job.run)(Ok(writing.session()))),
+        false => (0, run_guarded(writing, job)),
+    };
+    if let Some(error) = &ran.error
+        && (!writing.is_open() || is_single && writing.rows_put() != before)
+    {
+        *spoiled = Err(error.clone());
+    }
+    ran
+}
+
+/// Runs a job under a savepoint. Without one, each page that it changes need not be kept as it was before.
+fn run_guarded(writing: Writing<'_>, job: Job) -> Ran {
     let ran = match writing.begin_job() {
         Ok(()) => (job.run)(Ok(writing.session())),
         Err(error) => return (job.run)(Err(error)),
     };
-    match writing.end_job(ran.is_kept) {
+    match writing.end_job(ran.error.is_none()) {
         Ok(()) => ran,
         Err(error) => Ran {
-            is_kept: false,
+            error: Some(error.clone()),
             answer: Box::new(move |_| (ran.answer)(Err(error))),
         },
     }
@@ -291,5 +364,110 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let _ = self.0.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use futures::join;
+    use garret_core::SystemClock;
+
+    use super::*;
+    use crate::content::Address;
+    use crate::metadata::{Database, StoredPiece};
+
+    fn started() -> (Database, Writer) {
+        let (database, connection) = Database::in_memory().unwrap();
+        let content = ContentStore::in_memory(1024, Arc::new(SystemClock::default()));
+        (database, Writer::start(connection, None, Arc::new(content)).unwrap())
+    }
+
+    fn put(session: Session<'_>, text: &str) -> Result<()> {
+        let size = text.len() as u64;
+        let piece = StoredPiece {
+            is_list: false,
+            size,
+            stored: size,
+            data: Some(text.as_bytes()),
+        };
+        session.put_content(Address::of(text.as_bytes()), &piece, 0).map(|_| ())
+    }
+
+    fn has(database: &Database, text: &str) -> bool {
+        let address = Address::of(text.as_bytes());
+        database.read(|session| session.content(address)).unwrap().is_some()
+    }
+
+    /// Runs a job that puts down `before`, then `work` as one of one step, then one that puts down `after`, all in one group.
+    fn grouped(
+        writer: &Writer,
+        work: impl FnOnce(Session<'_>) -> Result<()> + Send + 'static,
+    ) -> (Result<()>, Result<()>, Result<()>) {
+        let (tell, told) = channel();
+        let before = move |session: Session<'_>| {
+            // Until the others have joined the group.
+            told.recv().expect("it is told");
+            put(session, "before")
+        };
+        block_on(async {
+            let sent = async { tell.send(()).expect("the writer waits for it") };
+            let after = |session: Session<'_>| put(session, "after");
+            let (before, done, after, ()) = join!(
+                writer.write(Durability::Full, before),
+                writer.write_weighed(Weight::Single, Durability::Full, work),
+                writer.write(Durability::Full, after),
+                sent
+            );
+            (before, done, after)
+        })
+    }
+
+    #[test]
+    fn a_job_of_one_step_that_is_refused_leaves_the_others_alone() {
+        let (database, writer) = started();
+        let refused = |_: Session<'_>| Err(Error::new(ErrorKind::Conflict, "no"));
+        let (before, done, after) = grouped(&writer, refused);
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict);
+        assert!(before.is_ok() && after.is_ok());
+        assert!(has(&database, "before") && has(&database, "after"));
+    }
+
+    #[test]
+    fn a_job_of_one_step_that_fails_in_its_middle_takes_back_what_came_before_it() {
+        let (database, writer) = started();
+        let failing = |session: Session<'_>| {
+            put(session, "half")?;
+            Err(Error::new(ErrorKind::Unavailable, "the disk fails"))
+        };
+        let (before, done, after) = grouped(&writer, failing);
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert_eq!(before.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert!(!has(&database, "before") && !has(&database, "half"));
+        assert!(after.is_ok(), "it came later, and is in the next group");
+        assert!(has(&database, "after"));
+    }
+
+    #[test]
+    fn a_durable_job_does_not_join_a_group_that_is_not_synced() {
+        let (jobs, waiting) = channel();
+        let job = |durability| Job {
+            durability,
+            weight: Weight::Any,
+            run: Box::new(|_| Ran {
+                error: None,
+                answer: Box::new(|_| ()),
+            }),
+        };
+        let mut coming = Coming::new(&waiting);
+        jobs.send(job(Durability::Relaxed)).unwrap();
+        assert!(coming.begin_group() && !coming.is_durable);
+        jobs.send(job(Durability::Full)).unwrap();
+        jobs.send(job(Durability::Relaxed)).unwrap();
+        assert_eq!(coming.by_ref().count(), 1);
+        assert!(coming.begin_group() && coming.is_durable);
+        drop(jobs);
+        assert_eq!(coming.by_ref().count(), 2, "a durable group takes any");
+        assert!(!coming.begin_group());
     }
 }

@@ -12,9 +12,12 @@ use garret::{
     CodeRequest, CodeResult, ContextRequest, ErrorKind, Garret, Home, Language, LogRequest, PieceRequest, RunRequest,
     Toolbox, UndoRequest, Workspace, WorkspaceConfig, WriteOptions,
 };
+use garret_testkit::s3::Server;
 use serde_json::{Value, json};
 
 const STORAGES: [&str; 3] = ["memory", "filestore", "local"];
+/// With a bucket: for what a storage far away does in its own manner.
+const EVERYWHERE: [&str; 4] = ["memory", "filestore", "local", "s3"];
 
 /// A workspace with code, on one storage.
 struct Room {
@@ -106,10 +109,11 @@ async fn open(directory: &tempfile::TempDir, kind: &str, code: Value, more: Valu
     let storage = match kind {
         "local" => {
             std::fs::create_dir_all(&files).unwrap();
-            format!("local:{}", files.display())
+            json!(format!("local:{}", files.display()))
         }
-        "filestore" => "filestore:room".to_owned(),
-        _ => "memory:".to_owned(),
+        "filestore" => json!("filestore:room"),
+        "s3" => in_a_bucket(),
+        _ => json!("memory:"),
     };
     let mut config = json!({
         "storage": storage,
@@ -119,6 +123,16 @@ async fn open(directory: &tempfile::TempDir, kind: &str, code: Value, more: Valu
     let config = WorkspaceConfig::from_json(&config.to_string()).unwrap();
     let garret = Garret::new().home(Home::new(directory.path().join("home")));
     garret.open_config("room", &config).await.unwrap()
+}
+
+/// A prefix that nobody else has, on the server of this process.
+fn in_a_bucket() -> Value {
+    let server = Server::shared_seaweed();
+    let keys = server.keys();
+    json!({
+        "kind": "s3", "bucket": server.bucket(), "prefix": server.prefix(), "endpoint": server.endpoint(), "forcePathStyle": true,
+        "accessKeyId": keys.access_key_id, "secretAccessKey": keys.secret_access_key,
+    })
 }
 
 /// Puts the values of `more` into `base`, and takes out what is null.
@@ -143,7 +157,7 @@ fn text(result: &CodeResult) -> (String, String) {
 
 #[tokio::test]
 async fn promise_40_code_is_one_change_that_undo_takes_back() {
-    for kind in STORAGES {
+    for kind in EVERYWHERE {
         let room = Room::open(kind).await;
         room.write("in.txt", "21").await;
         for (language, code) in [
@@ -251,7 +265,7 @@ async fn promise_41_a_context_keeps_what_code_defines_and_nobody_else_sees_it() 
 
 #[tokio::test]
 async fn what_a_context_writes_is_a_change_that_names_it_and_undo_takes_back() {
-    for kind in STORAGES {
+    for kind in EVERYWHERE {
         let room = Room::open(kind).await;
         let context = room.context(Language::Python).await;
         let result = room.piece(&context, "open('a.txt', 'w').write('one')").await;
@@ -287,14 +301,17 @@ async fn promise_42_a_context_that_ends_says_how_and_takes_no_other_with_it() {
         room.context(Language::Javascript).await,
     );
     room.value(&other, "kept = 'here'").await;
-    for (code, how) in [
+    for (language, code, how) in [
         (
+            Language::Python,
             "open('last.txt', 'w').write('words')\nimport sys\nprint('bye')\nsys.exit(3)",
             "exit 3",
         ),
-        ("import os\nos.kill(os.getpid(), 11)", "signal 11"),
+        (Language::Python, "import os\nos.kill(os.getpid(), 11)", "signal 11"),
+        (Language::Javascript, "process.exit(6)", "exit 6"),
+        (Language::Bash, "exit 5", "exit 5"),
     ] {
-        let context = room.context(Language::Python).await;
+        let context = room.context(language).await;
         let result = room.piece(&context, code).await;
         assert_eq!(result.context_ended.as_deref(), Some(how));
         let error = room

@@ -18,6 +18,7 @@ mod held;
 mod init;
 mod keeper;
 mod layers;
+mod passing;
 mod place;
 mod root;
 mod sample;

@@ -19,8 +19,13 @@ pub struct ApprovalRequest {
     /// Every path concerned, from the root of the workspace and in its normal form: `tmp/../a` in the scope `s` is `s/a`. Links in them
     /// are not followed.
     pub paths: Vec<String>,
-    /// The command, without secrets, where one is concerned.
+    /// The command or the code where one is concerned: all of it, without secrets. What somebody wrote who may be hostile: whoever
+    /// shows it escapes what does not print.
     pub command: Option<String>,
+    /// The directory in which that runs, from the root of the workspace; empty for the root itself.
+    pub cwd: Option<String>,
+    /// What is unusual about it, a line each: variables that it is given, what it reads, that it reaches the network.
+    pub notes: Vec<String>,
     /// What the command did to the files, a line each, where that is what is asked about.
     pub effects: Vec<String>,
     /// Who wants it.
@@ -33,6 +38,8 @@ pub(crate) struct Question<'a> {
     pub(crate) operation: &'static str,
     pub(crate) paths: &'a [&'a str],
     pub(crate) command: Option<String>,
+    pub(crate) cwd: Option<String>,
+    pub(crate) notes: Vec<String>,
     pub(crate) effects: Vec<String>,
 }
 
@@ -42,6 +49,8 @@ impl<'a> Question<'a> {
             operation,
             paths,
             command: None,
+            cwd: None,
+            notes: Vec::new(),
             effects: Vec::new(),
         }
     }
@@ -71,19 +80,17 @@ pub trait Approver: Send + Sync + fmt::Debug {
 impl Workspace {
     /// Asks where a policy says so; a refusal is `denied` with the reason.
     pub(crate) async fn approve(&self, operation: &'static str, paths: &[&str]) -> Result<()> {
-        self.approve_question(Question::of(operation, paths)).await
+        match self.approval_rule(operation) {
+            Some(rule) => self.ask(Question::of(operation, paths), &rule).await,
+            None => Ok(()),
+        }
     }
 
-    /// The same with more to tell.
-    pub(crate) async fn approve_question(&self, question: Question<'_>) -> Result<()> {
+    /// The rule by which an operation needs approval, where one says so.
+    pub(crate) fn approval_rule(&self, operation: &str) -> Option<String> {
         let mut layers = self.view.layers.iter();
-        match layers.any(|layer| layer.rules.needs_approval(question.operation)) {
-            true => {
-                let rule = format!("require_approval = {}", question.operation);
-                self.ask(question, &rule).await
-            }
-            false => Ok(()),
-        }
+        let is_listed = layers.any(|layer| layer.rules.needs_approval(operation));
+        is_listed.then(|| format!("require_approval = {operation}"))
     }
 
     /// Asks because of `rule`, unless consent to it was given for the session.
@@ -106,6 +113,8 @@ impl Workspace {
             operation,
             paths: paths.collect::<Result<_>>()?,
             command: question.command,
+            cwd: question.cwd,
+            notes: question.notes,
             effects: question.effects,
             actor: self.actor().clone(),
         };

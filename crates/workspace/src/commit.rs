@@ -13,15 +13,7 @@ impl Workspace {
         mutations: Vec<Mutation>,
         follow: Follow,
     ) -> Result<Vec<Applied>> {
-        let summary = summary_of(operation, &mutations);
-        let batch = Batch {
-            mutations,
-            follow,
-            origin: self.origin(operation, summary),
-        };
-        for mutation in &batch.mutations {
-            self.check_size(mutation).await?;
-        }
+        let batch = self.batch(operation, mutations, follow).await?;
         let now = self.shared.clock.elapsed();
         let mut turns = Vec::new();
         for layer in &self.view.layers {
@@ -32,6 +24,35 @@ impl Workspace {
         let applied = self.storage().apply(batch).await?;
         turns.into_iter().for_each(crate::quota::Turn::done);
         Ok(applied)
+    }
+
+    /// The same by whoever has the turns with the quotas already.
+    pub(crate) async fn commit_with_turns(
+        &self,
+        operation: &'static str,
+        mutations: Vec<Mutation>,
+        follow: Follow,
+    ) -> Result<Vec<Applied>> {
+        let batch = self.batch(operation, mutations, follow).await?;
+        for layer in &self.view.layers {
+            if let Some(quota) = &layer.quota {
+                quota.check(self.storage(), &layer.base, &batch).await?;
+            }
+        }
+        self.storage().apply(batch).await
+    }
+
+    /// The batch of these mutations, if no file would be too large.
+    async fn batch(&self, operation: &'static str, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
+        let summary = summary_of(operation, &mutations);
+        for mutation in &mutations {
+            self.check_size(mutation).await?;
+        }
+        Ok(Batch {
+            mutations,
+            follow,
+            origin: self.origin(operation, summary),
+        })
     }
 
     /// Where a change of this workspace comes from.

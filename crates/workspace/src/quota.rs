@@ -111,17 +111,28 @@ impl Quota {
         })
     }
 
-    /// Waits for a turn and counts what is below `base`, for a change whose extent shows only when it is about to be made.
-    pub(crate) async fn hold(&self, storage: &dyn Storage, base: &WsPath) -> Result<(Hold<'_>, Room)> {
+    /// Waits for a turn, for a change whose extent shows only when it is about to be made.
+    pub(crate) async fn hold(&self) -> Hold<'_> {
         let mut known = self.known.lock().await;
         // Not trusted again: what the change does is not followed here.
         *known = None;
-        let room = Room {
+        Hold { _known: known }
+    }
+
+    /// Counts what is below `base`, for whoever has the turn.
+    pub(crate) async fn room(&self, storage: &dyn Storage, base: &WsPath) -> Result<Room> {
+        Ok(Room {
             limits: self.limits,
             base: base.clone(),
             usage: count_below(storage, base).await?,
-        };
-        Ok((Hold { _known: known }, room))
+        })
+    }
+
+    /// Checks that the batch fits below `base`, for whoever has the turn.
+    pub(crate) async fn check(&self, storage: &dyn Storage, base: &WsPath, batch: &Batch) -> Result<()> {
+        let added = added_by(storage, base, batch).await?;
+        let usage = count_below(storage, base).await?.plus(added);
+        self.limits.check(added, usage)
     }
 }
 

@@ -69,6 +69,11 @@ impl Layer {
         let quota = Quota::of(&rules);
         Ok(Self { base, rules, quota })
     }
+
+    /// Whether both say the same of the same directory.
+    pub(crate) fn has_rules_of(&self, other: &Self) -> bool {
+        self.base == other.base && self.rules.policy() == other.rules.policy()
+    }
 }
 
 impl Workspace {

@@ -4,7 +4,25 @@ use garret::text::edit::Edit;
 use garret::{AppendOptions, EditOptions, GrepRequest, SnapshotOptions, UndoRequest};
 use garret_testkit::s3::{Proxy, Server};
 
-use super::{open, run, wait, write};
+use super::{grep, open, run, wait, write};
+
+/// What a first search of everything below `prefix` asks for and gets.
+pub(super) fn of_first_grep(server: &Server, prefix: &str) -> String {
+    let proxy = Proxy::before(server);
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let toolbox = open(server, &proxy.endpoint(), prefix, home.path(), "durable");
+    proxy.forget();
+    grep(toolbox.workspace());
+    let mut asked = proxy.operations();
+    asked.sort_unstable();
+    let received: usize = proxy.seen().iter().map(|seen| seen.received).sum();
+    let kibibytes = received >> 10;
+    format!(
+        "{} requests ({}), {kibibytes} KiB of answers",
+        asked.len(),
+        counted(&asked)
+    )
+}
 
 /// Operations and their requests as a Markdown table.
 pub(super) fn table(server: &Server) -> String {

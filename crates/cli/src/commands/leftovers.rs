@@ -9,8 +9,8 @@ use crate::output::{Outcome, Report};
 use crate::session::Session;
 
 pub(crate) const DETAILS: &str = "\
-Where Garret itself ended in the middle of a command, what the command had done to the files is in no
-change. It is kept until somebody decides about it.
+Where Garret itself ended in the middle of a command, or what the command did could not be kept,
+that is in no change. It stays until somebody decides about it.
 
 Examples:
   garret -w box leftovers
@@ -61,7 +61,11 @@ fn kept(id: &str, changed: Changed) -> Report {
 fn listed(leftovers: Vec<Leftover>) -> Report {
     let line = |one: &Leftover| {
         let command = one.command.as_deref().map_or("unknown".into(), printable).into_owned();
-        format!("{}  {}  {}", printable(&one.id), one.changed.counts(), command)
+        let what = match &one.changed.refused {
+            Some(refused) => format!("cannot be kept: {}", printable(&refused.message)),
+            None => one.changed.counts(),
+        };
+        format!("{}  {what}  {command}", printable(&one.id))
     };
     let text = match leftovers.is_empty() {
         true => "nothing was left".to_owned(),

@@ -188,7 +188,13 @@ impl ContentStore {
 
     /// Puts down the rows of `prepared` in the transaction that refers to it, and re-dates what was there.
     pub(crate) fn record(&self, session: Session<'_>, prepared: &Prepared) -> Result<()> {
+        self.record_numbered(session, prepared).map(|_| ())
+    }
+
+    /// The same; gives the number of the piece that the content is found by, where that was put down.
+    pub(crate) fn record_numbered(&self, session: Session<'_>, prepared: &Prepared) -> Result<Option<i64>> {
         let now = self.now();
+        let mut number = None;
         for row in &prepared.rows {
             let data = match &row.place {
                 Place::Inline(data) => Some(data.as_slice()),
@@ -203,7 +209,7 @@ impl ContentStore {
                 stored: row.stored,
                 data,
             };
-            session.put_content(row.address, &piece, now)?;
+            number = Some(session.put_content(row.address, &piece, now)?).filter(|_| row.address == prepared.address);
             if let Place::Written { is_synced } = row.place {
                 // A sweep removes blobs inside a transaction of its own, so what is there now stays.
                 if !block_on(self.has_blob(row.address)) {
@@ -215,7 +221,7 @@ impl ContentStore {
                 }
             }
         }
-        Ok(())
+        Ok(number)
     }
 
     /// Re-dates content that a change refers to again; tells whether the depot has it.

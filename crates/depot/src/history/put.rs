@@ -120,7 +120,7 @@ impl Changing<'_> {
         }
     }
 
-    fn placed(&self, ready: &Ready, before: Option<&Node>) -> Result<Option<Node>> {
+    fn placed(&mut self, ready: &Ready, before: Option<&Node>) -> Result<Option<Node>> {
         let node = match (&ready.put.placed, &ready.content) {
             (Placed::Nothing, _) => return Ok(None),
             (Placed::Image(image), _) => self.held(image)?,

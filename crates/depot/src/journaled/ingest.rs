@@ -392,7 +392,7 @@ impl Changing<'_> {
         self.set(path, after)
     }
 
-    fn node_of(&self, known: &Known, content: Option<&Held>) -> Result<Node> {
+    fn node_of(&mut self, known: &Known, content: Option<&Held>) -> Result<Node> {
         let content = match content {
             Some(held) => {
                 let prepared = self.holding(held)?;

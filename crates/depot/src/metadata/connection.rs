@@ -17,20 +17,18 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::Session;
+use super::checkpoint::Checkpoints;
 use super::patience::{patiently, wait};
 use super::schema::{self, Expected};
 use crate::error;
 
 /// Statements that a connection keeps prepared.
 const STATEMENTS: usize = 64;
-/// Pages of the log after which they are moved into the database, in 4 KiB: each time costs two syncs, and a page that changed often is
-/// moved once.
-const CHECKPOINT_PAGES: i64 = 4096;
 /// Bytes of the log that the last one to close the database leaves in place. To move them would cost every short program three syncs;
 /// whoever opens the database next has to read them.
 const LEFT_LOG_BYTES: u64 = 256 * 1024;
-/// KiB of pages that a connection keeps.
-const CACHE_KIB: i64 = 16 * 1024;
+/// KiB of pages that a connection keeps. Whenever a page was split, SQLite looks through all of them at the commit.
+const CACHE_KIB: i64 = 8 * 1024;
 /// Readers kept open when nobody reads.
 const IDLE_READERS: usize = 16;
 
@@ -69,7 +67,7 @@ impl Database {
     pub(crate) fn open(path: &Path, expected: Expected) -> Result<(Self, WriteConnection)> {
         // As a whole: of two that make the same database, one is refused in its middle, however long it would wait, since the other
         // may be waiting for it.
-        let connection = patiently(|| {
+        let mut connection = patiently(|| {
             let connection = connect(path)?;
             connection
                 .pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))
@@ -77,6 +75,7 @@ impl Database {
             schema::migrate(&connection, expected)?;
             Ok(connection)
         })?;
+        Checkpoints::attend(&mut connection, path)?;
         let path = path.to_owned();
         let idle = Mutex::new(Vec::new());
         let used = Used::Own(connection);
@@ -153,9 +152,12 @@ impl WriteConnection {
 
 impl Drop for WriteConnection {
     fn drop(&mut self) {
-        if let Used::Own(connection) = &self.used
-            && log_bytes(connection) > LEFT_LOG_BYTES
-        {
+        let Used::Own(connection) = &mut self.used else {
+            return;
+        };
+        // Waits for what is being moved beside it, which would be in the way.
+        let _ = Checkpoints::dismiss(connection);
+        if log_bytes(connection) > LEFT_LOG_BYTES {
             // What stays in the log is as safe there.
             let _ = empty_log(connection);
         }
@@ -219,7 +221,7 @@ impl<'c> Writing<'c> {
     /// Ends the transaction: keeps it where `outcome` is good; else, or where it cannot be kept, nothing of it stays.
     pub(crate) fn end(self, outcome: Result<()>) -> Result<()> {
         let ended = outcome.and_then(|()| self.run("COMMIT"));
-        if ended.is_err() && !self.connection.is_autocommit() {
+        if ended.is_err() && self.is_open() {
             self.run("ROLLBACK")?;
         }
         ended
@@ -228,6 +230,16 @@ impl<'c> Writing<'c> {
     /// Ends the transaction; nothing of it stays.
     pub(crate) fn take_back(self) -> Result<()> {
         self.run("ROLLBACK")
+    }
+
+    /// Whether the transaction is still open: a failing disk may have ended it.
+    pub(crate) fn is_open(self) -> bool {
+        !self.connection.is_autocommit()
+    }
+
+    /// How many rows were put down since the connection was made.
+    pub(crate) fn rows_put(self) -> u64 {
+        self.connection.total_changes()
     }
 
     /// What the open transaction may look up and put down.
@@ -271,17 +283,21 @@ fn prepared(connection: Connection) -> Result<Connection> {
     connection.busy_timeout(Duration::ZERO).map_err(error::database)?;
     // Otherwise a statement whose plan might depend on its values is prepared again each time it gets other ones, at many times the cost
     // of running it.
-    for setting in [
-        DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG,
-        DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
-    ] {
-        connection.set_db_config(setting, true).map_err(error::database)?;
-    }
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .and_then(|_| leave_log(&connection))
+        .map_err(error::database)?;
     for (pragma, value) in [("synchronous", "FULL"), ("temp_store", "MEMORY")] {
         connection.pragma_update(None, pragma, value).map_err(error::database)?;
     }
-    for (pragma, value) in [("cache_size", -CACHE_KIB), ("wal_autocheckpoint", CHECKPOINT_PAGES)] {
-        connection.pragma_update(None, pragma, value).map_err(error::database)?;
-    }
+    connection
+        .pragma_update(None, "cache_size", -CACHE_KIB)
+        .map_err(error::database)?;
     Ok(connection)
+}
+
+/// Has the log stay as it is when the connection is closed.
+pub(super) fn leave_log(connection: &Connection) -> rusqlite::Result<()> {
+    let setting = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+    connection.set_db_config(setting, true).map(|_| ())
 }

@@ -88,11 +88,10 @@ impl Session<'_> {
         self.all(sql, params![after, limit as i64], |row| row.get(0))
     }
 
-    /// Adds a piece of content, or re-dates it where the depot has it.
-    pub(crate) fn put_content(self, address: Address, piece: &StoredPiece<'_>, touched: i64) -> Result<()> {
-        self.execute(
-            "INSERT INTO content (hash, list, size, stored, touched, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT (hash) DO UPDATE SET touched = max(touched, excluded.touched)",
+    /// Adds a piece of content, or re-dates it where the depot has it; gives its number.
+    pub(crate) fn put_content(self, address: Address, piece: &StoredPiece<'_>, touched: i64) -> Result<i64> {
+        let added = self.execute(
+            "INSERT OR IGNORE INTO content (hash, list, size, stored, touched, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             params![
                 address,
                 piece.is_list,
@@ -101,8 +100,13 @@ impl Session<'_> {
                 touched,
                 piece.data
             ],
-        )
-        .map(|_| ())
+        )?;
+        if added > 0 {
+            return Ok(self.0.last_insert_rowid());
+        }
+        let sql = "UPDATE content SET touched = max(touched, ?2) WHERE hash = ?1 RETURNING number";
+        let found = self.first(sql, params![address, touched], |row| row.get(0))?;
+        found.ok_or_else(|| error::damaged("the depot does not take it"))
     }
 
     /// Re-dates content; tells whether the depot has it.

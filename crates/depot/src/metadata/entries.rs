@@ -71,6 +71,15 @@ enum Insert {
     New,
 }
 
+/// How a new row is found, and what it finds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Finding {
+    /// Whether the change it begins with names its path.
+    is_listed: bool,
+    /// The number of its content, where that is at hand.
+    place: Option<i64>,
+}
+
 /// A row of the temporal tree.
 #[derive(Debug, Clone)]
 pub(crate) struct EntryRow {
@@ -161,14 +170,15 @@ impl Session<'_> {
         )
     }
 
-    /// Makes `held` what the level says of `path` from the change `seq` on; `None` for saying nothing. `listed` is what the change names
-    /// in its own row.
+    /// Makes `held` what the level says of `path` from the change `seq` on; `None` for saying nothing. `place` is the number of its
+    /// content, where that is at hand; `listed` is what the change names in its own row.
     pub(crate) fn put_entry(
         self,
         workspace: i64,
         path: &[u8],
         seq: i64,
         held: Option<&Held>,
+        place: Option<i64>,
         listed: &mut Listed,
     ) -> Result<()> {
         let key = params![workspace, path, seq];
@@ -179,7 +189,14 @@ impl Session<'_> {
         )?;
         // An earlier step of the same change may have put one: it is replaced or taken away.
         match held {
-            Some(held) => self.put_row(workspace, path, (seq, LIVE), held, listed.add(path)),
+            Some(held) => {
+                let finding = Finding {
+                    is_listed: listed.add(path),
+                    place,
+                };
+                self.insert_row(Insert::Any, workspace, path, (seq, LIVE), held, finding)
+                    .map(|_| ())
+            }
             None => {
                 listed.remove(path);
                 let sql = "DELETE FROM entry
@@ -196,22 +213,22 @@ impl Session<'_> {
         path: &[u8],
         seq: i64,
         held: &Held,
+        place: Option<i64>,
         listed: &mut Listed,
     ) -> Result<()> {
-        let is_listed = listed.add(path);
-        match self.insert_row(Insert::New, workspace, path, (seq, LIVE), held, is_listed)? {
-            0 => self.put_entry(workspace, path, seq, Some(held), listed),
+        let finding = Finding {
+            is_listed: listed.add(path),
+            place,
+        };
+        match self.insert_row(Insert::New, workspace, path, (seq, LIVE), held, finding)? {
+            0 => self.put_entry(workspace, path, seq, Some(held), place, listed),
             _ => Ok(()),
         }
     }
 
     /// Adds what the level says of `path` between two points, which no change names in its own row.
     pub(crate) fn insert_entry(self, workspace: i64, path: &[u8], valid: (i64, i64), held: &Held) -> Result<()> {
-        self.put_row(workspace, path, valid, held, false)
-    }
-
-    fn put_row(self, workspace: i64, path: &[u8], valid: (i64, i64), held: &Held, is_listed: bool) -> Result<()> {
-        self.insert_row(Insert::Any, workspace, path, valid, held, is_listed)
+        self.insert_row(Insert::Any, workspace, path, valid, held, Finding::default())
             .map(|_| ())
     }
 
@@ -223,20 +240,20 @@ impl Session<'_> {
         path: &[u8],
         valid: (i64, i64),
         held: &Held,
-        is_listed: bool,
+        finding: Finding,
     ) -> Result<usize> {
         let sql = match insert {
             Insert::Any => {
                 "INSERT OR REPLACE INTO entry
                  (workspace, until, path, since, listed, kind, mode, size, hash, place, target, created, modified)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, (SELECT number FROM content WHERE content.hash = ?9),
-                         ?10, ?11, ?12)"
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+                         coalesce(?13, (SELECT number FROM content WHERE content.hash = ?9)), ?10, ?11, ?12)"
             }
             Insert::New => {
                 "INSERT OR IGNORE INTO entry
                  (workspace, until, path, since, listed, kind, mode, size, hash, place, target, created, modified)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, (SELECT number FROM content WHERE content.hash = ?9),
-                         ?10, ?11, ?12)"
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+                         coalesce(?13, (SELECT number FROM content WHERE content.hash = ?9)), ?10, ?11, ?12)"
             }
         };
         let (since, until) = valid;
@@ -250,14 +267,15 @@ impl Session<'_> {
             until,
             path,
             since,
-            is_listed,
+            finding.is_listed,
             kind,
             node.mode,
             node.size as i64,
             node.content,
             node.target,
             node.created,
-            node.modified
+            node.modified,
+            finding.place
         ];
         self.execute(sql, row)
     }

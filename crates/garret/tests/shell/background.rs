@@ -5,7 +5,7 @@ use std::time::Duration;
 use garret::{Declared, ErrorKind, OutputRequest, RunRequest, ShellPolicy};
 use serde_json::json;
 
-use crate::support::{Room, each, room, room_with};
+use crate::support::{Room, each, everywhere, room, room_with};
 
 async fn start(room: &Room, text: &str) -> String {
     room.workspace()
@@ -43,7 +43,7 @@ async fn output_with(room: &Room, id: &str, wanted: &str) -> String {
 
 #[test]
 fn promise_36_a_process_sees_what_tools_write_and_tools_see_what_it_writes() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.write("dir/old", "old\n").await;
         let id = start(&room, "echo up; while ! test -e dir/ping; do sleep 0.05; done; cat dir/ping dir/old; cp dir/ping pong; sleep 1000").await;
@@ -93,7 +93,7 @@ fn a_server_serves_what_was_written_after_it_started() {
 
 #[test]
 fn commands_run_beside_processes_and_one_change_names_all_who_may_have_written() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         let id = start(
             &room,
@@ -127,7 +127,7 @@ fn commands_run_beside_processes_and_one_change_names_all_who_may_have_written()
 
 #[test]
 fn undo_and_rm_show_to_processes_at_once() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.write("a/one", "1").await;
         let id = start(&room, "echo up; while test -e a/one; do sleep 0.05; done; echo gone; while ! test -e a/one; do sleep 0.05; done; echo back; sleep 1000").await;
@@ -143,7 +143,7 @@ fn undo_and_rm_show_to_processes_at_once() {
 
 #[test]
 fn a_process_that_ends_is_told_with_its_exit_code_and_its_work_is_kept() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         let id = start(&room, "echo out; echo work > made; exit 7").await;
         let request = |cursor| OutputRequest {
@@ -177,9 +177,15 @@ fn processes_are_limited_in_number_and_end_with_the_workspace() {
         })
         .await;
         let mark = format!("96{}", std::process::id());
-        for _ in 0..2 {
-            start(&room, &format!("setsid sleep {mark} & sleep {mark}")).await;
-        }
+        // All at once: whoever comes first has the room.
+        let text = format!("setsid sleep {mark} & sleep {mark}");
+        let starts = (0..20).map(|_| room.workspace().start(RunRequest::shell(text.clone())));
+        let started = futures::future::join_all(starts).await;
+        assert_eq!(
+            started.iter().filter(|one| one.is_ok()).count(),
+            2,
+            "{on:?}: {started:?}"
+        );
         let error = room.workspace().start(RunRequest::shell("true")).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.refused_by()),

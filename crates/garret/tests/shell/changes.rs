@@ -2,11 +2,11 @@
 
 use garret::{EffectsMode, HistoryMode, Outcome, RunRequest};
 
-use crate::support::{each, room, room_with};
+use crate::support::{each, everywhere, room, room_with};
 
 #[test]
 fn a_command_is_one_change_that_undo_takes_back_and_redo_brings_again() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         let result = room.sh("mkdir -p src && echo hi > src/a && chmod +x src/a").await;
         assert_eq!(result.changed.counts(), "2 created", "{on:?}");
@@ -29,7 +29,7 @@ fn a_command_is_one_change_that_undo_takes_back_and_redo_brings_again() {
 
 #[test]
 fn promise_30_undo_reverses_whatever_a_command_did() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.sh(
             "mkdir -p d/e/f empty gone/deep && echo one > a && echo two > d/b && echo three > d/e/c && ln -s a link \
@@ -68,7 +68,7 @@ fn promise_30_undo_reverses_whatever_a_command_did() {
 
 #[test]
 fn everything_removed_is_brought_back() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.sh("for d in 1 2 3; do mkdir -p t/$d; for f in a b c; do echo $d$f > t/$d/$f; done; done; echo top > top")
             .await;
@@ -83,7 +83,7 @@ fn everything_removed_is_brought_back() {
 
 #[test]
 fn a_command_that_changed_nothing_leaves_an_event_and_no_change() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.write("a", "one").await;
         let before = room.changes().await;
@@ -104,7 +104,7 @@ fn a_command_that_changed_nothing_leaves_an_event_and_no_change() {
 
 #[test]
 fn what_a_command_would_do_can_be_looked_at_and_forgotten() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.write("a", "one").await;
         let request = RunRequest {
@@ -121,7 +121,7 @@ fn what_a_command_would_do_can_be_looked_at_and_forgotten() {
 
 #[test]
 fn commands_and_tools_see_each_others_work() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.write("notes/a.txt", "by a tool\n").await;
         assert_eq!(room.sh("cat notes/a.txt").await.output, "by a tool\n", "{on:?}");
@@ -161,7 +161,7 @@ fn unusual_names_survive_and_come_back() {
 
 #[test]
 fn a_git_repository_lives_in_the_workspace_and_its_commits_can_be_undone() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.sh("git init -q . && git config user.email a@b && git config user.name n && echo 1 > f && git add f && git commit -qm one").await;
         room.sh("echo 2 > f && git commit -qam two").await;

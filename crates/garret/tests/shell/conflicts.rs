@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use garret::RunRequest;
 
-use crate::support::{each, room};
+use crate::support::{everywhere, room};
 
 #[test]
 fn promise_32_work_on_the_same_file_is_kept_on_a_branch_and_nothing_is_lost() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.write("shared", "before\n").await;
         room.write("mine", "before\n").await;
@@ -45,7 +45,7 @@ fn promise_32_work_on_the_same_file_is_kept_on_a_branch_and_nothing_is_lost() {
 
 #[test]
 fn work_on_other_files_goes_in_beside_it() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.write("shared", "before\n").await;
         let workspace = room.workspace().clone();

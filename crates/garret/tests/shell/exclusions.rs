@@ -2,7 +2,7 @@
 
 use garret::{RunRequest, UndoRequest};
 
-use crate::support::{On, Room, each, room_with};
+use crate::support::{On, Room, each, everywhere, room_with};
 
 async fn room(on: On) -> Room {
     room_with(on, |config| config.exclude = vec!["target/".into(), "*.log".into()]).await
@@ -10,7 +10,7 @@ async fn room(on: On) -> Room {
 
 #[test]
 fn excluded_paths_live_in_the_bench_alone() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         let built = room
             .sh("mkdir -p src target/debug && echo code > src/a && echo binary > target/debug/a && echo x > b.log")
@@ -45,7 +45,7 @@ fn excluded_paths_live_in_the_bench_alone() {
 
 #[test]
 fn promise_37_undo_leaves_what_is_kept_out_and_a_command_that_deletes_it_says_so() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.sh("mkdir -p p/target && echo code > p/a && echo binary > p/target/x")
             .await;
@@ -104,7 +104,7 @@ fn a_real_project_is_built_and_its_output_stays_out_of_history() {
 
 #[test]
 fn an_undo_tells_what_it_leaves_alone_and_what_is_gone_for_good() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room(on).await;
         room.sh("mkdir -p old/target && touch old/target/x && for n in $(seq 30); do echo $n > a$n.log; done")
             .await;

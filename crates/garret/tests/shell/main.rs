@@ -6,7 +6,9 @@
     reason = "the tests look at the machine from outside: files of the home, processes, the clock"
 )]
 
+mod approvals;
 mod background;
+mod beside;
 mod changes;
 mod conflicts;
 mod exclusions;

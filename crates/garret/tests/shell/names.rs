@@ -1,8 +1,8 @@
 //! Names that are not UTF-8 are names like others to a command.
 
-use garret::{HistoryMode, OutputRequest, RunRequest};
+use garret::{ErrorKind, HistoryMode, OutputRequest, RunRequest};
 
-use crate::support::{On, Room, each, room, room_with};
+use crate::support::{On, Room, each, on_s3, room, room_with};
 
 /// The names that the texts below use.
 const NAMES: &str = "f=$(printf 'caf\\351'); d=$(printf 'd\\377'); e=$(printf 'plain/e\\376'); l=$(printf 'l\\375'); ";
@@ -127,4 +127,18 @@ async fn without_a_history_a_name_that_is_not_utf_8_is_dropped_and_named() {
             "{on:?}: the next command does not have it"
         );
     }
+}
+
+/// Keys are UTF-8.
+#[test]
+fn in_a_bucket_a_name_that_is_not_utf_8_is_refused_and_the_command_leaves_nothing() {
+    on_s3(|on| async move {
+        let room = room(on).await;
+        let text = format!("{NAMES} echo 1 > plain && echo 2 > \"$f\"");
+        let refused = room.workspace().run(RunRequest::shell(text)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+        assert!(refused.message().contains("UTF-8"), "{refused}");
+        assert!(room.tree().await.is_empty());
+        assert_eq!(room.sh("ls").await.output, "");
+    });
 }

@@ -3,7 +3,7 @@
 use garret::{Capabilities, Declared, FsPolicy, ShellPolicy, WorkspaceConfig};
 use serde_json::json;
 
-use crate::support::{On, each, room_with};
+use crate::support::{On, each, everywhere, room_with};
 
 fn policy(change: impl FnOnce(&mut FsPolicy)) -> Declared<FsPolicy> {
     let mut policy = FsPolicy::default();
@@ -13,7 +13,7 @@ fn policy(change: impl FnOnce(&mut FsPolicy)) -> Declared<FsPolicy> {
 
 #[test]
 fn promise_33_what_a_policy_refuses_is_rolled_back_and_named() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room_with(on, |config| {
             config.capabilities.fs = policy(|policy| policy.deny_write = vec!["locked/**".into()]);
         })
@@ -34,7 +34,7 @@ fn promise_33_what_a_policy_refuses_is_rolled_back_and_named() {
 
 #[test]
 fn policies_hold_for_what_history_leaves_out() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room_with(on, |config| {
             config.exclude = vec!["target/".into()];
             config.capabilities.fs = policy(|policy| {
@@ -63,7 +63,7 @@ fn policies_hold_for_what_history_leaves_out() {
 
 #[test]
 fn promise_34_hidden_paths_are_absent_and_read_only_ones_stay_as_they_are() {
-    each(|on| async move {
+    everywhere(|on| async move {
         let room = room_with(on, |_| {}).await;
         room.sh("mkdir -p secrets lib && echo key > secrets/key && echo code > lib/code && echo env > .env && mkdir sub && echo env > sub/.env").await;
         let config = {

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use garret::{
-    Capabilities, EntryKind, Garret, Home, ListRequest, MemoryEvents, RunRequest, RunResult, StorageConfig, Toolbox,
-    Workspace, WorkspaceConfig,
+    Approver, Capabilities, EntryKind, Garret, Home, ListRequest, MemoryEvents, RunRequest, RunResult, StorageConfig,
+    Toolbox, Workspace, WorkspaceConfig,
 };
+use garret_testkit::s3::Server;
+use serde_json::json;
 use tempfile::TempDir;
 
 /// The storages.
@@ -15,6 +17,8 @@ pub(crate) enum On {
     Memory,
     Filestore,
     Local,
+    /// A prefix of its own in a bucket of SeaweedFS.
+    S3,
 }
 
 pub(crate) const ALL: [On; 3] = [On::Memory, On::Filestore, On::Local];
@@ -41,12 +45,35 @@ pub(crate) async fn room_with(on: On, change: impl FnOnce(&mut WorkspaceConfig))
     let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let events = Arc::new(MemoryEvents::default());
     let garret = Garret::new().home(Home::new(home.path())).events(events.clone());
+    room_of(on, garret, (home, directory), events, change).await
+}
+
+/// The same, with somebody who answers for what needs approval.
+pub(crate) async fn room_asking(
+    on: On,
+    approver: Arc<dyn Approver>,
+    change: impl FnOnce(&mut WorkspaceConfig),
+) -> Room {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let events = Arc::new(MemoryEvents::default());
+    let garret = Garret::new().home(Home::new(home.path())).events(events.clone());
+    room_of(on, garret.approver(approver), (home, directory), events, change).await
+}
+
+async fn room_of(
+    on: On,
+    garret: Garret,
+    (home, directory): (TempDir, TempDir),
+    events: Arc<MemoryEvents>,
+    change: impl FnOnce(&mut WorkspaceConfig),
+) -> Room {
     let storage = match on {
-        On::Memory => "memory:".to_owned(),
-        On::Filestore => "filestore:box".to_owned(),
-        On::Local => format!("local:{}", directory.path().display()),
+        On::Memory => StorageConfig::Url("memory:".to_owned()),
+        On::Filestore => StorageConfig::Url("filestore:box".to_owned()),
+        On::Local => StorageConfig::Url(format!("local:{}", directory.path().display())),
+        On::S3 => in_a_bucket(),
     };
-    let mut config = WorkspaceConfig::on(StorageConfig::Url(storage));
+    let mut config = WorkspaceConfig::on(storage);
     config.capabilities = Capabilities::named(["fs", "snapshot", "shell"]).unwrap();
     change(&mut config);
     let toolbox = garret.open_config("box", &config).await.unwrap();
@@ -58,6 +85,20 @@ pub(crate) async fn room_with(on: On, change: impl FnOnce(&mut WorkspaceConfig))
         config,
         toolbox,
         events,
+    }
+}
+
+/// A prefix that nobody else has, on the server of this process.
+fn in_a_bucket() -> StorageConfig {
+    let server = Server::shared_seaweed();
+    let keys = server.keys();
+    let options = json!({
+        "bucket": server.bucket(), "prefix": server.prefix(), "endpoint": server.endpoint(), "force_path_style": true,
+        "access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key,
+    });
+    StorageConfig::Table {
+        kind: "s3".into(),
+        options: options.as_object().unwrap().clone(),
     }
 }
 
@@ -137,14 +178,29 @@ impl Room {
     }
 }
 
-/// Runs a test on each storage.
+/// Runs a test on each storage of this machine.
 pub(crate) fn each<F: Future<Output = ()>>(test: impl Fn(On) -> F) {
+    on_all(&ALL, test);
+}
+
+/// Runs a test in a bucket too: for what a storage far away does in its own manner. The others would only take longer there.
+pub(crate) fn everywhere<F: Future<Output = ()>>(test: impl Fn(On) -> F) {
+    on_all(&ALL, &test);
+    on_s3(test);
+}
+
+/// Runs a test in a bucket.
+pub(crate) fn on_s3<F: Future<Output = ()>>(test: impl Fn(On) -> F) {
+    on_all(&[On::S3], test);
+}
+
+fn on_all<F: Future<Output = ()>>(storages: &[On], test: impl Fn(On) -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .unwrap();
-    for on in ALL {
-        runtime.block_on(test(on));
+    for on in storages {
+        runtime.block_on(test(*on));
     }
 }

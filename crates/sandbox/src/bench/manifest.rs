@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_file_is_written_anew_when_half_of_it_is_past_however_little_changed_now() {
         let home = tempfile::tempdir().unwrap();
-        let tree = std::fs::File::open(home.path()).unwrap().into();
+        let tree = rustix::fs::open(home.path(), OFlags::PATH, Mode::empty()).unwrap();
         let mut state = State::new(&tree, 0).unwrap();
         for (bytes, live, is_so) in [
             (LARGE_BYTES, 0, false),

@@ -11,6 +11,7 @@
 )]
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use garret_core::{Error, ErrorKind, Result};
@@ -67,7 +68,7 @@ impl State {
             tree: identity(tree)?,
             manifest_bytes: 0,
             manifest_live_bytes: 0,
-            boot: boot(),
+            boot: boot().to_owned(),
         })
     }
 
@@ -109,7 +110,7 @@ impl State {
     /// Says that everything is in place, in this run of the machine.
     pub(super) fn made_whole(&mut self) {
         self.is_whole = true;
-        self.boot = boot();
+        boot().clone_into(&mut self.boot);
     }
 }
 
@@ -126,8 +127,10 @@ fn identity(directory: &OwnedFd) -> Result<String> {
     Ok(format!("{}-{}.{}", stat.stx_ino, birth.tv_sec, birth.tv_nsec))
 }
 
-fn boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+fn boot() -> &'static str {
+    static BOOT: LazyLock<String> =
+        LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+    &BOOT
 }
 
 /// The turn on a checkout: an exclusive lock that the kernel frees when its process dies.

@@ -14,25 +14,22 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{
-    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_bind, mount_bind_recursive, mount_change,
-    move_mount, open_tree, unmount,
-};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 use serde::{Deserialize, Serialize};
 
 use super::confine::{self, Order, Standard};
 use super::groups::{Born, Narrow};
 use super::layers::open_below;
+use super::passing::{self, Receiving};
 use super::protocol::{Decoder, Failure, Frame, read_frame, write_message};
-use super::root::{BENCH, EMPTY, LAYERS, PRIVATE, mount_proc};
+use super::root::{PRIVATE, mount_proc};
 use super::sys::{self, Forked, MountAttributes, Status};
 use super::system_calls::Filters;
 
 /// What the server tells an init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Tell {
-    /// Run this; once.
+    /// Run this; once. The layer comes along, as the descriptor of a mount that is nowhere yet.
     Run(Box<Run>),
     /// Signal the program.
     Signal(i32),
@@ -40,14 +37,14 @@ pub(super) enum Tell {
     Pause,
     /// Let everything go on.
     Resume,
+    /// End everything, and say what it used.
+    End,
 }
 
 /// What to run, and on what.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) order: Order,
-    /// Where the layer is mounted.
-    pub(super) layer: String,
     pub(super) read_only: Vec<String>,
 }
 
@@ -94,12 +91,8 @@ fn run(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Resul
     keep.extend(narrow.iter().flat_map(|narrow| narrow.descriptors()));
     sys::close_all_but(&keep)?;
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // Layers that are laid later arrive here; nothing that is mounted here goes back.
-    mount_change(PRIVATE, MountPropagationFlags::DOWNSTREAM)?;
-    // What is mounted here shows in `/proc`, covered or not, and these with their paths on the host.
-    for path in [BENCH, LAYERS] {
-        unmount(path, UnmountFlags::DETACH)?;
-    }
+    // What is mounted shows in `/proc`, covered or not, and some of this with its path on the host.
+    unmount(PRIVATE, UnmountFlags::DETACH)?;
     let has_proc = mount_proc(Path::new("/proc")).is_ok();
     let _ = sys::leave_group_view();
     let children = sys::children_ended()?;
@@ -107,10 +100,14 @@ fn run(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Resul
     drop(standard);
     announce(&socket, has_proc)?;
     let mut decoder = Decoder::default();
-    let Some(Frame::Message(Tell::Run(run))) = read_frame(&mut decoder, &mut socket)? else {
+    let mut receiving = Receiving::new(&socket);
+    let Some(Frame::Message(Tell::Run(run))) = read_frame(&mut decoder, &mut receiving)? else {
         return Ok(());
     };
-    match begin(*run, &mut program) {
+    let Some(layer) = receiving.descriptor else {
+        return Ok(());
+    };
+    match begin(&layer, *run, &mut program) {
         Ok(()) => {
             write_message(&Said::Started, &mut socket)?;
             watch(program.pid, &mut socket, &mut decoder, &children, has_proc)
@@ -120,21 +117,9 @@ fn run(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Resul
 }
 
 /// Says that it is ready, and gives the server a view of the processes to come.
-fn announce(socket: &UnixStream, has_proc: bool) -> rustix::io::Result<()> {
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+fn announce(socket: &UnixStream, has_proc: bool) -> std::io::Result<()> {
     let processes = has_proc.then(|| directory("/proc")).transpose()?;
-    let shown = processes.as_ref().map(|fd| [fd.as_fd()]);
-    if let Some(shown) = &shown {
-        ancillary.push(SendAncillaryMessage::ScmRights(shown));
-    }
-    rustix::net::sendmsg(
-        socket,
-        &[std::io::IoSlice::new(b"r")],
-        &mut ancillary,
-        SendFlags::empty(),
-    )?;
-    Ok(())
+    passing::send(socket, b"r", processes.as_ref().map(AsFd::as_fd))
 }
 
 fn directory(path: &str) -> rustix::io::Result<OwnedFd> {
@@ -146,10 +131,10 @@ fn directory(path: &str) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Takes the layer, gives up all rights and lets the program begin.
-fn begin(run: Run, program: &mut Program) -> Result<(), Failure> {
-    mount_bind_recursive(run.layer.as_str(), "/workspace").map_err(|error| Failure::new("showing the layer", error))?;
+fn begin(layer: &OwnedFd, run: Run, program: &mut Program) -> Result<(), Failure> {
+    move_mount(layer, "", CWD, "/workspace", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .map_err(|error| Failure::new("showing the layer", error))?;
     protect(&run.read_only)?;
-    mount_bind(EMPTY, PRIVATE).map_err(|error| Failure::new("covering the private directory", error))?;
     confine::drop_rights()?;
     program.begin(&run.order)
 }
@@ -249,6 +234,9 @@ fn watch(
             return Ok(());
         }
         while let Some(Frame::Message(tell)) = decoder.next()? {
+            if matches!(tell, Tell::End) {
+                return tell_end(Status::Signalled(libc::SIGKILL), socket);
+            }
             obey(&tell, program, socket, has_proc)?;
         }
     }
@@ -294,7 +282,7 @@ fn tell_end(status: Status, socket: &mut UnixStream) -> std::io::Result<()> {
 
 fn obey(tell: &Tell, program: i32, socket: &mut UnixStream, has_proc: bool) -> std::io::Result<()> {
     match tell {
-        Tell::Run(_) => Ok(()),
+        Tell::Run(_) | Tell::End => Ok(()),
         Tell::Signal(number) => {
             let _ = sys::kill(program, *number);
             Ok(())

@@ -28,8 +28,6 @@ pub(super) const LAYERS: &str = "/.garret/layers";
 pub(super) const MOUNTED: &str = "/.garret/mounted";
 /// What hides paths, in [`PRIVATE`].
 pub(super) const MASKS: &str = "/.garret/masks";
-/// A directory with nothing in it, in [`PRIVATE`].
-pub(super) const EMPTY: &str = "/.garret/empty";
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -102,7 +100,7 @@ fn gather(step: &Step) -> Result<Part<'_>> {
     })
 }
 
-fn clone_tree(path: &Path) -> rustix::io::Result<OwnedFd> {
+pub(super) fn clone_tree(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     open_tree(CWD, path, flags)
 }
@@ -236,16 +234,15 @@ fn make_memory(target: &Path, options: impl Into<Vec<u8>>) -> rustix::io::Result
     mount("garret", target, "tmpfs", flags, options.as_c_str())
 }
 
-/// What only the supervisor sees. It is shared with the processes that wait for a command, so that they receive layers laid later.
+/// What only the supervisor sees.
 fn install_private(base: &Path, bench: &OwnedFd, layers: &OwnedFd) -> Result<()> {
     let failed = |error: Errno| Failure::new("making the private directory", error);
     make_memory(&within(base, PRIVATE), "mode=700,size=16m").map_err(failed)?;
-    for path in [BENCH, LAYERS, MOUNTED, MASKS, EMPTY] {
+    for path in [BENCH, LAYERS, MOUNTED, MASKS] {
         make_directories(&within(base, path)).map_err(failed)?;
     }
     attach(bench, &within(base, BENCH)).map_err(|error| Failure::new("showing the bench", error))?;
-    attach(layers, &within(base, LAYERS)).map_err(|error| Failure::new("showing the layers", error))?;
-    mount_change(within(base, PRIVATE), MountPropagationFlags::SHARED).map_err(failed)
+    attach(layers, &within(base, LAYERS)).map_err(|error| Failure::new("showing the layers", error))
 }
 
 /// Makes `base` the root, forgets the old one, and lets nothing more be made at the top.

@@ -45,6 +45,8 @@ struct Seen {
     /// With that of the children it waited for.
     cpu_ms: u64,
     children_ms: u64,
+    /// The part of `cpu_ms` that the kernel worked for it.
+    system_ms: u64,
     /// With that of the children it waited for; `None` where it cannot be read.
     written: Option<u64>,
 }
@@ -79,6 +81,18 @@ impl Tally {
             cpu_ms: self.lost.cpu_ms + living.clone().map(|seen| seen.cpu_ms).sum::<u64>(),
             written: self.lost.written + living.filter_map(|seen| seen.written).sum::<u64>(),
         }
+    }
+
+    /// The part of the time that the kernel worked for those that were there at the last look.
+    pub(super) fn system_ms(&self) -> u64 {
+        self.living.values().map(|seen| seen.system_ms).sum()
+    }
+
+    /// The most bytes of memory that one of those that are there ever had.
+    pub(super) fn largest(&self) -> u64 {
+        let pids = self.living.keys();
+        let peaks = pids.filter_map(|pid| self.read(*pid, "status").ok());
+        peaks.map(|text| field(&text, "VmHWM:") * 1024).max().unwrap_or(0)
     }
 
     /// Whether some process did not let itself be counted.
@@ -188,6 +202,7 @@ fn parse(stat: &str) -> Option<Seen> {
         began: *fields.get(19)?,
         cpu_ms: times.iter().sum::<u64>() * 10,
         children_ms: times[2..].iter().sum::<u64>() * 10,
+        system_ms: (times[1] + times[3]) * 10,
         written: None,
     })
 }
@@ -210,6 +225,7 @@ mod tests {
             began: 7,
             cpu_ms: cpu_ms + children_ms,
             children_ms,
+            system_ms: 0,
             written: Some(written),
         }
     }
@@ -231,7 +247,7 @@ mod tests {
         let stat = "7 (a) b) R 3 7 7 0 -1 4194304 100 0 0 0 3 4 5 6 20 0 1 0 99 1 1";
         let seen = parse(stat).unwrap();
         assert_eq!((seen.parent, seen.began), (3, 99));
-        assert_eq!((seen.cpu_ms, seen.children_ms), (180, 110));
+        assert_eq!((seen.cpu_ms, seen.children_ms, seen.system_ms), (180, 110, 100));
         assert_eq!(parse(""), None);
     }
 

@@ -60,6 +60,7 @@ pub(super) fn main(
                 channel,
                 decoder,
                 out: Vec::new(),
+                carried: Vec::new(),
                 groups: grouped.groups,
                 filters,
                 laid: BTreeMap::new(),
@@ -124,6 +125,8 @@ struct Server<'a> {
     channel: UnixStream,
     decoder: Decoder,
     out: Vec<u8>,
+    /// Room for what is carried.
+    carried: Vec<u8>,
     groups: Groups,
     filters: Filters,
     laid: BTreeMap<String, Layer>,

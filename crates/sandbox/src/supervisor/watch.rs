@@ -40,6 +40,15 @@ pub(super) struct Around {
     pub(super) is_blind: bool,
 }
 
+/// What a command used, as far as that can be seen while it runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    pub(super) user_ms: u64,
+    pub(super) system_ms: u64,
+    /// Of the largest process.
+    pub(super) max_memory: u64,
+}
+
 impl Watch {
     /// Begins with the command.
     pub(super) fn new(limits: SpawnLimits, has_group: bool, tally: Option<Tally>) -> Self {
@@ -88,6 +97,21 @@ impl Watch {
             LOOK
         };
         self.next = end + rest;
+    }
+
+    /// Looks at its processes for the last time; `group` is the time on processors, where its own control group counts that.
+    pub(super) fn spent(&mut self, group: Option<u64>) -> Spent {
+        self.look();
+        let Some(tally) = &self.tally else {
+            return Spent::default();
+        };
+        let total = group.unwrap_or(tally.used().cpu_ms);
+        let system_ms = tally.system_ms().min(total);
+        Spent {
+            user_ms: total - system_ms,
+            system_ms,
+            max_memory: tally.largest(),
+        }
     }
 
     /// The limit that it is over, by the last look.

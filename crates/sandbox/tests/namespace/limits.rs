@@ -24,6 +24,34 @@ async fn at_the_time_limit_every_process_ends_however_it_hid() {
 }
 
 #[tokio::test]
+async fn what_a_command_used_is_told_whatever_limit_ended_it() {
+    let room = Room::new().await;
+    // Memory that is touched, time on a processor in children, and a daemon that nobody waits for.
+    let text = python(
+        "import os, time\nx = bytearray(64 << 20)\nif os.fork() == 0:\n  os.setsid()\n  while True: pass\n\
+         while time.process_time() < 0.1: pass\nprint('used', flush=True)\ntime.sleep(1000)",
+    );
+    for (limit, command) in [
+        (
+            Limit::Wall,
+            limited(&text, |limits| limits.wall = Some(Duration::from_secs(3))),
+        ),
+        (
+            Limit::Cpu,
+            limited(&text, |limits| limits.cpu = Some(Duration::from_millis(400))),
+        ),
+    ] {
+        let (outcome, _) = room.run_command(command).await;
+        assert_eq!(outcome.exit.limit, Some(limit), "{outcome:?}");
+        let usage = outcome.exit.usage;
+        assert!(usage.user_ms + usage.system_ms >= 100, "{limit:?}: {usage:?}");
+        // On a machine that is busy with others, it may not have come as far as that by then.
+        let is_through = !outcome.text().is_empty();
+        assert!(!is_through || usage.max_memory >= 64 * MEBIBYTE, "{limit:?}: {usage:?}");
+    }
+}
+
+#[tokio::test]
 async fn processor_time_is_limited_for_all_processes_together() {
     let room = Room::new().await;
     for text in [

@@ -86,6 +86,17 @@ async fn placing_follows_no_link_out_of_the_workspace() {
     layer.remove().await.unwrap();
 }
 
+/// Waits until something is so, for a minute at most.
+async fn until(is_so: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it never came to be");
+}
+
 #[tokio::test]
 async fn everything_stands_still_while_a_layer_is_paused() {
     let room = Room::new().await;
@@ -93,22 +104,24 @@ async fn everything_stands_still_while_a_layer_is_paused() {
     let text =
         "i=0; (setsid sh -c 'while :; do echo x >> other; done' &); while :; do i=$((i+1)); echo $i > count; done";
     let mut process = layer.start(shell(text)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let upper = room
+        .directory
+        .path()
+        .join("scratch/layers")
+        .join(layer.id())
+        .join("upper");
+    let read = |name: &str| std::fs::read(upper.join(name)).unwrap_or_default();
+    until(|| !read("count").is_empty() && !read("other").is_empty()).await;
     assert_eq!(layer.effects(None).await.unwrap_err().kind(), ErrorKind::Invalid);
     for _ in 0..5 {
         layer.pause().await.unwrap();
-        let read = |name: &str| {
-            let layers = room.directory.path().join("scratch/layers");
-            std::fs::read(layers.join(layer.id()).join("upper").join(name)).unwrap()
-        };
         let before = (read("count"), read("other"));
         let effects = layer.effects(None).await.unwrap();
         assert_eq!(paths(&effects), ["count", "other"]);
         tokio::time::sleep(Duration::from_millis(60)).await;
         assert!((read("count"), read("other")) == before);
         layer.resume().await.unwrap();
-        tokio::time::sleep(Duration::from_millis(60)).await;
-        assert!(read("other") != before.1);
+        until(|| read("other") != before.1).await;
     }
     layer.lift().await.unwrap();
     assert_eq!(process.wait().await.unwrap().ended.code(), 137);

@@ -1,7 +1,7 @@
 //! Applying a batch: in order, all or nothing as far as the server lives.
 //!
 //! Each mutation takes effect at once and is noted for taking back. Writes that stand next to each other and have nothing to do with
-//! each other go up together. Within this handle, two batches that touch the same paths wait for each other, and one that moves or
+//! each other go up together, and so do removals. Within this handle, two batches that touch the same paths wait for each other, and one that moves or
 //! removes directories waits for all; between handles and processes, conditional writes decide.
 
 use std::collections::BTreeSet;
@@ -13,6 +13,7 @@ use garret_core::{Applied, Batch, Follow, Mutation, Result, WsPath};
 use super::Shared;
 use super::at_once::try_all;
 use super::locate::{Last, Way};
+use super::remove_all::removals;
 use super::undo::Undo;
 
 /// A batch under way.
@@ -46,6 +47,12 @@ impl Work<'_> {
         let mut applied = Vec::with_capacity(mutations.len());
         let mut rest = mutations;
         while !rest.is_empty() {
+            let removals = removals(rest, self.follow);
+            if !removals.is_empty() {
+                applied.extend(self.remove_all(&removals).await?);
+                rest = &rest[removals.len()..];
+                continue;
+            }
             let (group, after) = rest.split_at(independent(rest));
             let steps = group.iter().map(|mutation| self.step(mutation).boxed());
             applied.extend(try_all(steps.collect()).await?);

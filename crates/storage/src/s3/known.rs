@@ -12,7 +12,7 @@ use std::time::Duration;
 use garret_core::{Clock, Timestamp, WsPath};
 
 use super::bucket::Object;
-use super::list::Snapshot;
+use super::list::Listing;
 
 /// How long names and descriptions are believed.
 const BELIEVED: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const MAX_DIRECTORIES: usize = 1_024;
 const MAX_OBJECTS: usize = 4_096;
 const MAX_EMPTY: usize = 65_536;
 const MAX_MADE: usize = 1_024;
-const MAX_SNAPSHOTS: usize = 4;
+const MAX_LISTINGS: usize = 4;
 
 /// The memory of one handle.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Inner {
     directories: HashMap<WsPath, Children>,
     objects: HashMap<WsPath, (Duration, Object)>,
     empty: HashMap<String, Empty>,
-    snapshots: VecDeque<Arc<Snapshot>>,
+    listings: VecDeque<Listing>,
     /// Directories that this handle made, numbered, for lists that were under way meanwhile.
     made: VecDeque<(u64, WsPath)>,
     count: u64,
@@ -177,7 +177,7 @@ impl Known {
     pub(super) fn wrote(&self, path: &WsPath, object: &Object) {
         self.met(path, object);
         let mut inner = self.inner();
-        inner.snapshots.clear();
+        inner.listings.clear();
         inner.name(path, |children, name| {
             children.files.insert(name);
         });
@@ -187,7 +187,7 @@ impl Known {
     /// Takes note of a directory that this handle made.
     pub(super) fn made(&self, path: &WsPath) {
         let mut inner = self.inner();
-        inner.snapshots.clear();
+        inner.listings.clear();
         inner.made_directory(path);
         inner.made_above(path);
     }
@@ -195,7 +195,7 @@ impl Known {
     /// Forgets a file that is gone.
     pub(super) fn removed(&self, path: &WsPath) {
         let mut inner = self.inner();
-        inner.snapshots.clear();
+        inner.listings.clear();
         inner.objects.remove(path);
         inner.name(path, |children, name| {
             children.files.remove(&name);
@@ -205,7 +205,7 @@ impl Known {
     /// Forgets everything at and below `path`, and the names beside it.
     pub(super) fn forget(&self, path: &WsPath) {
         let mut inner = self.inner();
-        inner.snapshots.clear();
+        inner.listings.clear();
         inner.objects.retain(|known, _| !known.is_within(path));
         let parent = path.parent();
         inner
@@ -242,19 +242,19 @@ impl Known {
     }
 
     /// Keeps a list of which more pages will be asked for.
-    pub(super) fn keep(&self, snapshot: Arc<Snapshot>) {
+    pub(super) fn keep(&self, listing: Listing) {
         let mut inner = self.inner();
-        if inner.snapshots.len() >= MAX_SNAPSHOTS {
-            inner.snapshots.pop_front();
+        if inner.listings.len() >= MAX_LISTINGS {
+            inner.listings.pop_front();
         }
-        inner.snapshots.push_back(snapshot);
+        inner.listings.push_back(listing);
     }
 
     /// A list that was kept and fits, taken out.
-    pub(super) fn take_snapshot(&self, fits: impl Fn(&Snapshot) -> bool) -> Option<Arc<Snapshot>> {
+    pub(super) fn take_listing(&self, fits: impl Fn(&Listing) -> bool) -> Option<Listing> {
         let mut inner = self.inner();
-        let at = inner.snapshots.iter().position(|snapshot| fits(snapshot))?;
-        inner.snapshots.remove(at)
+        let at = inner.listings.iter().position(fits)?;
+        inner.listings.remove(at)
     }
 }
 

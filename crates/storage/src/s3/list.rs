@@ -1,14 +1,14 @@
 //! Listing a directory.
 //!
 //! A list comes in the byte order of the paths, in which the directory `a` stands before the file `a-b`; servers give keys, some in
-//! byte order, where `a/x` stands after `a-b`, some in the order of a tree. So the keys of a list are gathered first and put in order
-//! here. A list that goes on over several pages is kept for the next one, until this handle changes something.
+//! byte order, where `a/x` stands after `a-b`, some in the order of a tree. Where that order can be relied on, a list is asked for page by
+//! page, as far as it is wanted ([`Pages`]); else, and where much is wanted at once, its keys are gathered first, directories side by side, and
+//! put in order here. A list that goes on over several pages is kept for the next one, until this handle changes something.
 //!
 //! S3 lists show no metadata. A link is an object of no bytes, so only those are looked at, several at once, and what they are is
 //! remembered by their ETag and time.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::collections::{HashSet, VecDeque};
 
 use futures::FutureExt;
 use garret_core::{Entry, EntryKind, EntryPath, Error, ListOptions, ListPage, Result, Timestamp, Version, WsPath};
@@ -16,26 +16,39 @@ use garret_core::{Entry, EntryKind, EntryPath, Error, ListOptions, ListPage, Res
 use super::Shared;
 use super::at_once::try_all;
 use super::bucket::{ListCall, PAGE};
-use super::keys::Meaning;
+use super::keys::{Layout, Meaning};
 use super::locate::{Found, Last, Way, failed};
+use super::order::Order;
+use super::pages::{Disorder, Pages};
 use super::wire::failure::Failure;
 use super::wire::xml::{Listed, Page};
 
-/// A list in order, from which pages are cut.
+/// Who wants more than this at once is not helped by one page after another.
+const MUCH: usize = 2 * PAGE;
+
+/// A list from which pages are cut.
 #[derive(Debug)]
-pub(super) struct Snapshot {
+pub(super) struct Listing {
     directory: WsPath,
     is_deep: bool,
-    items: Vec<Item>,
-    /// Where the last page that was cut ended.
-    cut: usize,
+    /// The last path of the page before.
+    last: Option<EntryPath>,
+    /// What comes next, in order.
+    ready: VecDeque<Item>,
+    /// What the server was not asked for yet.
+    rest: Option<Pages>,
+    /// Directories that hold something for certain, where a server shows such as hold nothing.
+    proven: HashSet<WsPath>,
+    /// Whether any key was seen, the directory's own marker included.
+    is_there: bool,
 }
 
 /// An entry before it is known whether it is a link.
 #[derive(Debug, Clone)]
-struct Item {
-    path: WsPath,
-    object: Option<Listed>,
+pub(super) struct Item {
+    pub(super) path: WsPath,
+    /// Nothing for a directory.
+    pub(super) object: Option<Listed>,
 }
 
 /// An object below a directory, with the version that a list shows and an [`Entry`] does not.
@@ -55,87 +68,140 @@ pub struct ObjectEntry {
 
 pub(super) async fn list(shared: &Shared, path: &WsPath, options: ListOptions) -> Result<ListPage> {
     super::keys::refuse_reserved(path)?;
-    let snapshot = match kept(shared, path, &options) {
-        Some(snapshot) => snapshot,
-        None => gather_or_follow(shared, path, &options).await?,
+    let mut listing = match kept(shared, path, &options) {
+        Some(listing) => listing,
+        None => begin_or_follow(shared, path, &options).await?,
     };
-    cut(shared, &snapshot, &options).await
+    listing.fill(shared, options.limit).await?;
+    cut(shared, listing, &options).await
 }
 
 /// All files and links below `path`, in order.
 pub(super) async fn objects_below(shared: &Shared, path: &WsPath) -> Result<Vec<ObjectEntry>> {
     let options = ListOptions {
         is_deep: true,
+        limit: usize::MAX,
         ..ListOptions::default()
     };
-    let snapshot = gather_or_follow(shared, path, &options).await?;
-    let entries = snapshot.items.iter().map(|item| object_entry(shared, item).boxed());
-    Ok(try_all(entries.collect()).await?.into_iter().flatten().collect())
+    let listing = begin_or_follow(shared, path, &options).await?;
+    let objects: Vec<_> = listing.ready.into_iter().filter(|item| item.object.is_some()).collect();
+    let targets = targets(shared, &objects).await?;
+    let entries = objects.into_iter().zip(targets);
+    Ok(entries
+        .filter_map(|(item, target)| object_entry(item, target))
+        .collect())
 }
 
-async fn object_entry(shared: &Shared, item: &Item) -> Result<Option<ObjectEntry>> {
-    let Some(object) = &item.object else { return Ok(None) };
-    let target = target_of(shared, item, object).await?;
-    Ok(Some(ObjectEntry {
-        path: item.path.clone(),
+fn object_entry(item: Item, target: Option<String>) -> Option<ObjectEntry> {
+    let object = item.object?;
+    Some(ObjectEntry {
+        path: item.path,
         kind: kind(target.as_deref()),
         size: target.as_ref().map_or(object.size, |target| target.len() as u64),
         version: Version::new(&object.tag),
         modified: object.modified,
-    }))
-}
-
-/// A list that was kept after the page that ended at the cursor.
-fn kept(shared: &Shared, path: &WsPath, options: &ListOptions) -> Option<Arc<Snapshot>> {
-    let after = options.after.as_ref()?.as_path()?;
-    shared.known.take_snapshot(|snapshot| {
-        let last = snapshot.cut.checked_sub(1).and_then(|at| snapshot.items.get(at));
-        snapshot.is_deep == options.is_deep
-            && snapshot.directory == *path
-            && last.is_some_and(|last| last.path == *after)
     })
 }
 
-/// Gathers what is below `path`; where nothing is, finds out why.
-async fn gather_or_follow(shared: &Shared, path: &WsPath, options: &ListOptions) -> Result<Arc<Snapshot>> {
-    let found = gather(shared, path, options.is_deep).await?;
-    if found.is_there || path.is_root() {
-        return Ok(Arc::new(found.snapshot));
+/// A list that was kept after the page that ended at the cursor.
+fn kept(shared: &Shared, path: &WsPath, options: &ListOptions) -> Option<Listing> {
+    let after = options.after.as_ref()?;
+    shared.known.take_listing(|listing| {
+        listing.is_deep == options.is_deep && listing.directory == *path && listing.last.as_ref() == Some(after)
+    })
+}
+
+/// Begins a list of `path`; where nothing is there, finds out why.
+async fn begin_or_follow(shared: &Shared, path: &WsPath, options: &ListOptions) -> Result<Listing> {
+    let begun = begin(shared, path, options).await;
+    if let Some(listing) = begun.map_err(|failure| failed(path, failure))? {
+        return Ok(listing);
     }
     let way = Way {
         last: Last::Followed,
         follow: options.follow,
     };
     let located = shared.locate(path, way).await?;
+    let real = &located.path;
     match located.found {
-        Found::Directory { .. } => Ok(Arc::new(gather(shared, &located.path, options.is_deep).await?.snapshot)),
+        Found::Directory { .. } => {
+            let begun = begin(shared, real, options).await;
+            let listing = begun.map_err(|failure| failed(real, failure))?;
+            Ok(listing.unwrap_or_else(|| Listing::of(real, options, Vec::new())))
+        }
         Found::Nothing { .. } | Found::Blocked => Err(located.missing()),
-        Found::File(_) | Found::Link(_) => Err(Error::not_a_directory(&located.path)),
+        Found::File(_) | Found::Link(_) => Err(Error::not_a_directory(real)),
     }
 }
 
-struct Gathered {
-    snapshot: Snapshot,
-    /// Whether any key is below the directory, its own marker included.
-    is_there: bool,
+/// Begins a list in the way that takes the fewest requests; `None` where no key is below the directory, its own marker included.
+async fn begin(shared: &Shared, directory: &WsPath, options: &ListOptions) -> Result<Option<Listing>, Failure> {
+    let abilities = &shared.abilities;
+    let listing = match abilities.order {
+        Order::Keys if !abilities.shows_ghosts && (!options.is_deep || options.limit <= MUCH) => {
+            paged(shared, directory, options).await?
+        }
+        Order::Tree if !options.is_deep => in_tree_order(shared, directory, options).await?,
+        _ => gathered(shared, directory, options).await?,
+    };
+    Ok(listing.or_else(|| directory.is_root().then(|| Listing::of(directory, options, Vec::new()))))
 }
 
-async fn gather(shared: &Shared, directory: &WsPath, is_deep: bool) -> Result<Gathered> {
+async fn paged(shared: &Shared, directory: &WsPath, options: &ListOptions) -> Result<Option<Listing>, Failure> {
+    let mut listing = Listing::of(directory, options, Vec::new());
+    listing.rest = Some(Pages::new(shared, directory, options.is_deep, options.after.as_ref()));
+    listing.go_on(shared).await?;
+    // Nothing after a cursor says nothing of what is before it.
+    let is_there = listing.is_there || options.after.is_some() && holds_something(shared, directory).await?;
+    Ok(is_there.then_some(listing))
+}
+
+/// The same where everything in a directory comes before the next name. One page of all keys may tell enough, and which directories hold
+/// something, should the server show some that do not.
+async fn in_tree_order(shared: &Shared, directory: &WsPath, options: &ListOptions) -> Result<Option<Listing>, Failure> {
     let prefix = shared.layout.directory(directory);
-    let pages = match is_deep {
-        true => shared.bucket.list_below(&prefix).await,
-        false => shallow(shared, &prefix).await,
+    let flat = ListCall {
+        prefix: &prefix,
+        limit: PAGE,
+        ..ListCall::default()
     };
-    let page = pages.map_err(|failure| failed(directory, failure))?;
-    Ok(Gathered {
-        is_there: !page.objects.is_empty() || !page.prefixes.is_empty(),
-        snapshot: Snapshot {
-            directory: directory.clone(),
-            is_deep,
-            items: in_order(shared, directory, is_deep, page),
-            cut: 0,
-        },
-    })
+    let flat = shared.bucket.list(&flat).await?;
+    if flat.objects.is_empty() {
+        return Ok(None);
+    }
+    let is_all = flat.next.is_none();
+    let mut items = in_order(&shared.layout, directory, false, flat);
+    if is_all {
+        return Ok(Some(Listing::of(directory, options, items)));
+    }
+    let proven = items
+        .iter()
+        .filter(|item| item.object.is_none())
+        .map(|item| item.path.clone());
+    let proven = proven.collect();
+    // What is below the last one may not all have come.
+    items.pop();
+    let mut listing = Listing::of(directory, options, items);
+    if listing.ready.len() <= options.limit {
+        listing.ready.clear();
+    }
+    let last = listing.ready.back().map(|item| item.path.clone().into());
+    let after = last.as_ref().or(options.after.as_ref());
+    listing.rest = Some(Pages::new(shared, directory, false, after));
+    listing.proven = proven;
+    Ok(Some(listing))
+}
+
+/// All keys, put in order.
+async fn gathered(shared: &Shared, directory: &WsPath, options: &ListOptions) -> Result<Option<Listing>, Failure> {
+    let prefix = shared.layout.directory(directory);
+    let page = match options.is_deep {
+        true => shared.bucket.list_below(&prefix).await?,
+        false => shallow(shared, &prefix).await?,
+    };
+    let is_there = !page.objects.is_empty() || !page.prefixes.is_empty();
+    let items = in_order(&shared.layout, directory, options.is_deep, page);
+    Ok(is_there.then(|| Listing::of(directory, options, items)))
 }
 
 /// The keys in one directory, and the prefixes of those in it.
@@ -162,94 +228,206 @@ async fn shallow(shared: &Shared, prefix: &str) -> Result<Page, Failure> {
 
 /// The prefix, if anything lies below it.
 async fn real(shared: &Shared, below: String) -> Result<Option<String>, Failure> {
-    let list = ListCall {
-        prefix: &below,
-        limit: 1,
-        ..ListCall::default()
-    };
-    let is_there = !shared.bucket.list(&list).await?.objects.is_empty();
+    let is_there = shared.first_below(&below).await?.is_some();
     Ok(is_there.then_some(below))
 }
 
-/// Sorts out the keys: files and the directories that they imply. What is no path, is Garret's own, or lies below a file is left out.
-fn in_order(shared: &Shared, directory: &WsPath, is_deep: bool, page: Page) -> Vec<Item> {
-    let mut items: BTreeMap<WsPath, Option<Listed>> = BTreeMap::new();
-    let mut directories: HashSet<WsPath> = HashSet::new();
-    let mut note = |path: &WsPath| {
-        let inside: Vec<_> = path
-            .ancestry()
-            .filter(|above| above.is_within(directory) && above != directory)
-            .collect();
-        directories.extend(inside);
-    };
-    for object in page.objects {
-        match shared.layout.meaning(&object.key) {
-            Meaning::File(path) => {
-                if let Some(parent) = path.parent() {
-                    note(&parent);
-                }
-                items.insert(path, Some(object));
+impl Listing {
+    /// A list of which these items, in order, are what comes first.
+    fn of(directory: &WsPath, options: &ListOptions, mut items: Vec<Item>) -> Self {
+        if let Some(after) = options.after.as_ref().map(EntryPath::as_bytes) {
+            let is_before = |item: &Item| item.path.as_str().as_bytes() <= after;
+            items.drain(..items.partition_point(is_before));
+        }
+        Self {
+            directory: directory.clone(),
+            is_deep: options.is_deep,
+            last: options.after.clone(),
+            ready: items.into(),
+            rest: None,
+            proven: HashSet::new(),
+            is_there: false,
+        }
+    }
+
+    /// Asks for pages until more than `wanted` entries are ready, or all are.
+    async fn fill(&mut self, shared: &Shared, wanted: usize) -> Result<()> {
+        let filled = self.try_fill(shared, wanted).await;
+        filled.map_err(|failure| failed(&self.directory, failure))
+    }
+
+    async fn try_fill(&mut self, shared: &Shared, wanted: usize) -> Result<(), Failure> {
+        loop {
+            self.drop_ghosts(shared, wanted.saturating_add(1)).await?;
+            if self.ready.len() > wanted || self.rest.is_none() {
+                return Ok(());
             }
-            Meaning::Directory(path) => note(&path),
+            self.go_on(shared).await?;
+        }
+    }
+
+    async fn go_on(&mut self, shared: &Shared) -> Result<(), Failure> {
+        let Some(rest) = &mut self.rest else { return Ok(()) };
+        match rest.go_on(shared).await? {
+            Ok(settled) => self.ready.extend(settled),
+            Err(Disorder) => return self.start_over(shared).await,
+        }
+        self.is_there |= rest.is_there;
+        if rest.is_complete() {
+            self.rest = None;
+        }
+        Ok(())
+    }
+
+    /// Gathers everything, where pages did not come as they should.
+    async fn start_over(&mut self, shared: &Shared) -> Result<(), Failure> {
+        let last = self.ready.back().map(|item| item.path.clone().into());
+        let options = ListOptions {
+            is_deep: self.is_deep,
+            after: last.or(self.last.take()),
+            ..ListOptions::default()
+        };
+        let all = gathered(shared, &self.directory, &options).await?;
+        self.is_there = all.is_some();
+        self.ready.extend(all.map(|all| all.ready).unwrap_or_default());
+        self.last = options.after;
+        self.rest = None;
+        Ok(())
+    }
+
+    /// Asks for what the server shows as directories among the next entries one by one, where it shows such as hold nothing.
+    async fn drop_ghosts(&mut self, shared: &Shared, wanted: usize) -> Result<(), Failure> {
+        if !shared.abilities.shows_ghosts || self.rest.is_none() && self.proven.is_empty() {
+            return Ok(());
+        }
+        loop {
+            let next = self.ready.iter().take(wanted);
+            let doubtful = next.filter(|item| item.object.is_none() && !self.proven.contains(&item.path));
+            let doubtful: Vec<_> = doubtful.map(|item| item.path.clone()).collect();
+            if doubtful.is_empty() {
+                return Ok(());
+            }
+            let checks = doubtful.iter().map(|path| holds_something(shared, path).boxed());
+            let checked = try_all(checks.collect()).await?;
+            let (real, ghosts): (Vec<_>, Vec<_>) = doubtful.into_iter().zip(checked).partition(|(_, is_real)| *is_real);
+            self.proven.extend(real.into_iter().map(|(path, _)| path));
+            let ghosts: HashSet<_> = ghosts.into_iter().map(|(path, _)| path).collect();
+            self.ready
+                .retain(|item| item.object.is_some() || !ghosts.contains(&item.path));
+        }
+    }
+}
+
+async fn holds_something(shared: &Shared, directory: &WsPath) -> Result<bool, Failure> {
+    let first = shared.first_below(&shared.layout.directory(directory)).await?;
+    Ok(first.is_some())
+}
+
+/// Sorts out the keys: files and the directories that they imply. What is no path, is Garret's own, or lies below a file is left out.
+fn in_order(layout: &Layout, directory: &WsPath, is_deep: bool, page: Page) -> Vec<Item> {
+    let mut files: Vec<Item> = Vec::with_capacity(page.objects.len());
+    let mut directories = Directories::within(directory);
+    for object in page.objects {
+        match layout.meaning(&object.key) {
+            Meaning::File(path) => {
+                directories.note(path.parent());
+                files.push(Item {
+                    path,
+                    object: Some(object),
+                });
+            }
+            Meaning::Directory(path) => directories.note(Some(path)),
             Meaning::Reserved | Meaning::Odd(_) => {}
         }
     }
     for prefix in &page.prefixes {
-        if let Meaning::Directory(path) = shared.layout.meaning(prefix) {
-            note(&path);
+        if let Meaning::Directory(path) = layout.meaning(prefix) {
+            directories.note(Some(path));
         }
     }
-    let (shadows, directories): (Vec<_>, Vec<_>) = directories.into_iter().partition(|path| items.contains_key(path));
-    items.extend(directories.into_iter().map(|path| (path, None)));
+    files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    let is_file = |path: &WsPath| files.binary_search_by(|item| item.path.cmp(path)).is_ok();
+    let (shadows, directories): (Vec<_>, Vec<_>) = directories.noted.into_iter().partition(is_file);
     let is_shown = |path: &WsPath| {
         let below_file = shadows.iter().any(|file| path != file && path.is_within(file));
         let is_direct = || path.parent().as_ref() == Some(directory);
         !below_file && (is_deep || is_direct())
     };
-    let shown = items.into_iter().filter(|(path, _)| is_shown(path));
-    shown.map(|(path, object)| Item { path, object }).collect()
+    let mut items = files;
+    items.extend(directories.into_iter().map(|path| Item { path, object: None }));
+    items.retain(|item| is_shown(&item.path));
+    // Two runs that are in order, or nearly.
+    items.sort_by(|one, other| one.path.cmp(&other.path));
+    items
+}
+
+/// The directories that keys tell of.
+struct Directories<'a> {
+    within: &'a WsPath,
+    noted: HashSet<WsPath>,
+    /// The one noted last: keys of one directory come together.
+    last: Option<WsPath>,
+}
+
+impl<'a> Directories<'a> {
+    fn within(within: &'a WsPath) -> Self {
+        Self {
+            within,
+            noted: HashSet::new(),
+            last: None,
+        }
+    }
+
+    /// Takes note of a directory and those above it.
+    fn note(&mut self, directory: Option<WsPath>) {
+        if directory == self.last {
+            return;
+        }
+        self.last.clone_from(&directory);
+        let mut next = directory;
+        while let Some(path) = next.filter(|path| path.is_within(self.within) && path != self.within) {
+            next = path.parent();
+            if !self.noted.insert(path) {
+                return;
+            }
+        }
+    }
 }
 
 /// Cuts the page that the options ask for, and keeps the rest for the next.
-async fn cut(shared: &Shared, snapshot: &Arc<Snapshot>, options: &ListOptions) -> Result<ListPage> {
-    let after = options.after.as_ref().map(EntryPath::as_bytes);
-    let is_before = |item: &Item| after.is_some_and(|after| item.path.as_str().as_bytes() <= after);
-    let start = snapshot.items.partition_point(is_before);
-    let end = snapshot.items.len().min(start.saturating_add(options.limit));
-    let page = snapshot.items[start..end]
-        .iter()
-        .map(|item| entry(shared, item).boxed());
-    let entries = try_all(page.collect()).await?;
-    let has_more = end < snapshot.items.len();
-    if has_more && end > start {
-        shared.known.keep(Arc::new(Snapshot {
-            directory: snapshot.directory.clone(),
-            is_deep: snapshot.is_deep,
-            items: snapshot.items[start..].to_vec(),
-            cut: end - start,
-        }));
+async fn cut(shared: &Shared, mut listing: Listing, options: &ListOptions) -> Result<ListPage> {
+    let count = listing.ready.len().min(options.limit);
+    let items: Vec<_> = listing.ready.drain(..count).collect();
+    let targets = targets(shared, &items).await?;
+    let has_more = !listing.ready.is_empty();
+    if let (true, Some(last)) = (has_more, items.last()) {
+        listing.last = Some(last.path.clone().into());
+        shared.known.keep(listing);
     }
-    Ok(ListPage { entries, has_more })
+    let entries = items.into_iter().zip(targets).map(|(item, target)| entry(item, target));
+    Ok(ListPage {
+        entries: entries.collect(),
+        has_more,
+    })
 }
 
-async fn entry(shared: &Shared, item: &Item) -> Result<Entry> {
-    let Some(object) = &item.object else {
-        return Ok(Entry {
-            path: item.path.clone().into(),
+fn entry(item: Item, target: Option<String>) -> Entry {
+    let Some(object) = item.object else {
+        return Entry {
+            path: item.path.into(),
             kind: EntryKind::Directory,
             size: 0,
             modified: None,
             version: None,
-        });
+        };
     };
-    let target = target_of(shared, item, object).await?;
-    Ok(Entry {
-        path: item.path.clone().into(),
+    Entry {
+        path: item.path.into(),
         kind: kind(target.as_deref()),
         size: target.as_ref().map_or(object.size, |target| target.len() as u64),
         modified: object.modified,
         version: target.is_none().then(|| Version::new(&object.tag)),
-    })
+    }
 }
 
 fn kind(target: Option<&str>) -> EntryKind {
@@ -259,11 +437,22 @@ fn kind(target: Option<&str>) -> EntryKind {
     }
 }
 
-/// Where a listed object points, if it is a link.
-async fn target_of(shared: &Shared, item: &Item, listed: &Listed) -> Result<Option<String>> {
-    if listed.size > 0 {
-        return Ok(None);
-    }
+/// Where each item points, if it is a link. Only objects of no bytes are looked at.
+async fn targets(shared: &Shared, items: &[Item]) -> Result<Vec<Option<String>>> {
+    let is_empty = |item: &Item| item.object.as_ref().is_some_and(|object| object.size == 0);
+    let looks = items.iter().filter(|item| is_empty(item));
+    let looks = looks.map(|item| target_of(shared, item).boxed());
+    let mut looked = try_all(looks.collect()).await?.into_iter();
+    let target = |item| match is_empty(item) {
+        true => looked.next().flatten(),
+        false => None,
+    };
+    Ok(items.iter().map(target).collect())
+}
+
+/// Where an object of no bytes points, if it is a link.
+async fn target_of(shared: &Shared, item: &Item) -> Result<Option<String>> {
+    let Some(listed) = &item.object else { return Ok(None) };
     if let Some(target) = shared.known.empty(&listed.key, &listed.tag, listed.modified) {
         return Ok(target);
     }

@@ -90,10 +90,7 @@ impl Work<'_> {
     }
 
     async fn copy_all(&self, intent: &Intent, objects: &[Listed]) -> Result<Vec<Copied>> {
-        let copies = objects
-            .iter()
-            .map(|listed| copy_one(self.shared, intent, listed).boxed());
-        let copied: Vec<_> = try_all(copies.collect()).await?.into_iter().flatten().collect();
+        let copied = copy_each(self.shared, intent, objects).await?;
         for copied in &copied {
             self.note(Undo::Made {
                 key: copied.to_key.clone(),
@@ -221,6 +218,23 @@ fn new_key(shared: &Shared, intent: &Intent, key: &str) -> Option<String> {
     }
 }
 
+/// Copies objects side by side; markers come before what is below them. SeaweedFS makes the directories of what it is given, and one
+/// that it makes while its marker comes takes the marker's place, and its mode with it.
+async fn copy_each(shared: &Shared, intent: &Intent, objects: &[Listed]) -> Result<Vec<Copied>> {
+    let depth = |listed: &&Listed| match listed.key.ends_with('/') {
+        true => listed.key.matches('/').count(),
+        false => usize::MAX,
+    };
+    let mut ordered: Vec<_> = objects.iter().collect();
+    ordered.sort_by_key(depth);
+    let mut copied = Vec::with_capacity(ordered.len());
+    for level in ordered.chunk_by(|one, other| depth(one) == depth(other)) {
+        let copies = level.iter().map(|listed| copy_one(shared, intent, listed).boxed());
+        copied.extend(try_all(copies.collect()).await?.into_iter().flatten());
+    }
+    Ok(copied)
+}
+
 /// Copies one object, unless its copy is there already. `None` where the source is gone: somebody else has moved it.
 async fn copy_one(shared: &Shared, intent: &Intent, listed: &Listed) -> Result<Option<Copied>> {
     let path = &intent.from;
@@ -325,10 +339,7 @@ async fn finish(shared: &Shared, written: Written) -> Result<()> {
         Phase::Removing => written,
         Phase::Copying => {
             let objects = objects_below(shared, &written.intent.from).await?;
-            let copies = objects
-                .iter()
-                .map(|listed| copy_one(shared, &written.intent, listed).boxed());
-            try_all(copies.collect()).await?;
+            copy_each(shared, &written.intent, &objects).await?;
             match written.advance(shared, Phase::Removing).await? {
                 Some(written) => written,
                 None => return Ok(()),

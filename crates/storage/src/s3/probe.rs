@@ -11,6 +11,7 @@ use super::bucket::{Bucket, Condition, CopyCall, ListCall, PAGE};
 use super::keys::Layout;
 use super::metadata::Metadata;
 use super::options::Writers;
+use super::order::Order;
 use super::wire::failure::Failure;
 
 /// How many write at once to see that one of them wins.
@@ -29,6 +30,8 @@ pub(super) struct Abilities {
     pub(super) shows_ghosts: bool,
     /// Whether a backslash in a key is taken for a slash.
     pub(super) takes_backslash: bool,
+    /// In which order it lists.
+    pub(super) order: Order,
 }
 
 /// The objects of one trial.
@@ -77,7 +80,9 @@ impl Trial<'_> {
             Err(Failure::Unsupported) => Err(unsafe_for_many("refuses")),
             Err(failure) => Err(failure.into_error()),
         }?;
-        self.read_back().await?;
+        let (read, order) = futures::join!(self.read_back(), self.order());
+        read?;
+        let order = order?;
         if writers == Writers::Many {
             self.check_conditions(&tag).await?;
         }
@@ -85,12 +90,18 @@ impl Trial<'_> {
         let conditional_delete = self.refuses_delete().await?;
         let directories = self.directories_left().await?;
         self.clean().await;
+        // A server that refuses such a key altogether needs the other spelling, too.
+        let takes_backslash = backslash.is_err() || directories.contains(&format!("{}b/", self.base));
         Ok(Abilities {
             conditional_copy,
             conditional_delete,
             shows_ghosts: directories.contains(&format!("{}a/", self.base)),
-            // A server that refuses such a key altogether needs the other spelling, too.
-            takes_backslash: backslash.is_err() || directories.contains(&format!("{}b/", self.base)),
+            takes_backslash,
+            order: match order {
+                // The other spelling has another place in it.
+                Order::Keys if takes_backslash => Order::Unknown,
+                order => order,
+            },
         })
     }
 
@@ -110,6 +121,22 @@ impl Trial<'_> {
     async fn read_back(&self) -> Result<()> {
         let got = self.bucket.get(&self.first, None, None).await;
         got.map(drop).map_err(Failure::into_error)
+    }
+
+    /// In which order `a-` and `a/x` are listed.
+    async fn order(&self) -> Result<Order> {
+        let list = ListCall {
+            prefix: &self.base,
+            limit: PAGE,
+            ..ListCall::default()
+        };
+        let page = self.bucket.list(&list).await.map_err(Failure::into_error)?;
+        let place = |key: &str| page.objects.iter().position(|object| object.key == key);
+        Ok(match (place(&self.first), place(&self.inner)) {
+            (Some(first), Some(inner)) if first < inner => Order::Keys,
+            (Some(_), Some(_)) => Order::Tree,
+            _ => Order::Unknown,
+        })
     }
 
     /// Makes sure that each condition is kept: one that fails, one that holds, and one of several at once.

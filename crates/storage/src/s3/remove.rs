@@ -15,7 +15,7 @@ use super::wire::xml::Listed;
 
 const MAX_ROUNDS: u32 = 50;
 
-const GONE: Applied = Applied {
+pub(super) const GONE: Applied = Applied {
     version: None,
     size: 0,
     created: false,

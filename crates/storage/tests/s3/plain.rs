@@ -154,3 +154,18 @@ fn kinds_that_others_change_are_believed() {
         assert_eq!(probe.names_deep("").await, ["a", "b", "b/f"]);
     });
 }
+
+/// A server that makes directories of its own for what is copied must not take those for the one that has a mode.
+#[test]
+fn a_moved_directory_keeps_its_mode_each_time() {
+    block_on(async {
+        let probe = Place::on(Server::shared_seaweed()).open().await;
+        let files = (0..8).map(|number| write(&format!("d-0/{number}/f"), "x"));
+        probe.batch(files.chain([set_mode("d-0", 0o700)]).collect()).await;
+        for turn in 0..12 {
+            let (from, to) = (format!("d-{turn}"), format!("d-{}", turn + 1));
+            probe.apply(rename(&from, &to)).await;
+            assert_eq!(probe.stat(&to).await.mode, Some(0o700), "{to}");
+        }
+    });
+}

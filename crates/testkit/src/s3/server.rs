@@ -7,7 +7,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -71,10 +71,15 @@ impl Server {
         SHARED.get_or_init(Self::seaweed)
     }
 
-    /// The moto of this process, started when first asked for.
+    /// A moto of this process, started when first asked for; always the same one on one thread. It does one thing at a time, so there are
+    /// two, and tests side by side do not wait for each other.
     pub fn shared_moto() -> &'static Self {
-        static SHARED: OnceLock<Server> = OnceLock::new();
-        SHARED.get_or_init(Self::moto)
+        static SHARED: [OnceLock<Server>; 2] = [const { OnceLock::new() }; 2];
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static MINE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % SHARED.len();
+        }
+        SHARED[MINE.with(|mine| *mine)].get_or_init(Self::moto)
     }
 
     /// Which server it is.

@@ -148,7 +148,7 @@ impl Entry {
     }
 
     fn is_known_to(&self, view: &crate::Workspace) -> bool {
-        view.has_rules_of(&self.view)
+        view.has_rules_of(&self.view) && view.view.env == self.view.env
     }
 
     pub(super) fn shown(&self) -> ContextShown {

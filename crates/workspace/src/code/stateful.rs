@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::attend::{Answered, Attendant, Call, Heard, Piece};
 use super::contexts::{Entry, Life, id};
 use super::{CodeResult, ContextRequest, ContextShown, PieceRequest, driver};
-use crate::shell::driven::{Driven, driven_label, millis};
+use crate::shell::driven::{Driven, millis};
 use crate::{RunRequest, Workspace};
 
 /// How long an interpreter may take until it is ready.
@@ -146,9 +146,9 @@ impl Workspace {
         let (language, code) = (entry.language, &request.code);
         let label = format!("{}: {}", entry.id(), driver::label(language, code));
         let judged = driver::judged(language, code);
-        let shown = driven_label(&label, &entry.secrets);
+        let text = entry.secrets.mask(&label);
         let timeout = self
-            .admit_driven("run_in_code_context", &judged, &shown, request.timeout)
+            .admit_driven("run_in_code_context", &judged, text, request.timeout)
             .await?;
         let (reply, answer) = oneshot::channel();
         let call = Call {

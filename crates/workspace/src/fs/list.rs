@@ -1,11 +1,12 @@
 //! Listing a directory, or the tree below it to a depth, a page at a time.
 //!
-//! A tree is walked directory by directory, so that a depth costs only what it shows. Entries come with each directory directly before
-//! what is in it. A cursor is the path of the last entry shown; from it the walk finds its place again without state between pages.
+//! A tree is walked directory by directory, so that a depth costs only what it shows; where each list is a request, those of directories
+//! that stand next to each other are made together. Entries come with each directory directly before what is in it. A cursor is the path of the last entry shown; from it the walk finds its place again without state between pages.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
-use garret_core::{Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, Result, WsPath};
+use futures::future::join_all;
+use garret_core::{Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, ListPage, Result, WsPath};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -111,6 +112,10 @@ struct TreeWalk<'a> {
     depth: usize,
     follow: Follow,
     open: Vec<OpenDirectory>,
+    /// How many entries are still wanted.
+    wanted: usize,
+    /// The first pages of directories that will be opened.
+    ahead: HashMap<WsPath, Result<ListPage>>,
 }
 
 struct OpenDirectory {
@@ -138,6 +143,8 @@ impl<'a> TreeWalk<'a> {
             depth: request.depth,
             follow: target.follow,
             open: Vec::new(),
+            wanted: request.limit,
+            ahead: HashMap::new(),
         };
         match &request.cursor {
             None => walk.open.push(OpenDirectory::new(target.real.clone(), None)),
@@ -180,6 +187,7 @@ impl<'a> TreeWalk<'a> {
                 return Ok(None);
             };
             if let Some(entry) = directory.ready.pop_front() {
+                self.wanted = self.wanted.saturating_sub(1);
                 if let Some(path) = entry.path.as_path()
                     && entry.kind == EntryKind::Directory
                     && self.open.len() < self.depth
@@ -200,12 +208,10 @@ impl<'a> TreeWalk<'a> {
     async fn fill(&mut self) -> Result<()> {
         let is_outermost = self.open.len() == 1;
         let directory = self.open.last_mut().expect("a directory is open");
-        let options = ListOptions {
-            after: directory.after.take(),
-            follow: self.follow,
-            ..ListOptions::default()
-        };
-        let page = match self.workspace.storage().list(&directory.path, options).await {
+        let (path, after) = (directory.path.clone(), directory.after.take());
+        let page = self.page(&path, after).await;
+        let directory = self.open.last_mut().expect("a directory is open");
+        let page = match page {
             Err(error) if !is_outermost && is_gone(&error) => {
                 directory.is_complete = true;
                 return Ok(());
@@ -220,6 +226,45 @@ impl<'a> TreeWalk<'a> {
         };
         directory.ready.extend(page.entries.into_iter().filter(visible));
         Ok(())
+    }
+}
+
+impl TreeWalk<'_> {
+    /// A page of the innermost directory; with its first one come those of directories beside it.
+    async fn page(&mut self, path: &WsPath, after: Option<EntryPath>) -> Result<ListPage> {
+        if after.is_some() {
+            return self.list(path, after).await;
+        }
+        if let Some(page) = self.ahead.remove(path) {
+            return page;
+        }
+        let beside = self.beside();
+        let others = join_all(beside.iter().map(|path| self.list(path, None)));
+        let (page, others) = futures::join!(self.list(path, None), others);
+        self.ahead.extend(beside.into_iter().zip(others));
+        page
+    }
+
+    async fn list(&self, path: &WsPath, after: Option<EntryPath>) -> Result<ListPage> {
+        let options = ListOptions {
+            after,
+            follow: self.follow,
+            ..ListOptions::default()
+        };
+        self.workspace.storage().list(path, options).await
+    }
+
+    /// The directories that will be opened after the innermost one, as many as are worth asking for at once.
+    fn beside(&self) -> Vec<WsPath> {
+        let parent = self.open.len().checked_sub(2).map(|parent| &self.open[parent]);
+        let Some(parent) = parent.filter(|_| self.workspace.is_far()) else {
+            return Vec::new();
+        };
+        let next = parent.ready.iter().take(self.wanted);
+        let next = next.filter(|entry| entry.kind == EntryKind::Directory);
+        let next = next.filter_map(|entry| entry.path.as_path().cloned());
+        next.take(self.workspace.shared.reach.search_concurrency.saturating_sub(1))
+            .collect()
     }
 }
 

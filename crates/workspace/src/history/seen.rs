@@ -102,12 +102,25 @@ impl Workspace {
 
     /// The same for a change that quotas may refuse. The turns are kept until it is made.
     pub(crate) async fn making_in_turn(&self, operation: &'static str) -> Result<(Making, Vec<Hold<'_>>)> {
-        let (mut turns, mut rooms) = (Vec::new(), Vec::new());
+        let turns = self.quota_turns().await;
+        Ok((self.making_with_turns(operation).await?, turns))
+    }
+
+    /// Waits for the turn with every quota around this view, the outermost first as everybody does.
+    pub(crate) async fn quota_turns(&self) -> Vec<Hold<'_>> {
+        let mut turns = Vec::new();
+        for quota in self.view.layers.iter().filter_map(|layer| layer.quota.as_ref()) {
+            turns.push(quota.hold().await);
+        }
+        turns
+    }
+
+    /// How a change is made that quotas may refuse, by whoever has the turns.
+    pub(crate) async fn making_with_turns(&self, operation: &'static str) -> Result<Making> {
+        let mut rooms = Vec::new();
         for layer in &self.view.layers {
             if let Some(quota) = &layer.quota {
-                let (turn, room) = quota.hold(self.storage(), &layer.base).await?;
-                turns.push(turn);
-                rooms.push(room);
+                rooms.push(quota.room(self.storage(), &layer.base).await?);
             }
         }
         let view = self.clone();
@@ -115,11 +128,10 @@ impl Workspace {
             view.review(paths)?;
             rooms.iter().try_for_each(|room| room.check(paths))
         });
-        let making = Making {
+        Ok(Making {
             review: Some(review),
             ..self.making(operation)
-        };
-        Ok((making, turns))
+        })
     }
 
     /// Checks that this view may do to each path what a change of the past would.

@@ -1,23 +1,71 @@
 //! Commands and effects that somebody must agree to first.
 
-use garret_core::{Origin, PathChange, Program, Result};
+use garret_core::path::quote;
+use garret_core::{EffectsMode, Network, Origin, PathChange, Program, Result, Secrets, Stdin};
 
-use super::CommandLine;
+use super::driven::Driven;
 use super::result::Changed;
+use super::run::Prepared;
+use super::workshop::Workshop;
+use super::{CommandLine, label};
 use crate::Workspace;
 use crate::approval::Question;
 
+/// The most characters of a variable, or of what a command reads, that an approver is shown.
+const SHOWN: usize = 1_000;
+
 impl Workspace {
     /// Asks for a command where the policy of the shell, or that of the view, says so.
-    pub(super) async fn approve_command(&self, program: &Program, operation: &'static str, label: &str) -> Result<()> {
-        let rule = self.workshop()?.rules.asks(&CommandLine::of(program));
-        let question = Question {
-            command: Some(label.to_owned()),
+    pub(super) async fn approve_command(&self, prepared: &Prepared) -> Result<()> {
+        let program = &prepared.command.program;
+        let question = |shop: &Workshop| Question {
+            command: Some(label::whole(program, &prepared.hidden)),
+            notes: notes(shop, prepared, program, Some(&prepared.command.stdin)),
+            ..self.question_of(prepared)
+        };
+        self.approve_program(prepared.operation, program, question).await
+    }
+
+    /// Asks for a program that Garret drives, where somebody needs to be asked: about the code that it runs, of which all is shown.
+    pub(super) async fn approve_driven(&self, driven: &Driven, prepared: &Prepared) -> Result<()> {
+        let Some(judged) = &driven.judged else { return Ok(()) };
+        let question = |shop: &Workshop| Question {
+            command: Some(prepared.hidden.mask(&driven.label)),
+            // What it reads is the code.
+            notes: notes(shop, prepared, judged, None),
+            ..self.question_of(prepared)
+        };
+        self.approve_program(prepared.operation, judged, question).await
+    }
+
+    /// Asks for a piece of code in a program that runs already; `text` is all of it.
+    pub(super) async fn approve_piece(&self, operation: &'static str, judged: &Program, text: String) -> Result<()> {
+        let question = |shop: &Workshop| Question {
+            notes: surroundings(shop),
+            command: Some(text),
             ..Question::of(operation, &[])
         };
-        match rule {
-            Some(rule) => self.ask(question, &rule).await,
-            None => self.approve_question(question).await,
+        self.approve_program(operation, judged, question).await
+    }
+
+    fn question_of(&self, prepared: &Prepared) -> Question<'static> {
+        Question {
+            cwd: Some(prepared.command.cwd.to_string()),
+            ..Question::of(prepared.operation, &[])
+        }
+    }
+
+    async fn approve_program<'a>(
+        &self,
+        operation: &'static str,
+        program: &Program,
+        question: impl FnOnce(&Workshop) -> Question<'a>,
+    ) -> Result<()> {
+        let shop = self.workshop()?;
+        let rule = shop.rules.asks(&CommandLine::of(program));
+        match rule.or_else(|| self.approval_rule(operation)) {
+            Some(rule) => self.ask(question(shop), &rule).await,
+            None => Ok(()),
         }
     }
 
@@ -43,4 +91,44 @@ impl Workspace {
         };
         self.ask(question, "effects = ask").await
     }
+}
+
+/// What is unusual about a command: whatever is not so for the plainest one.
+fn notes(shop: &Workshop, prepared: &Prepared, program: &Program, reads: Option<&Stdin>) -> Vec<String> {
+    let secrets = &prepared.hidden;
+    let mut notes = surroundings(shop);
+    if prepared.operation == "start" || prepared.operation == "create_code_context" {
+        notes.push("lives on in the background".to_owned());
+    }
+    if !CommandLine::of(program).is_whole {
+        notes.push("runs something that its text does not tell".to_owned());
+    }
+    if prepared.effects == EffectsMode::Discard {
+        notes.push("forgets what it does to the files".to_owned());
+    }
+    notes.extend(prepared.given.iter().map(|(name, value)| {
+        let value = quote(&label::bounded(&secrets.mask(value), SHOWN));
+        format!("is given the variable {} with the value {value}", quote(name))
+    }));
+    notes.extend(reads.and_then(|stdin| read_note(stdin, secrets)));
+    notes
+}
+
+/// What holds for every command here and need not hold elsewhere.
+fn surroundings(shop: &Workshop) -> Vec<String> {
+    let mut notes = Vec::new();
+    if shop.is_on_host() {
+        notes.push("runs without isolation, with all rights of the user that runs Garret".to_owned());
+    }
+    if shop.rules.policy().network == Network::Full {
+        notes.push("reaches the network of this machine".to_owned());
+    }
+    notes
+}
+
+fn read_note(stdin: &Stdin, secrets: &Secrets) -> Option<String> {
+    let Stdin::Bytes(bytes) = stdin else { return None };
+    let text = secrets.mask(&String::from_utf8_lossy(bytes));
+    let shown = quote(&label::bounded(&text, SHOWN));
+    Some(format!("reads {} bytes: {shown}", bytes.len()))
 }

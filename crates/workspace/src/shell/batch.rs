@@ -53,8 +53,11 @@ impl Workspace {
             EffectsMode::Ask => self.approve_effects(&maker.origin, paths).await?,
             EffectsMode::Commit => {}
         }
-        self.commit(maker.origin.operation, mutations(steps), Follow::Never)
-            .await?;
+        let (operation, mutations) = (maker.origin.operation, mutations(steps));
+        match maker.has_quota_turns {
+            true => self.commit_with_turns(operation, mutations, Follow::Never).await?,
+            false => self.commit(operation, mutations, Follow::Never).await?,
+        };
         Ok(Kept::Applied)
     }
 

@@ -57,8 +57,8 @@ impl Workspace {
         listener: impl FnOnce(Hearing) -> S,
     ) -> Result<(RunResult, S)> {
         let shop = self.workshop()?;
-        let (mut prepared, judged) = self.prepare_driven(shop, driven)?;
-        self.approve_judged(&prepared, judged).await?;
+        let mut prepared = self.prepare_driven(shop, &driven)?;
+        self.approve_driven(&driven, &prepared).await?;
         let mut listener = listener(Hearing {
             secrets: std::mem::take(&mut prepared.secrets),
             most: prepared.command.limits.output,
@@ -70,10 +70,10 @@ impl Workspace {
     /// Starts a driven program that lives on, on the live layer; it reads what it is written.
     pub(crate) async fn start_driven(&self, driven: Driven) -> Result<DrivenProcess> {
         let shop = self.workshop()?;
-        shop.check_room()?;
-        let (mut prepared, judged) = self.prepare_driven(shop, driven)?;
+        let room = shop.take_room()?;
+        let mut prepared = self.prepare_driven(shop, &driven)?;
         prepared.check_background()?;
-        self.approve_judged(&prepared, judged).await?;
+        self.approve_driven(&driven, &prepared).await?;
         prepared.command.stdin = Stdin::Piped;
         let (secrets, most) = (prepared.secrets.clone(), prepared.command.limits.output);
         let limits = Limits {
@@ -81,48 +81,38 @@ impl Workspace {
             wall: None,
             ..prepared.command.limits.clone()
         };
-        let live = self.spawn_on_live_layer(prepared, limits).await?;
+        let live = self.spawn_on_live_layer(prepared, limits, room).await?;
         Ok(DrivenProcess { live, secrets, most })
     }
 
-    fn prepare_driven(&self, shop: &Workshop, driven: Driven) -> Result<(Prepared, Option<Program>)> {
+    fn prepare_driven(&self, shop: &Workshop, driven: &Driven) -> Result<Prepared> {
         if let Some(judged) = &driven.judged {
             check_judged(shop, judged)?;
         }
-        let prepared = self.prepare_unchecked(shop, driven.operation, driven.request)?;
+        let prepared = self.prepare_unchecked(shop, driven.operation, driven.request.clone())?;
         let label = driven_label(&driven.label, &prepared.secrets);
-        Ok((Prepared { label, ..prepared }, driven.judged))
+        Ok(Prepared { label, ..prepared })
     }
 
-    async fn approve_judged(&self, prepared: &Prepared, judged: Option<Program>) -> Result<()> {
-        match judged {
-            Some(judged) => self.approve_command(&judged, prepared.operation, &prepared.label).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Checks and approves what a driven program that already lives is to do; gives how long it may take.
+    /// Checks and approves what a driven program that already lives is to do, of which `text` is all; gives how long it may take.
     pub(crate) async fn admit_driven(
         &self,
         operation: &'static str,
         judged: &Program,
-        label: &str,
+        text: String,
         timeout: Option<Duration>,
     ) -> Result<Option<Duration>> {
         let shop = self.workshop()?;
         check_judged(shop, judged)?;
         let timeout = wall(shop.rules.limits().wall, timeout)?;
-        self.approve_command(judged, operation, label).await?;
+        self.approve_piece(operation, judged, text).await?;
         Ok(timeout)
     }
 
     /// Takes over what everything on the live layer did so far, as a change by `origin`.
     pub(crate) async fn checkpoint(&self, origin: Origin) -> Result<Changed> {
         let shop = self.workshop()?;
-        let taking = Taking {
-            origin: Some(origin),
-            has_quota_turn: false,
-        };
+        let taking = Taking { origin: Some(origin) };
         let settled = shop.settle(taking).await?;
         Ok(settled.map_or_else(Changed::default, |settled| settled.changed(self, shop)))
     }
@@ -174,10 +164,7 @@ impl DrivenProcess {
 
     /// Ends it with its whole tree, and takes over what was done as a change by `origin`; `view` is told what that was.
     pub(crate) async fn end(self, origin: Origin, view: Option<&Workspace>) -> Result<Changed> {
-        let taking = Taking {
-            origin: Some(origin),
-            has_quota_turn: false,
-        };
+        let taking = Taking { origin: Some(origin) };
         let settled = self.live.end(taking).await?;
         match (settled, view) {
             (Some(settled), Some(view)) => Ok(settled.changed(view, view.workshop()?)),

@@ -38,8 +38,8 @@ pub(super) struct Maker {
     pub(super) origin: Origin,
     /// Whether there is to be one.
     pub(super) mode: EffectsMode,
-    /// Whether quotas are asked; not where whoever calls has its turn with them already.
-    pub(super) asks_quota: bool,
+    /// Whether whoever calls has the turns with the quotas already.
+    pub(super) has_quota_turns: bool,
 }
 
 /// What became of effects.
@@ -246,9 +246,9 @@ impl Workspace {
     /// How the change is made: by its maker, and refused where this view may not do what it does. The turns are kept until it is made.
     async fn making_of(&self, maker: &Maker, witness: &Witness, only_looks: bool) -> Result<(Making, Vec<Hold<'_>>)> {
         let operation = maker.origin.operation;
-        let (making, turns) = match maker.asks_quota {
-            true => self.making_in_turn(operation).await?,
-            false => (self.making(operation), Vec::new()),
+        let (making, turns) = match maker.has_quota_turns {
+            true => (self.making_with_turns(operation).await?, Vec::new()),
+            false => self.making_in_turn(operation).await?,
         };
         let making = Making {
             origin: maker.origin.clone(),

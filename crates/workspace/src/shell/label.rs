@@ -12,11 +12,16 @@ const HEAD: usize = 200;
 
 /// The command for the journal.
 pub(super) fn of(program: &Program, secrets: &Secrets) -> String {
+    bounded(&whole(program, secrets), LONGEST)
+}
+
+/// All of the command.
+pub(super) fn whole(program: &Program, secrets: &Secrets) -> String {
     let text = match program {
         Program::Shell(text) => text.clone(),
         Program::Arguments(arguments) => arguments.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(" "),
     };
-    bounded(&secrets.mask(&text), LONGEST)
+    secrets.mask(&text)
 }
 
 /// The command in a few words.
@@ -41,7 +46,7 @@ pub(super) fn joined(labels: &[String]) -> String {
     bounded(&seen.join("; "), LONGEST)
 }
 
-fn bounded(text: &str, most: usize) -> String {
+pub(super) fn bounded(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::keep::{Basis, Kept, Maker};
-use super::result::Changed;
+use super::result::{Changed, Refusal};
 use super::workshop::{Held, Workshop};
 use super::{label, note};
 use crate::Workspace;
@@ -63,9 +63,7 @@ impl Workspace {
             let mut found = Vec::new();
             let (left, layers) = self.left(shop).await?;
             for layer in layers {
-                let (command, changed, _) = self.keep_leftover(shop, &left, &*layer, EffectsMode::Discard).await?;
-                let id = layer.id().to_owned();
-                found.push(Leftover { id, command, changed });
+                found.push(self.look_at_leftover(shop, &left, &*layer).await);
             }
             left.release().await?;
             Ok(found)
@@ -137,6 +135,22 @@ impl Workspace {
         Ok((left, layer))
     }
 
+    /// What keeping a leftover would do; that it cannot be told, as where a disk is full, keeps nobody from discarding it.
+    async fn look_at_leftover(&self, shop: &Arc<Workshop>, left: &Left, layer: &dyn Layer) -> Leftover {
+        let id = layer.id().to_owned();
+        match self.keep_leftover(shop, left, layer, EffectsMode::Discard).await {
+            Ok((command, changed, _)) => Leftover { id, command, changed },
+            Err(error) => Leftover {
+                command: note::read(&left.state, &id).map(|note| note.command),
+                id,
+                changed: Changed {
+                    refused: Some(Refusal::from(&error)),
+                    ..Changed::default()
+                },
+            },
+        }
+    }
+
     async fn keep_leftover(
         &self,
         shop: &Arc<Workshop>,
@@ -161,7 +175,7 @@ impl Workspace {
                 ..under.origin("commit_leftover", format!("what was left of{words} after a crash"))
             },
             mode,
-            asks_quota: true,
+            has_quota_turns: false,
         };
         let keeping = under.keep(&split, &basis, maker).await?;
         let excluded = match keeping.kept {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use garret_core::{
     BenchState, ChangeKind, Dropped, Effect, EffectsMode, EntryPath, Error, ErrorKind, Layer, Mark, OpenSandbox,
-    Origin, PathChange, Placed, Point, Result, Taken,
+    Origin, PathChange, Placed, Point, Result, Taken, WsPath,
 };
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -19,17 +19,21 @@ use super::filed;
 use super::keep::{Basis, Keeping, Kept, Maker, Split};
 use super::label;
 use super::result::Changed;
+use super::run::Prepared;
 use super::workshop::{Held, Laid, Workshop, in_background};
 use crate::Workspace;
+use crate::workspace::View;
 
 /// The live layer, where there is one.
 #[derive(Debug, Default)]
 pub(super) struct LiveSlot {
     /// Seen without a lock by operations that need do nothing where nothing lives.
     is_live: AtomicBool,
+    /// The view that the layer was laid for: its quotas are waited for before the layer is.
+    view: std::sync::Mutex<Option<Workspace>>,
     live: Mutex<Option<Live>>,
-    /// What could not be kept, for whoever asks after the processes.
-    notices: std::sync::Mutex<Vec<String>>,
+    /// What could not be kept, and the view of those who did it.
+    notices: std::sync::Mutex<Vec<(Arc<View>, String)>>,
 }
 
 /// A layer with processes that live on.
@@ -42,7 +46,8 @@ struct Live {
     mark: Option<Mark>,
     /// The view that it was laid for: what that may not see is not shown to its processes.
     view: Workspace,
-    seats: BTreeMap<u64, String>,
+    /// Who sits there, by name; without one where somebody only needs the layer to stay.
+    seats: BTreeMap<u64, Option<String>>,
     next_seat: u64,
     /// Whoever sat there since the last change: any of them may have written.
     writers: Vec<String>,
@@ -54,7 +59,21 @@ pub(crate) struct Seat {
     shop: Arc<Workshop>,
     number: u64,
     laid: Laid,
+    state: BenchState,
+    /// The view that the layer was laid for.
+    view: Arc<View>,
     is_taken: bool,
+}
+
+/// Where a command in the foreground runs.
+#[derive(Debug)]
+pub(super) enum RunsOn {
+    /// On a layer of its own: nothing lives.
+    OwnLayer,
+    /// With the processes in the background.
+    LiveLayer(Seat),
+    /// On a layer of its own that begins as the live one stands; the seat keeps that.
+    LayerBeside(Seat),
 }
 
 /// What was taken over from a layer.
@@ -70,8 +89,6 @@ pub(super) struct Settled {
 pub(super) struct Taking {
     /// The operation, its summary and its actor; those of the first process where none is given.
     pub(super) origin: Option<Origin>,
-    /// Whether whoever calls has its turn with the quotas.
-    pub(super) has_quota_turn: bool,
 }
 
 impl LiveSlot {
@@ -91,41 +108,54 @@ impl LiveSlot {
         live.as_ref().map(|live| live.state.clone())
     }
 
-    /// What could not be kept so far.
-    pub(super) fn notices(&self) -> Vec<String> {
-        self.notices.lock().expect("no holder panics").clone()
+    /// What could not be kept so far of what `view` may know of.
+    pub(super) fn notices(&self, view: &Workspace) -> Vec<String> {
+        let notices = self.notices.lock().expect("no holder panics");
+        let known = notices.iter().filter(|(of, _)| view.encloses(of));
+        known.map(|(_, text)| text.clone()).collect()
     }
 
-    pub(super) fn notice(&self, text: String) {
+    /// Notes for whoever asks after the processes of `view`.
+    pub(super) fn notice(&self, view: &Arc<View>, text: String) {
         const MOST: usize = 20;
         let mut notices = self.notices.lock().expect("no holder panics");
-        if notices.len() < MOST && !notices.contains(&text) {
-            notices.push(text);
+        if notices.len() < MOST && !notices.iter().any(|(_, known)| *known == text) {
+            notices.push((view.clone(), text));
+        }
+    }
+
+    /// The view that the layer was laid for, where there is one.
+    fn view(&self) -> Option<Workspace> {
+        match self.is_live() {
+            true => self.view.lock().expect("no holder panics").clone(),
+            false => None,
         }
     }
 
     fn set(&self, slot: &mut Option<Live>, live: Option<Live>) {
+        *self.view.lock().expect("no holder panics") = live.as_ref().map(|live| live.view.clone());
         self.is_live.store(live.is_some(), Ordering::Release);
         *slot = live;
     }
 }
 
 impl Workshop {
-    /// A seat on the live layer, where there is one.
-    pub(super) async fn seat(self: &Arc<Self>, view: &Workspace, name: &str) -> Result<Option<Seat>> {
+    /// Where a command runs: with the processes in the background, if it may see what they see and do what they do.
+    pub(super) async fn place_for(self: &Arc<Self>, view: &Workspace, prepared: &Prepared) -> RunsOn {
         match self.live.live.lock().await.as_mut() {
-            Some(live) => {
-                live.check_view(view)?;
-                Ok(Some(self.sit(live, name)))
+            None => RunsOn::OwnLayer,
+            Some(live) if prepared.effects == EffectsMode::Commit && live.view.has_same_rules(view) => {
+                RunsOn::LiveLayer(self.sit(live, Some(&prepared.label)))
             }
-            None => Ok(None),
+            Some(live) => RunsOn::LayerBeside(self.sit(live, None)),
         }
     }
 
     /// A seat on the live layer, which is laid where there is none. Whoever calls has the turn.
     pub(super) async fn seat_or_lay(self: &Arc<Self>, view: &Workspace, name: &str) -> Result<Seat> {
-        if let Some(seat) = self.seat(view, name).await? {
-            return Ok(seat);
+        if let Some(live) = self.live.live.lock().await.as_mut() {
+            live.check_view(view)?;
+            return Ok(self.sit(live, Some(name)));
         }
         let under = self.under(view);
         let fence = under.fence_in(self).await?;
@@ -145,42 +175,44 @@ impl Workshop {
             next_seat: 0,
             writers: Vec::new(),
         };
-        let seat = self.sit(&mut live, name);
+        let seat = self.sit(&mut live, Some(name));
         let mut slot = self.live.live.lock().await;
         self.live.set(&mut slot, Some(live));
         Ok(seat)
     }
 
-    fn sit(self: &Arc<Self>, live: &mut Live, name: &str) -> Seat {
+    fn sit(self: &Arc<Self>, live: &mut Live, name: Option<&str>) -> Seat {
         let number = live.next_seat;
         live.next_seat += 1;
-        live.seats.insert(number, name.to_owned());
-        live.writers.push(name.to_owned());
+        live.seats.insert(number, name.map(str::to_owned));
+        live.writers.extend(name.map(str::to_owned));
         Seat {
             shop: self.clone(),
             number,
             laid: live.laid.clone(),
+            state: live.state.clone(),
+            view: live.view.view.clone(),
             is_taken: true,
         }
     }
 
     /// Takes over what the processes did, where something lives.
     pub(super) async fn settle(&self, taking: Taking) -> Result<Option<Settled>> {
-        if !self.live.is_live() {
-            return Ok(None);
-        }
+        let Some(view) = self.live.view() else { return Ok(None) };
+        let _turns = view.quota_turns().await;
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut() else { return Ok(None) };
-        let settled = async {
-            let paused = Paused::new(live.laid.layer.clone()).await?;
-            let settled = self.settle_paused(live, taking).await?;
-            paused.resume().await?;
-            Ok(settled)
-        };
-        match settled.await {
+        match self.settle_pausing(live, taking).await {
             Err(error) => self.unless_dead(&mut slot, error).map(|()| None),
             Ok(settled) => Ok(Some(settled)),
         }
+    }
+
+    async fn settle_pausing(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
+        let paused = Paused::new(live.laid.layer.clone()).await?;
+        let settled = self.settle_paused(live, taking).await?;
+        paused.resume().await?;
+        Ok(settled)
     }
 
     /// Whether a change must be known before it is made: where the files lie right under the layer, the kernel does not notice that
@@ -196,13 +228,9 @@ impl Workshop {
         }
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut() else { return work.await };
-        let taking = Taking {
-            has_quota_turn: true,
-            ..Taking::default()
-        };
         let before = async {
             let paused = Paused::new(live.laid.layer.clone()).await?;
-            self.settle_paused(live, taking).await?;
+            self.settle_paused(live, Taking::default()).await?;
             if self.is_direct {
                 live.prepare(foreseen).await?;
             }
@@ -232,10 +260,13 @@ impl Workshop {
         if error.kind() != ErrorKind::Unavailable {
             return Err(error);
         }
-        self.live.notice(format!(
+        let words = format!(
             "the sandbox of the processes in the background died ({}); what they did last is kept as a leftover",
             error.message()
-        ));
+        );
+        if let Some(live) = slot.as_ref() {
+            self.live.notice(&live.view.view, words);
+        }
         self.live.set(slot, None);
         Ok(())
     }
@@ -264,14 +295,20 @@ impl Workshop {
     fn note(&self, live: &mut Live, keeping: &Keeping, excluded: &[Effect]) {
         match &keeping.kept {
             Kept::Change(change) => self.note_kept_out(change.number, excluded),
-            Kept::Refused(error) => self.live.notice(format!("rolled back: {}", error.message())),
-            Kept::Branch(name) => self.live.notice(format!(
-                "others changed the same files meanwhile; what the processes did is on the branch `{name}`"
-            )),
+            Kept::Refused(error) => {
+                let words = format!("rolled back: {}", error.message());
+                self.live.notice(&live.view.view, words);
+            }
+            Kept::Branch(name) => {
+                let words = format!(
+                    "others changed the same files meanwhile; what the processes did is on the branch `{name}`"
+                );
+                self.live.notice(&live.view.view, words);
+            }
             _ => {}
         }
         if !matches!(keeping.kept, Kept::Nothing) {
-            live.writers = live.seats.values().cloned().collect();
+            live.writers = live.seats.values().flatten().cloned().collect();
         }
     }
 
@@ -290,16 +327,12 @@ impl Workshop {
 
     /// Gives up a seat: what was done is taken over, and the layer goes with the last one.
     async fn leave(&self, number: u64, taking: Taking) -> Result<Option<Settled>> {
+        let Some(view) = self.live.view() else { return Ok(None) };
+        let _turns = view.quota_turns().await;
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut() else { return Ok(None) };
         if live.seats.keys().any(|seat| *seat != number) {
-            let settled = async {
-                let paused = Paused::new(live.laid.layer.clone()).await?;
-                let settled = self.settle_paused(live, taking).await?;
-                paused.resume().await?;
-                Ok(settled)
-            };
-            let settled = settled.await;
+            let settled = self.settle_pausing(live, taking).await;
             live.seats.remove(&number);
             return match settled {
                 Ok(settled) => Ok(Some(settled)),
@@ -341,16 +374,54 @@ impl Workshop {
         })
     }
 
+    /// Has `layer`, which is laid over the same bench, begin as the live one stands: what that has and `view` may see is put on it.
+    /// Gives the state of the files that this is.
+    pub(super) async fn begin_as_live(&self, view: &Workspace, layer: &dyn Layer) -> Result<Basis> {
+        let owner = self.live.view().ok_or_else(just_ended)?;
+        let _turns = owner.quota_turns().await;
+        let mut slot = self.live.live.lock().await;
+        let live = slot.as_mut().ok_or_else(just_ended)?;
+        let paused = Paused::new(live.laid.layer.clone()).await?;
+        self.settle_paused(live, Taking::default()).await?;
+        let whole = live.laid.layer.effects(None).await?;
+        view.place_shown(layer, whole.effects).await?;
+        let basis = Basis {
+            head: live.basis.head,
+            at: view.shared.clock.now(),
+        };
+        paused.resume().await?;
+        Ok(basis)
+    }
+
+    /// Puts what history leaves out where the processes see it, and so where the bench takes it from; gives back what they may not see.
+    pub(super) async fn show_excluded(&self, effects: Vec<Effect>) -> Result<Vec<Effect>> {
+        let mut slot = self.live.live.lock().await;
+        let Some(live) = slot.as_mut().filter(|_| !effects.is_empty()) else {
+            return Ok(effects);
+        };
+        let (shown, hidden) = effects
+            .into_iter()
+            .partition(|effect| live.view.is_effect_shown(effect));
+        let paused = Paused::new(live.laid.layer.clone()).await?;
+        live.place(shown).await?;
+        paused.resume().await?;
+        Ok(hidden)
+    }
+
+    async fn close_live(&self) -> Result<()> {
+        let Some(view) = self.live.view() else { return Ok(()) };
+        let _turns = view.quota_turns().await;
+        let mut slot = self.live.live.lock().await;
+        let Some(mut live) = slot.take() else { return Ok(()) };
+        self.live.set(&mut slot, None);
+        self.finish(&mut live, Taking::default()).await.map(|_| ())
+    }
+
     /// Ends everything that lives, and gives everything back.
     pub(super) async fn close(&self) -> Result<()> {
         self.processes.end_all().await;
         self.contexts.end_all().await;
-        let mut slot = self.live.live.lock().await;
-        if let Some(mut live) = slot.take() {
-            self.live.set(&mut slot, None);
-            self.finish(&mut live, Taking::default()).await?;
-        }
-        drop(slot);
+        self.close_live().await?;
         drop(self.clearing.write().await);
         self.close_sandboxes().await
     }
@@ -362,9 +433,9 @@ impl Live {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::Unavailable,
-                "processes in the background run for another view of this workspace",
+                "processes in the background run for another view of this workspace, and all of them share what they see",
             )
-            .hint("end them first, or run this from the view that started them")),
+            .hint("end them first, or start this from the view that started them; in the foreground it runs all the same")),
         }
     }
 
@@ -378,7 +449,7 @@ impl Live {
                 ..origin
             },
             mode: EffectsMode::Commit,
-            asks_quota: !taking.has_quota_turn,
+            has_quota_turns: true,
         }
     }
 
@@ -430,15 +501,9 @@ impl Live {
 
     /// Puts things on the layer, so that the next taking does not find them as new.
     async fn place(&mut self, effects: Vec<Effect>) -> Result<()> {
-        let is_shown = |effect: &Effect| self.view.is_entry_visible(&effect.path, true);
-        let effects: Vec<_> = effects.into_iter().filter(is_shown).collect();
-        if effects.is_empty() {
-            return Ok(());
+        if self.view.place_shown(&*self.laid.layer, effects).await? {
+            self.mark = Some(self.laid.layer.effects(self.mark.as_ref()).await?.mark);
         }
-        let (gone, come): (Vec<_>, Vec<_>) = effects.into_iter().partition(|effect| effect.placed == Placed::Nothing);
-        let ordered = gone.into_iter().rev().chain(come).collect();
-        self.laid.layer.place(ordered).await?;
-        self.mark = Some(self.laid.layer.effects(self.mark.as_ref()).await?.mark);
         Ok(())
     }
 }
@@ -450,10 +515,34 @@ impl Workspace {
     }
 
     /// Whether this looks at the same directory under the same policies as a view.
-    pub(crate) fn has_rules_of(&self, view: &crate::workspace::View) -> bool {
-        let own = &self.view;
-        let mut layers = own.layers.iter().zip(&view.layers);
-        own.base == view.base && own.layers.len() == view.layers.len() && layers.all(|(one, two)| Arc::ptr_eq(one, two))
+    pub(crate) fn has_rules_of(&self, view: &View) -> bool {
+        self.view.layers.len() == view.layers.len() && self.encloses(view)
+    }
+
+    /// Whether a view is this one, or was made by narrowing this one.
+    pub(crate) fn encloses(&self, view: &View) -> bool {
+        let own = &self.view.layers;
+        let mut layers = own.iter().zip(&view.layers);
+        own.len() <= view.layers.len() && layers.all(|(one, two)| one.has_rules_of(two))
+    }
+
+    /// Puts on a layer what of the effects its processes may see; whether that was anything.
+    async fn place_shown(&self, layer: &dyn Layer, effects: Vec<Effect>) -> Result<bool> {
+        let shown = effects.into_iter().filter(|effect| self.is_effect_shown(effect));
+        let (gone, come): (Vec<_>, Vec<_>) = shown.partition(|effect| effect.placed == Placed::Nothing);
+        let ordered: Vec<_> = gone.into_iter().rev().chain(come).collect();
+        let is_any = !ordered.is_empty();
+        if is_any {
+            layer.place(ordered).await?;
+        }
+        Ok(is_any)
+    }
+
+    /// Whether a process of this view may see an effect; the way to its directory included.
+    fn is_effect_shown(&self, effect: &Effect) -> bool {
+        let is_above = |path: &WsPath| self.view.base.is_within(path);
+        let is_directory = !matches!(effect.placed, Placed::File { .. } | Placed::Symlink { .. });
+        self.is_entry_visible(&effect.path, is_directory) || effect.path.as_path().is_some_and(is_above)
     }
 }
 
@@ -480,6 +569,16 @@ impl Seat {
         &self.laid
     }
 
+    /// The bench under the layer.
+    pub(super) fn state(&self) -> &BenchState {
+        &self.state
+    }
+
+    /// The view that the layer was laid for.
+    pub(super) fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
     /// Gives it up; what was done on the layer is taken over.
     pub(super) async fn leave(mut self, taking: Taking) -> Result<Option<Settled>> {
         self.is_taken = false;
@@ -492,13 +591,21 @@ impl Drop for Seat {
         if !self.is_taken {
             return;
         }
-        let (shop, number) = (self.shop.clone(), self.number);
+        let (shop, number, view) = (self.shop.clone(), self.number, self.view.clone());
         in_background(async move {
             if let Err(error) = shop.leave(number, Taking::default()).await {
-                shop.live.notice(format!("not kept: {}", error.message()));
+                shop.live.notice(&view, format!("not kept: {}", error.message()));
             }
         });
     }
+}
+
+fn just_ended() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the processes in the background ended before the command began",
+    )
+    .hint("run it again")
 }
 
 /// Processes that stand still. They go on whatever happens to whoever stopped them.

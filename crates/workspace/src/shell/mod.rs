@@ -3,6 +3,7 @@
 mod approve;
 mod batch;
 pub(crate) mod benched;
+mod beside;
 pub(crate) mod driven;
 mod environment;
 mod fence;

@@ -11,13 +11,14 @@ use garret_core::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 
 use super::live::{Seat, Settled, Taking};
 use super::run::{Prepared, ended, millis};
 use super::workshop::{Laid, Workshop};
 use super::{RunRequest, label};
 use crate::Workspace;
+use crate::workspace::View;
 
 /// How many processes that ended are remembered.
 const REMEMBERED: usize = 32;
@@ -104,6 +105,8 @@ struct Entry {
     number: u64,
     command: String,
     started: garret_core::Timestamp,
+    /// The view that started it.
+    view: Arc<View>,
     record: Mutex<Record>,
     /// Told whenever the record changes.
     changes: watch::Sender<()>,
@@ -166,6 +169,8 @@ pub(crate) struct LiveProcess {
     /// Takes the secrets of its environment out of what it writes.
     pub(crate) streams: Streams,
     seat: Seat,
+    /// Given back when it is gone.
+    _room: OwnedSemaphorePermit,
 }
 
 impl LiveProcess {
@@ -200,18 +205,16 @@ impl Workspace {
     pub async fn start(&self, request: RunRequest) -> Result<ProcessShown> {
         let work = async {
             let shop = self.workshop()?;
-            shop.check_room()?;
+            let room = shop.take_room()?;
             let (prepared, timeout) = self.prepare_background(shop, "start", request)?;
-            self.approve_command(&prepared.command.program, "start", &prepared.label)
-                .await?;
+            self.approve_command(&prepared).await?;
             let limits = Limits {
                 wall: timeout,
                 ..prepared.command.limits.clone()
             };
             let label = prepared.label.clone();
-            let live = self.spawn_on_live_layer(prepared, limits).await?;
-            let most = shop.rules.limits().output;
-            Ok(shop.processes.add(shop, live, label, self.shared.clock.now(), most))
+            let live = self.spawn_on_live_layer(prepared, limits, room).await?;
+            Ok(shop.processes.add(self, shop, live, label))
         };
         self.observe("start", None, |_| 0, work).await
     }
@@ -220,12 +223,12 @@ impl Workspace {
     pub async fn output(&self, request: OutputRequest) -> Result<ProcessOutput> {
         let work = async {
             let shop = self.workshop()?;
-            let entry = shop.processes.find(&request.id)?;
+            let entry = shop.processes.find(self, &request.id)?;
             entry
                 .wait_for_news(request.cursor, request.wait.min(LONGEST_WAIT))
                 .await;
             Ok(ProcessOutput {
-                notices: shop.live.notices(),
+                notices: shop.live.notices(self),
                 ..entry.since(request.cursor, request.max_bytes)
             })
         };
@@ -241,7 +244,7 @@ impl Workspace {
     /// Ends a process with everything that it started. One that has ended already stays as it is.
     pub async fn kill(&self, id: &str) -> Result<ProcessShown> {
         let work = async {
-            let entry = self.workshop()?.processes.find(id)?;
+            let entry = self.workshop()?.processes.find(self, id)?;
             entry.end().await;
             Ok(entry.shown())
         };
@@ -253,8 +256,8 @@ impl Workspace {
         let work = async {
             let shop = self.workshop()?;
             Ok(ProcessList {
-                processes: shop.processes.all().iter().map(|entry| entry.shown()).collect(),
-                notices: shop.live.notices(),
+                processes: shop.processes.shown(self),
+                notices: shop.live.notices(self),
             })
         };
         self.observe("processes", None, |_| 0, work).await
@@ -279,7 +282,12 @@ impl Workspace {
 
     /// Starts a process on the live layer of the workspace, which is laid where there is none. It sees every later change of the files, and
     /// what it does becomes part of the workspace as it goes.
-    pub(super) async fn spawn_on_live_layer(&self, prepared: Prepared, limits: Limits) -> Result<LiveProcess> {
+    pub(super) async fn spawn_on_live_layer(
+        &self,
+        prepared: Prepared,
+        limits: Limits,
+        room: OwnedSemaphorePermit,
+    ) -> Result<LiveProcess> {
         let shop = self.workshop()?;
         let seat = {
             let _turn = shop.turn.lock().await;
@@ -294,6 +302,7 @@ impl Workspace {
                 process,
                 streams: Streams::new(&prepared.secrets),
                 seat,
+                _room: room,
             }),
             Err(error) => {
                 seat.leave(Taking::default()).await?;
@@ -312,28 +321,23 @@ impl Processes {
         self.table().entries.values().cloned().collect()
     }
 
-    /// How many of them run.
-    pub(super) fn running(&self) -> usize {
-        self.all().iter().filter(|entry| entry.is_running()).count()
+    /// The processes that this view knows.
+    fn shown(&self, view: &Workspace) -> Vec<ProcessShown> {
+        let known = self.all().into_iter().filter(|entry| entry.is_known_to(view));
+        known.map(|entry| entry.shown()).collect()
     }
 
-    fn find(&self, id: &str) -> Result<Arc<Entry>> {
+    /// The process of this id, where this view knows it.
+    fn find(&self, view: &Workspace, id: &str) -> Result<Arc<Entry>> {
         let number = id.strip_prefix('p').and_then(|digits| digits.parse().ok());
         let found = number.and_then(|number: u64| self.table().entries.get(&number).cloned());
-        found.ok_or_else(|| {
+        found.filter(|entry| entry.is_known_to(view)).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("there is no process {}", quote(id)))
                 .hint("`processes` lists those that there are")
         })
     }
 
-    fn add(
-        &self,
-        shop: &Arc<Workshop>,
-        live: LiveProcess,
-        command: String,
-        started: garret_core::Timestamp,
-        most: u64,
-    ) -> ProcessShown {
+    fn add(&self, view: &Workspace, shop: &Arc<Workshop>, live: LiveProcess, command: String) -> ProcessShown {
         let (signals, asked) = mpsc::unbounded_channel();
         let mut table = self.table();
         table.next += 1;
@@ -341,7 +345,8 @@ impl Processes {
         let entry = Arc::new(Entry {
             number,
             command,
-            started,
+            started: view.shared.clock.now(),
+            view: view.view.clone(),
             record: Mutex::default(),
             changes: watch::Sender::new(()),
             signals,
@@ -360,6 +365,7 @@ impl Processes {
             table.entries.remove(number);
         });
         drop(table);
+        let most = shop.rules.limits().output;
         let task = tokio::spawn(attend(shop.clone(), entry.clone(), live, asked, most));
         *entry.task.lock().expect("no holder panics") = Some(task.abort_handle());
         entry.shown()
@@ -405,7 +411,7 @@ async fn attend(
     entry.wrote(live.streams.finish(), most);
     let exit = live.process.wait().await;
     if let Err(error) = live.end(Taking::default()).await {
-        shop.live.notice(format!("not kept: {}", error.message()));
+        shop.live.notice(&entry.view, format!("not kept: {}", error.message()));
     }
     // Whoever hears that it ended finds what it did.
     entry.ended(&exit);
@@ -418,6 +424,12 @@ impl Entry {
 
     fn is_running(&self) -> bool {
         self.record().exit.is_none()
+    }
+
+    /// Whether a view may know of it: the one that started it, and those around that.
+    fn is_known_to(&self, view: &Workspace) -> bool {
+        let is_narrower = view.view.layers.len() < self.view.layers.len();
+        view.encloses(&self.view) && (is_narrower || view.view.env == self.view.env)
     }
 
     fn wrote(&self, bytes: Vec<u8>, most: u64) {

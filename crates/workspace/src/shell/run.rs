@@ -2,20 +2,22 @@
 //!
 //! Policy and approval, then a turn, then a layer over the bench: the command runs there, its output goes to whoever listens, and when
 //! every process of it is dead and the layer is off the bench, what it did is read and kept as one change. While processes live in the
-//! background it runs on their layer instead, so that both see the same files.
+//! background it runs on their layer instead, so that both see the same files; or beside it (`beside.rs`), where what it does must be told
+//! from what they do.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use garret_core::{
-    BenchState, Command, Effects, EffectsMode, Ended, Error, ErrorKind, Exit, Layer, Limit, Limits, Output,
-    OutputCollector, Process, Program, Result, Secrets, Stdin, Taken,
+    BenchState, Command, Effects, EffectsMode, Ended, Error, Exit, Layer, Limit, Limits, Output, OutputCollector,
+    Process, Program, Result, Secrets, Stdin, Taken,
 };
 use tokio::sync::{OwnedMutexGuard, RwLock};
 
 use super::environment::Environment;
 use super::keep::{Basis, Kept, Maker, Split};
-use super::live::{Seat, Taking};
+use super::live::{RunsOn, Seat, Taking};
 use super::request::NoSink;
 use super::result::{Changed, RunResult, StreamShown};
 use super::workshop::{Held, Laid, Workshop, in_background, is_isolated};
@@ -33,20 +35,22 @@ pub(super) struct Prepared {
     /// How the journal names it.
     pub(super) label: String,
     pub(super) effects: EffectsMode,
+    /// What this call added to the environment.
+    pub(super) given: BTreeMap<String, String>,
 }
 
 /// The output of a command and how it ended.
-struct Ran {
+pub(super) struct Ran {
     output: Output,
-    exit: Exit,
+    pub(super) exit: Exit,
 }
 
 /// A layer under a command. Whatever happens to whoever runs it, the layer goes before the next command has its turn.
-struct Cover {
+pub(super) struct Cover<T: Send + 'static> {
     layer: Arc<dyn Layer>,
-    state: BenchState,
-    /// The bench and the turn, until the layer is off.
-    held: Option<(Held, OwnedMutexGuard<()>)>,
+    pub(super) state: BenchState,
+    /// What keeps the bench as it is, and the turn, until the layer is off.
+    held: Option<(T, OwnedMutexGuard<()>)>,
     clearing: Arc<RwLock<()>>,
     is_off: bool,
 }
@@ -73,8 +77,7 @@ impl Workspace {
         let work = async {
             let shop = self.workshop()?;
             let prepared = self.prepare(shop, operation, request)?;
-            self.approve_command(&prepared.command.program, operation, &prepared.label)
-                .await?;
+            self.approve_command(&prepared).await?;
             self.run_prepared(shop, prepared, sink).await
         };
         let bytes = |result: &RunResult| (result.stdout.0.len() + result.stderr.0.len()) as u64;
@@ -90,9 +93,10 @@ impl Workspace {
     ) -> Result<RunResult> {
         let turn = shop.turn.clone().lock_owned().await;
         let secrets = prepared.hidden.clone();
-        let ran = match shop.seat(self, &prepared.label).await? {
-            Some(seat) => self.run_on_seat(seat, prepared, sink).await,
-            None => self.run_on_layer(turn, prepared, sink).await,
+        let ran = match shop.place_for(self, &prepared).await {
+            RunsOn::LiveLayer(seat) => self.run_on_seat(seat, prepared, sink).await,
+            RunsOn::LayerBeside(seat) => self.run_beside(seat, turn, prepared, sink).await,
+            RunsOn::OwnLayer => self.run_on_layer(turn, prepared, sink).await,
         };
         let result = ran.map_err(|error| error.map_text(|text| secrets.mask(text)))?;
         Ok(RunResult {
@@ -139,6 +143,7 @@ impl Workspace {
             hidden: secrets.clone(),
             secrets,
             effects: request.effects.unwrap_or(policy.effects),
+            given: request.env,
         })
     }
 
@@ -157,28 +162,29 @@ impl Workspace {
             at: self.shared.clock.now(),
         };
         let laid = shop.lay(&fence, &state).await?;
-        let mut cover = Cover {
-            layer: laid.layer.clone(),
-            state,
-            held: Some((held, turn)),
-            clearing: shop.clearing.clone(),
-            is_off: false,
-        };
+        let mut cover = Cover::new(shop, &laid, state, (held, turn));
         super::note::write(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
         let mut process = laid.layer.start_last(prepared.command.clone()).await?;
-        let ran = follow_output(&mut *process, &prepared, sink).await?;
-        drop(process);
-        laid.layer.lift().await?;
-        let effects = laid.layer.effects(None).await?;
-        let changed = self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await?;
-        cover.off().await?;
-        Ok(result(ran, changed, &laid))
+        let running = async {
+            let ran = follow_output(&mut *process, &prepared, sink).await?;
+            laid.layer.lift().await?;
+            let effects = laid.layer.effects(None).await?;
+            let changed = self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await?;
+            Ok((ran, changed))
+        };
+        match running.await {
+            Ok((ran, changed)) => {
+                cover.off().await?;
+                Ok(result(ran, changed, &laid))
+            }
+            Err(error) => Err(cover.leave_behind(&error)),
+        }
     }
 
     /// Keeps what the command did, and has the bench take it over.
     async fn take(
         &self,
-        cover: &mut Cover,
+        cover: &mut Cover<Held>,
         basis: &Basis,
         prepared: &Prepared,
         exit: &Exit,
@@ -190,7 +196,7 @@ impl Workspace {
         let maker = Maker {
             origin: under.run_origin(prepared, exit),
             mode: prepared.effects,
-            asks_quota: true,
+            has_quota_turns: false,
         };
         let keeping = under.keep(&split, basis, maker).await?;
         let Split { kept, excluded } = split;
@@ -234,13 +240,6 @@ impl Workspace {
 
     /// Runs a command on the layer of the processes in the background. What all of them did since the last time is one change then.
     async fn run_on_seat(&self, seat: Seat, prepared: Prepared, sink: &mut dyn OutputSink) -> Result<RunResult> {
-        if prepared.effects != EffectsMode::Commit {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "what a command does cannot be told from what the processes in the background do, so it cannot be discarded",
-            )
-            .hint("end the processes in the background first"));
-        }
         let shop = self.workshop()?;
         let laid = seat.laid().clone();
         let mut process = laid.layer.start(prepared.command.clone()).await?;
@@ -248,7 +247,6 @@ impl Workspace {
         drop(process);
         let taking = Taking {
             origin: Some(self.run_origin(&prepared, &ran.exit)),
-            has_quota_turn: false,
         };
         let settled = seat.leave(taking).await?;
         let changed = settled.map_or_else(Changed::default, |settled| settled.changed(self, shop));
@@ -256,7 +254,7 @@ impl Workspace {
     }
 }
 
-impl Cover {
+impl Cover<Held> {
     /// Has the bench take over what the layer left.
     async fn give(&mut self, taken: Taken<'_>) -> Result<()> {
         let (held, turn) = self.held.take().expect("it is given once");
@@ -264,15 +262,39 @@ impl Cover {
         drop(turn);
         Ok(())
     }
+}
 
-    async fn off(mut self) -> Result<()> {
+impl<T: Send + 'static> Cover<T> {
+    pub(super) fn new(shop: &Workshop, laid: &Laid, state: BenchState, held: (T, OwnedMutexGuard<()>)) -> Self {
+        Self {
+            layer: laid.layer.clone(),
+            state,
+            held: Some(held),
+            clearing: shop.clearing.clone(),
+            is_off: false,
+        }
+    }
+
+    /// Leaves the layer where it is found again: the command has run, and what it did could not be kept.
+    pub(super) fn leave_behind(mut self, error: &Error) -> Error {
+        self.is_off = true;
+        let hint = format!(
+            "{}; what the command did is kept as a leftover, to be seen when the workspace is opened again",
+            error.hint_text()
+        );
+        error.clone().hint(hint)
+    }
+
+    /// Removes the layer, and gives back what kept the bench as it is, where that was not given already.
+    pub(super) async fn off(mut self) -> Result<Option<(T, OwnedMutexGuard<()>)>> {
         self.is_off = true;
         super::note::remove(&self.state, self.layer.id());
-        self.layer.remove().await
+        self.layer.remove().await?;
+        Ok(self.held.take())
     }
 }
 
-impl Drop for Cover {
+impl<T: Send + 'static> Drop for Cover<T> {
     fn drop(&mut self) {
         if !self.is_off {
             let (layer, state, held) = (self.layer.clone(), self.state.clone(), self.held.take());
@@ -290,7 +312,11 @@ impl Drop for Cover {
 }
 
 /// Hands on what comes from the process until it ends.
-async fn follow_output(process: &mut dyn Process, prepared: &Prepared, sink: &mut dyn OutputSink) -> Result<Ran> {
+pub(super) async fn follow_output(
+    process: &mut dyn Process,
+    prepared: &Prepared,
+    sink: &mut dyn OutputSink,
+) -> Result<Ran> {
     let mut collector = OutputCollector::new(prepared.command.limits.output, &prepared.secrets);
     while let Some(chunk) = process.output().await {
         if let Some(shown) = collector.push(&chunk) {
@@ -305,7 +331,7 @@ async fn follow_output(process: &mut dyn Process, prepared: &Prepared, sink: &mu
     Ok(Ran { output, exit })
 }
 
-fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
+pub(super) fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
     let Ran { output, exit } = ran;
     let enforced = laid.sandbox.enforced().to_vec();
     RunResult {

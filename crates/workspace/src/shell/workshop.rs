@@ -7,7 +7,7 @@ use garret_core::{
     Bench, BenchState, Enforced, Error, ErrorKind, Exclusions, Guard, Layer, Limits, OpenSandbox, Result, Sandbox,
     SandboxRequest, ShellPolicy, Taken,
 };
-use tokio::sync::{Mutex, RwLock};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore};
 
 use super::ShellRules;
 use super::fence::{Fence, KnownFence};
@@ -55,6 +55,8 @@ pub(crate) struct Workshop {
     pub(super) fence: Mutex<Option<KnownFence>>,
     pub(super) live: LiveSlot,
     pub(super) processes: Processes,
+    /// One for each process and context that may live in the background.
+    rooms: Arc<Semaphore>,
     /// The contexts of code.
     pub(crate) contexts: Contexts,
     /// The same workspace without regard to what lives on: what is kept goes there.
@@ -88,6 +90,7 @@ pub(super) struct Laid {
 impl Workshop {
     pub(crate) fn new(parts: ShellParts, under: Workspace) -> Result<Self> {
         let rules = ShellRules::new(parts.policy)?;
+        let most = rules.policy().max_processes.min(Semaphore::MAX_PERMITS);
         let allowed = |name: &String| Some((name.clone(), parts.environment.get(name)?.clone()));
         Ok(Self {
             inherited: rules.policy().env_allow.iter().filter_map(allowed).collect(),
@@ -102,30 +105,26 @@ impl Workshop {
             fence: Mutex::default(),
             live: LiveSlot::default(),
             processes: Processes::default(),
+            rooms: Arc::new(Semaphore::new(most)),
             contexts: Contexts::default(),
             under,
         })
     }
 
-    /// Refuses one more process in the background where there are as many as may be.
-    pub(super) fn check_room(&self) -> Result<()> {
-        let most = self.rules.policy().max_processes;
-        let (processes, contexts) = (self.processes.running(), self.contexts.running());
-        match processes + contexts < most {
-            true => Ok(()),
-            false => Err(Error::new(
+    /// Room for one more process in the background, kept until that is gone; refused where there are as many as may be.
+    pub(super) fn take_room(&self) -> Result<OwnedSemaphorePermit> {
+        self.rooms.clone().try_acquire_owned().map_err(|_| {
+            let most = self.rules.policy().max_processes;
+            Error::new(
                 ErrorKind::QuotaExceeded,
-                format!(
-                    "{most} processes and contexts may live in the background, and {} do",
-                    processes + contexts
-                ),
+                format!("{most} processes and contexts may live in the background, and as many do"),
             )
             .rule(format!("max_processes = {most}"))
-            .hint(match contexts {
+            .hint(match self.contexts.running() {
                 0 => "end one of them first; `processes` lists them",
                 _ => "end one of them first: `processes` lists the processes, `delete_code_context` ends a context",
-            })),
-        }
+            })
+        })
     }
 
     /// The same view as `workspace` on what lies under the live layer.
@@ -146,6 +145,11 @@ impl Workshop {
             is_held: true,
         };
         Ok((state, held))
+    }
+
+    /// Whether commands have the rights of whoever runs Garret.
+    pub(super) fn is_on_host(&self) -> bool {
+        self.sandbox.kind() == "host"
     }
 
     /// The private directory of the bench.

@@ -108,7 +108,7 @@ impl Server<'_> {
         // Before the end is told: whoever hears of it looks at once whether the layer is off.
         self.check_lifted(&layer);
         self.answer(&Answer::Ended { process, exit });
-        self.forget(process);
+        self.end_output(process);
     }
 
     pub(super) fn signal(&mut self, process: u64, number: i32) {
@@ -116,7 +116,7 @@ impl Server<'_> {
             return;
         };
         if number == libc::SIGKILL {
-            running.kill();
+            running.end();
         } else {
             let _ = write_message(&Tell::Signal(number), &mut running.socket);
         }

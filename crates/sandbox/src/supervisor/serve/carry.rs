@@ -65,12 +65,12 @@ impl Server<'_> {
         if room == 0 {
             return;
         }
-        let mut bytes = vec![0; room];
-        match rustix::io::read(output, &mut bytes) {
+        self.carried.resize(DATA, 0);
+        match rustix::io::read(output, &mut self.carried[..room]) {
             Ok(0) => running.outputs[at] = None,
             Ok(length) => {
                 running.credit -= length as u64;
-                encode_bytes(process, at as u8 + 1, &bytes[..length], &mut self.out);
+                encode_bytes(process, at as u8 + 1, &self.carried[..length], &mut self.out);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => running.outputs[at] = None,
@@ -78,18 +78,12 @@ impl Server<'_> {
         self.end_output(process);
     }
 
-    fn end_output(&mut self, process: u64) {
-        let is_over = |running: &Running| running.outputs.iter().all(Option::is_none);
-        if self.running.get(&process).is_some_and(is_over) {
-            self.answer(&Answer::OutputEnded { process });
-            self.forget(process);
-        }
-    }
-
-    /// Forgets a command that is dead and has told everything.
-    pub(super) fn forget(&mut self, process: u64) {
+    /// Says that all output was carried, and forgets a command that is dead and has told everything. Who waits for the output waits for the
+    /// end too: told at once, it wakes once.
+    pub(super) fn end_output(&mut self, process: u64) {
         let is_done = |running: &Running| running.pidfd.is_none() && running.outputs.iter().all(Option::is_none);
         if self.running.get(&process).is_some_and(is_done) {
+            self.answer(&Answer::OutputEnded { process });
             self.running.remove(&process);
         }
     }

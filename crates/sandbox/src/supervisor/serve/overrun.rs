@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Server;
+use super::running::Running;
 use crate::supervisor::clock::now;
 use crate::supervisor::groups::Narrow;
 use crate::supervisor::watch::Around;
@@ -10,7 +11,7 @@ use crate::supervisor::watch::Around;
 impl Server<'_> {
     pub(super) fn next_look(&self) -> Option<Duration> {
         let living = self.running.values().filter(|running| running.pidfd.is_some());
-        let next = living.map(|running| running.watch.wakes()).min()?;
+        let next = living.filter_map(Running::wakes).min()?;
         Some(next.saturating_duration_since(now()))
     }
 
@@ -19,7 +20,12 @@ impl Server<'_> {
         let now = now();
         let mut due = Vec::new();
         for (process, running) in &mut self.running {
-            if running.pidfd.is_some() && running.limit.is_none() && running.watch.wakes() <= now {
+            if running.pidfd.is_none() || running.wakes().is_none_or(|wakes| wakes > now) {
+                continue;
+            }
+            if running.ends_by.is_some() {
+                running.kill_counted();
+            } else {
                 running.watch.look();
                 due.push(*process);
             }
@@ -29,7 +35,7 @@ impl Server<'_> {
             if let Some(running) = self.running.get_mut(&process) {
                 running.limit = running.watch.is_over(around);
                 if running.limit.is_some() {
-                    running.kill();
+                    running.end();
                 }
             }
         }

@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use super::What;
 use crate::supervisor::clock::now;
 use crate::supervisor::groups::Narrow;
-use crate::supervisor::protocol::{Decoder, EndedExit, Ending, Spawn, SpawnLimits};
+use crate::supervisor::init::Tell;
+use crate::supervisor::protocol::{Decoder, EndedExit, Ending, Spawn, SpawnLimits, write_message};
 use crate::supervisor::sys;
-use crate::supervisor::watch::Watch;
+use crate::supervisor::watch::{Spent, Watch};
 
 /// A command.
 pub(super) struct Running {
@@ -31,9 +33,33 @@ pub(super) struct Running {
     pub(super) memory_kills: u64,
     pub(super) exit: Option<EndedExit>,
     pub(super) limit: Option<Ending>,
+    /// When it is killed, having been told to end.
+    pub(super) ends_by: Option<Instant>,
+    /// What it had used by then.
+    pub(super) used: Option<Spent>,
 }
 
+/// How long an init that was told to end its command may take for that. It is quick unless the machine is not.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 impl Running {
+    /// When it must be looked at next.
+    pub(super) fn wakes(&self) -> Option<Instant> {
+        match (self.ends_by, &self.used) {
+            (Some(_), Some(_)) => None,
+            (Some(ends_by), None) => Some(ends_by),
+            (None, _) => Some(self.watch.wakes()),
+        }
+    }
+
+    /// Has the init end the command and count what it used; the kernel forgets that where the init itself is killed.
+    pub(super) fn end(&mut self) {
+        self.ends_by.get_or_insert_with(|| now() + PATIENCE);
+        if self.starting.is_some() || write_message(&Tell::End, &mut self.socket).is_err() {
+            self.kill();
+        }
+    }
+
     pub(super) fn watched(&self) -> Vec<(What, BorrowedFd<'_>)> {
         let mut watched = Vec::with_capacity(5);
         if self.credit > 0 {
@@ -57,16 +83,23 @@ impl Running {
         end(self.pid);
     }
 
+    /// The same, for one whose init does not get to it: what its processes used is looked at first.
+    pub(super) fn kill_counted(&mut self) {
+        self.used = Some(self.watch.spent(self.narrow.as_ref().and_then(Narrow::cpu_ms)));
+        self.kill();
+    }
+
     /// How it ended, with the limit that did it.
     pub(super) fn exit_now(&self, memory_kills: u64) -> EndedExit {
+        let used = self.used.unwrap_or_default();
         let mut exit = self.exit.clone().unwrap_or(EndedExit {
             code: None,
             signal: Some(libc::SIGKILL),
             limit: None,
             duration_us: 0,
-            user_us: 0,
-            system_us: 0,
-            max_memory: 0,
+            user_us: used.user_ms * 1000,
+            system_us: used.system_ms * 1000,
+            max_memory: used.max_memory,
         });
         exit.duration_us =
             u64::try_from(now().saturating_duration_since(self.watch.started()).as_micros()).unwrap_or(u64::MAX);

@@ -1,10 +1,9 @@
 //! An init that waits for a command, made ahead of time.
 
-use std::mem::MaybeUninit;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags};
 
@@ -12,6 +11,7 @@ use super::{Served, Server};
 use crate::supervisor::confine::Standard;
 use crate::supervisor::groups::Narrow;
 use crate::supervisor::init::{self, Ends};
+use crate::supervisor::passing::Receiving;
 use crate::supervisor::sys::{self, Forked, Fresh};
 
 /// An init that waits for a command.
@@ -69,23 +69,9 @@ fn pidfd(pid: i32) -> Served<OwnedFd> {
 
 /// Waits until an init is ready; its view of the processes to come.
 pub(super) fn receive(socket: &UnixStream) -> Served<Option<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let received = rustix::net::recvmsg(
-        socket,
-        &mut [std::io::IoSliceMut::new(&mut byte)],
-        &mut ancillary,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
-    if received.bytes == 0 {
-        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    let mut receiving = Receiving::new(socket);
+    match receiving.read(&mut [0])? {
+        0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(receiving.descriptor),
     }
-    let mut found = None;
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
-            found = fds.next();
-        }
-    }
-    Ok(found)
 }

@@ -1,6 +1,8 @@
 //! Starting commands.
 
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::path::Path;
 
 use super::Server;
 use super::running::Running;
@@ -8,7 +10,9 @@ use super::spare::receive;
 use crate::supervisor::confine::Order;
 use crate::supervisor::groups::Narrow;
 use crate::supervisor::init::{Run, Tell};
-use crate::supervisor::protocol::{CREDIT, Decoder, Failure, Spawn, write_message};
+use crate::supervisor::passing;
+use crate::supervisor::protocol::{CREDIT, Decoder, Failure, Spawn, encode_message};
+use crate::supervisor::root::clone_tree;
 use crate::supervisor::sample::Tally;
 use crate::supervisor::watch::Watch;
 
@@ -30,6 +34,7 @@ impl Server<'_> {
 
     fn try_start(&mut self, process: u64, layer: &str, spawn: &Spawn) -> Result<Running, Failure> {
         let mounted = self.mounted(layer)?;
+        let shown = clone_tree(Path::new(&mounted)).map_err(|error| Failure::new("finding the layer", error))?;
         let most = self.plan.group.as_ref().and_then(|group| group.memory);
         let narrow = self.groups.narrow(process, &spawn.limits, most);
         let spare = match (self.spare.take(), narrow) {
@@ -49,12 +54,12 @@ impl Server<'_> {
                 // The server, the init of each command, and an init that waits with its program.
                 own_processes: (self.running.len() + self.leaving.len()) as u64 + 4,
             },
-            layer: mounted,
             read_only: self.plan.read_only.clone(),
         };
-        let mut socket = spare.socket;
-        write_message(&Tell::Run(Box::new(run)), &mut socket)
-            .map_err(|error| Failure::new("telling the init", error))?;
+        let socket = spare.socket;
+        let mut told = Vec::new();
+        encode_message(&Tell::Run(Box::new(run)), &mut told);
+        passing::send(&socket, &told, Some(shown.as_fd())).map_err(|error| Failure::new("telling the init", error))?;
         let memory_kills = self.memory_kills(spare.narrow.as_ref());
         let watch = Watch::new(spawn.limits.clone(), self.has_group, processes.map(Tally::new));
         Ok(Running {
@@ -76,6 +81,8 @@ impl Server<'_> {
             memory_kills,
             exit: None,
             limit: None,
+            ends_by: None,
+            used: None,
         })
     }
 

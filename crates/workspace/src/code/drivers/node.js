@@ -6,6 +6,7 @@
 (() => {
 'use strict';
 const fs = require('node:fs');
+const net = require('node:net');
 const path = require('node:path');
 const util = require('node:util');
 const vm = require('node:vm');
@@ -120,10 +121,18 @@ function end(descriptor, text) {
   }
 }
 
+// A file is read by a thread that waits, and for that one a process that exits would wait; a pipe can be read without.
+function input() {
+  try {
+    return new net.Socket({ fd: REQUESTS, readable: true, writable: false });
+  } catch {
+    return fs.createReadStream(null, { fd: REQUESTS, autoClose: false });
+  }
+}
+
 async function* requests() {
   let rest = '';
-  const input = fs.createReadStream(null, { fd: REQUESTS, autoClose: false });
-  for await (const chunk of input.setEncoding('latin1')) {
+  for await (const chunk of input().setEncoding('latin1')) {
     const lines = (rest + chunk).split('\n');
     rest = lines.pop();
     yield* lines;

@@ -1,0 +1,126 @@
+//! In which order a server lists, and what that tells of keys that are still to come.
+//!
+//! A list of Garret's comes in the byte order of the paths, in which the directory `a` stands before the file `a-b`. Most servers give
+//! keys in byte order, where `a/x`, which tells of the directory, stands after `a-b`; some give them in the order of a tree, where
+//! everything in `a` stands before `a-b`. So an entry can be shown as soon as no key that is still to come tells of one before it.
+
+use garret_core::WsPath;
+
+/// The order of a server's lists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Order {
+    /// None that can be relied on.
+    #[default]
+    Unknown,
+    /// The byte order of the keys.
+    Keys,
+    /// Name by name, each directory with everything in it.
+    Tree,
+}
+
+impl Order {
+    /// Whether nothing that comes after `mark` stands before `path`. Both are below `directory`, and in the order of a tree right in it.
+    pub(super) fn is_settled(self, directory: &WsPath, path: &WsPath, mark: &str) -> bool {
+        match self {
+            Self::Unknown => false,
+            // A file and a directory of one name may be on two pages.
+            Self::Tree => path.as_str() < mark,
+            Self::Keys => match first_above(directory, path.as_str()) {
+                None => true,
+                Some(above) => mark.as_bytes() >= [above.as_bytes(), b"/"].concat().as_slice(),
+            },
+        }
+    }
+}
+
+/// The shortest directory that would stand before `path` and whose keys stand after it.
+fn first_above<'p>(directory: &WsPath, path: &'p str) -> Option<&'p str> {
+    names_before(directory, path).next()
+}
+
+/// The paths that are the beginning of `path`, up to a character that comes before `/`: whatever is below them has keys after it.
+pub(super) fn names_before<'p>(directory: &WsPath, path: &'p str) -> impl Iterator<Item = &'p str> {
+    let start = match directory.as_str().len() {
+        0 => 0,
+        length => length + 1,
+    };
+    let bytes = path.as_bytes();
+    let is_end = move |at: &usize| bytes[*at] < b'/' && bytes[*at - 1] != b'/';
+    ((start + 1).min(bytes.len())..bytes.len())
+        .filter(is_end)
+        .map(|at| &path[..at])
+}
+
+/// Files that keys still to come may lie below, each the beginning of the next: what is below a file is in no list.
+#[derive(Debug, Default)]
+pub(super) struct Above(Vec<String>);
+
+impl Above {
+    /// Whether `path`, the next in the byte order of the keys, is below a file.
+    pub(super) fn hides(&mut self, path: &str) -> bool {
+        while self.0.pop_if(|file| !may_be_below(file, path)).is_some() {}
+        self.0.iter().any(|file| path[file.len()..].starts_with('/'))
+    }
+
+    /// Takes note of a file.
+    pub(super) fn push(&mut self, file: &str) {
+        self.0.push(file.to_owned());
+    }
+}
+
+/// Whether `path` or something after it can lie below `file`.
+fn may_be_below(file: &str, path: &str) -> bool {
+    let rest = path.strip_prefix(file).map(str::as_bytes);
+    rest.and_then(<[u8]>::first).is_some_and(|next| *next <= b'/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> WsPath {
+        WsPath::parse(text).unwrap()
+    }
+
+    fn settled(order: Order, text: &str, mark: &str) -> bool {
+        order.is_settled(&WsPath::root(), &path(text), mark)
+    }
+
+    #[test]
+    fn in_the_order_of_keys_an_entry_waits_for_the_directories_before_it() {
+        assert!(settled(Order::Keys, "plain", "plain"));
+        assert!(!settled(Order::Keys, "a.txt", "a.txt"), "the directory `a` may come");
+        assert!(!settled(Order::Keys, "a-b.txt", "a-b/x"), "likewise");
+        assert!(settled(Order::Keys, "a.txt", "a/x"), "it came");
+        assert!(settled(Order::Keys, "a.txt", "b"), "it cannot come any more");
+        assert!(settled(Order::Keys, ".hidden", ".hidden"), "nothing has no name");
+        assert!(settled(Order::Keys, "d/.hidden", "d/.hidden"));
+        assert!(!settled(Order::Keys, "d/f.txt", "d/f.txt"));
+    }
+
+    #[test]
+    fn the_name_of_the_directory_itself_does_not_count() {
+        let inside = |text, mark| Order::Keys.is_settled(&path("v1.2"), &path(text), mark);
+        assert!(inside("v1.2/plain", "v1.2/plain"));
+        assert!(!inside("v1.2/a.b", "v1.2/a.b"));
+    }
+
+    #[test]
+    fn in_the_order_of_a_tree_all_but_the_last_is_settled() {
+        assert!(settled(Order::Tree, "a.txt", "b"));
+        assert!(!settled(Order::Tree, "b", "b"), "a directory of the same name may come");
+        assert!(!settled(Order::Unknown, "a", "z"));
+    }
+
+    #[test]
+    fn what_is_below_a_file_is_told_however_much_lies_between() {
+        let mut above = Above::default();
+        for key in ["a", "a-b", "a-b.txt"] {
+            assert!(!above.hides(key), "{key}");
+            above.push(key);
+        }
+        assert!(above.hides("a-b/x"));
+        assert!(above.hides("a/x") && above.hides("a/y/z"));
+        assert!(!above.hides("aa") && !above.hides("b/x"));
+    }
+}

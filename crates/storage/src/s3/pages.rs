@@ -1,0 +1,216 @@
+//! A list that is asked for page by page, as far as it is wanted.
+//!
+//! Each page of the server's gives entries that wait until nothing can come before them any more ([`Order`]). Where a page does not keep
+//! the order that the server showed when it was tried, the list is given up and gathered as a whole.
+
+use std::collections::BTreeMap;
+
+use garret_core::{EntryPath, WsPath};
+
+use super::Shared;
+use super::bucket::{ListCall, PAGE};
+use super::keys::{Layout, Meaning};
+use super::list::Item;
+use super::order::{Above, Order, names_before};
+use super::wire::failure::Failure;
+use super::wire::xml::{Listed, Page};
+
+/// A list under way.
+#[derive(Debug)]
+pub(super) struct Pages {
+    directory: WsPath,
+    prefix: String,
+    is_deep: bool,
+    order: Order,
+    next: Next,
+    /// Seen, and something may come before.
+    waiting: BTreeMap<WsPath, Option<Listed>>,
+    /// What was handed out last; nothing up to it is wanted.
+    floor: Option<EntryPath>,
+    /// The last key that is a path, as one.
+    mark: String,
+    above: Above,
+    /// Names before the cursor of which it is not known whether they are files.
+    unsure: Vec<String>,
+    /// Whether any key was seen, the directory's own marker included.
+    pub(super) is_there: bool,
+}
+
+/// Which page is asked for next.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// The first, of keys after this one.
+    First(Option<String>),
+    /// The one that this token names.
+    Token(String),
+    /// None: that was the last.
+    Nothing,
+}
+
+/// A page was not in the order in which the server lists.
+#[derive(Debug)]
+pub(super) struct Disorder;
+
+impl Pages {
+    /// A list of `directory` after the path `after`. Where keys come in byte order, what is before it is not asked for.
+    pub(super) fn new(shared: &Shared, directory: &WsPath, is_deep: bool, after: Option<&EntryPath>) -> Self {
+        let order = shared.abilities.order;
+        let within = after.and_then(EntryPath::as_path).filter(|_| order == Order::Keys);
+        let within = within.filter(|after| after.is_within(directory) && *after != directory);
+        let unsure = within.filter(|_| is_deep).map_or_else(Vec::new, |after| {
+            names_before(directory, after.as_str()).map(str::to_owned).collect()
+        });
+        Self {
+            directory: directory.clone(),
+            prefix: shared.layout.directory(directory),
+            is_deep,
+            order,
+            next: Next::First(within.map(|after| format!("{}{}", shared.layout.prefix(), after.as_str()))),
+            waiting: BTreeMap::new(),
+            floor: after.cloned(),
+            mark: String::new(),
+            above: Above::default(),
+            unsure,
+            is_there: false,
+        }
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.next == Next::Nothing
+    }
+
+    /// Asks for the next page; the entries that are settled by it, in order.
+    pub(super) async fn go_on(&mut self, shared: &Shared) -> Result<Result<Vec<Item>, Disorder>, Failure> {
+        let mut page = self.ask(shared).await?;
+        self.make_sure(shared, &page).await?;
+        self.is_there |= !page.objects.is_empty() || !page.prefixes.is_empty();
+        let next = page.next.take();
+        if self.take(&shared.layout, page).is_err() {
+            return Ok(Err(Disorder));
+        }
+        self.next = match next {
+            // A server that gives the same token twice would never end.
+            Some(token) if self.next != Next::Token(token.clone()) => Next::Token(token),
+            _ => Next::Nothing,
+        };
+        Ok(Ok(self.settled()))
+    }
+
+    async fn ask(&self, shared: &Shared) -> Result<Page, Failure> {
+        let (after, token) = match &self.next {
+            Next::First(after) => (after.as_deref(), None),
+            Next::Token(token) => (None, Some(token.as_str())),
+            Next::Nothing => return Ok(Page::default()),
+        };
+        let list = ListCall {
+            prefix: &self.prefix,
+            is_shallow: !self.is_deep,
+            after,
+            token,
+            limit: PAGE,
+        };
+        shared.bucket.list(&list).await
+    }
+
+    /// Finds out whether a name before the cursor is a file, as soon as a key lies below it.
+    async fn make_sure(&mut self, shared: &Shared, page: &Page) -> Result<(), Failure> {
+        for name in std::mem::take(&mut self.unsure) {
+            let key = format!("{}{name}", shared.layout.prefix());
+            let is_below = |object: &Listed| object.key.strip_prefix(&key).is_some_and(|rest| rest.starts_with('/'));
+            if !page.objects.iter().any(is_below) {
+                self.unsure.push(name);
+            } else if shared.bucket.head(&key).await?.is_some() {
+                self.above.push(&name);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_wanted(&self, path: &WsPath) -> bool {
+        let floor = self.floor.as_ref().map(EntryPath::as_bytes);
+        floor.is_none_or(|floor| path.as_str().as_bytes() > floor)
+    }
+
+    fn take(&mut self, layout: &Layout, page: Page) -> Result<(), Disorder> {
+        let mut last = std::mem::take(&mut self.mark);
+        let mut last_directory = String::new();
+        for object in page.objects {
+            match layout.meaning(&object.key) {
+                Meaning::File(path) => {
+                    follows(&mut last, path.as_str())?;
+                    self.take_file(path, object);
+                }
+                Meaning::Directory(path) if self.is_deep && !path.is_root() => {
+                    let marker = format!("{}/", path.as_str());
+                    follows(&mut last, &marker)?;
+                    if !self.above.hides(&marker) {
+                        self.take_directory(path);
+                    }
+                }
+                Meaning::Directory(_) | Meaning::Reserved | Meaning::Odd(_) => {}
+            }
+        }
+        for prefix in page.prefixes {
+            if let Meaning::Directory(path) = layout.meaning(&prefix) {
+                let end = if self.order == Order::Keys { "/" } else { "" };
+                last_directory = last_directory.max(format!("{}{end}", path.as_str()));
+                self.take_directory(path);
+            }
+        }
+        self.mark = last.max(last_directory);
+        Ok(())
+    }
+
+    fn take_file(&mut self, path: WsPath, object: Listed) {
+        if self.is_deep {
+            if self.above.hides(path.as_str()) {
+                return;
+            }
+            self.above.push(path.as_str());
+            if let Some(parent) = path.parent() {
+                self.take_directory(parent);
+            }
+        }
+        if self.is_wanted(&path) {
+            self.waiting.insert(path, Some(object));
+        }
+    }
+
+    /// Takes note of a directory and those above it, as far as they are not known.
+    fn take_directory(&mut self, path: WsPath) {
+        let mut next = Some(path);
+        while let Some(path) = next.filter(|path| path.is_within(&self.directory) && *path != self.directory) {
+            if !self.is_wanted(&path) || self.waiting.contains_key(&path) {
+                return;
+            }
+            next = path.parent();
+            self.waiting.insert(path, None);
+        }
+    }
+
+    fn settled(&mut self) -> Vec<Item> {
+        let mut settled = Vec::new();
+        while let Some(first) = self.waiting.first_entry() {
+            let is_settled =
+                self.next == Next::Nothing || self.order.is_settled(&self.directory, first.key(), &self.mark);
+            if !is_settled {
+                break;
+            }
+            let (path, object) = first.remove_entry();
+            settled.push(Item { path, object });
+        }
+        if let Some(last) = settled.last() {
+            self.floor = Some(last.path.clone().into());
+        }
+        settled
+    }
+}
+
+/// Sees that keys come in the order that the server has shown.
+fn follows(last: &mut String, next: &str) -> Result<(), Disorder> {
+    if next <= last.as_str() {
+        return Err(Disorder);
+    }
+    next.clone_into(last);
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! Removing many files and directories that a batch names one by one: side by side, each on its condition.
+//!
+//! What a command deleted, or what undo takes away, comes as a run of removals, what is inside a directory before the directory. Everything
+//! is looked at before anything goes: that it is there, that it is what it must be, and that no directory holds something which is not in
+//! the run. A directory that loses its last entry and stays gets its marker, once.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use futures::FutureExt;
+use garret_core::{Applied, Error, Follow, Mutation, Precondition, Result, WsPath};
+
+use super::at_once::try_all;
+use super::batch::Work;
+use super::bucket::Object;
+use super::keys::Meaning;
+use super::locate::{Found, Last, failed};
+use super::metadata::Metadata;
+use super::remove::{GONE, root_is_kept};
+use super::stat::version;
+use super::wire::xml::Listed;
+
+/// The removals at the front of a batch that can go together; none where there is only one.
+pub(super) fn removals<'m>(mutations: &'m [Mutation], follow: Follow) -> Vec<Removal<'m>> {
+    let mut seen = HashSet::new();
+    let removal = |mutation: &'m Mutation| match mutation {
+        Mutation::Remove {
+            path,
+            recursive: false,
+            precondition,
+        } if follow == Follow::Never && seen.insert(path) => Some(Removal { path, precondition }),
+        _ => None,
+    };
+    let run: Vec<_> = mutations.iter().map_while(removal).collect();
+    match run.len() {
+        1 => Vec::new(),
+        _ => run,
+    }
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Removal<'m> {
+    path: &'m WsPath,
+    precondition: &'m Precondition,
+}
+
+/// What they are.
+#[derive(Debug, Default)]
+struct Going<'m> {
+    files: BTreeMap<&'m WsPath, Object>,
+    directories: BTreeSet<&'m WsPath>,
+}
+
+impl Going<'_> {
+    fn has(&self, path: &WsPath) -> bool {
+        self.files.contains_key(path) || self.directories.contains(path)
+    }
+
+    /// The directories that are in no other.
+    fn topmost(&self) -> impl Iterator<Item = &WsPath> {
+        let is_inside = |path: &WsPath| {
+            path.ancestry()
+                .any(|above| above != *path && self.directories.contains(&above))
+        };
+        self.directories.iter().copied().filter(move |path| !is_inside(path))
+    }
+
+    /// The directories that stay and lose something.
+    fn losing(&self) -> BTreeSet<WsPath> {
+        let all = self.files.keys().chain(&self.directories);
+        let parents = all.filter_map(|path| path.parent());
+        parents
+            .filter(|parent| !parent.is_root() && !self.has(parent))
+            .collect()
+    }
+}
+
+impl Work<'_> {
+    /// Removes everything in the run, or fails before anything is gone, unless somebody else is at it.
+    pub(super) async fn remove_all(&self, run: &[Removal<'_>]) -> Result<Vec<Applied>> {
+        let going = self.look_at_all(run).await?;
+        let topmost: Vec<_> = going.topmost().collect();
+        let lists = topmost.iter().map(|path| self.objects_of(path).boxed());
+        let lists = try_all(lists.collect()).await?;
+        let mut markers = Vec::new();
+        for object in lists.into_iter().flatten() {
+            markers.extend(self.marker_or_file(&going, object)?);
+        }
+        let losing = going.losing();
+        let kept = losing.iter().map(|parent| self.keep_without(parent, &going).boxed());
+        try_all(kept.collect()).await?;
+        let discards = going
+            .files
+            .iter()
+            .map(|(path, object)| self.discard_or_again(path, object, run).boxed());
+        try_all(discards.collect()).await?;
+        self.discard_markers(markers).await?;
+        topmost.iter().for_each(|path| self.shared.known.forget(path));
+        Ok(vec![GONE; run.len()])
+    }
+
+    /// Removes markers, the deepest first: some servers do not let go of a directory that holds another.
+    async fn discard_markers(&self, mut markers: Vec<Listed>) -> Result<()> {
+        let depth = |marker: &Listed| std::cmp::Reverse(marker.key.matches('/').count());
+        markers.sort_by_key(depth);
+        for level in markers.chunk_by(|one, other| depth(one) == depth(other)) {
+            self.discard_all(&WsPath::root(), level).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks at each, and checks it as if it were alone.
+    async fn look_at_all<'m>(&self, run: &[Removal<'m>]) -> Result<Going<'m>> {
+        let named: HashSet<_> = run.iter().map(|removal| removal.path).collect();
+        let mut holders = HashSet::new();
+        for removal in run {
+            let above = removal.path.ancestry().filter(|above| above != removal.path);
+            holders.extend(above.filter(|above| named.contains(above)));
+        }
+        let looks = run
+            .iter()
+            .map(|removal| self.look_at(*removal, holders.contains(removal.path)).boxed());
+        let mut going = Going::default();
+        for (removal, object) in run.iter().zip(try_all(looks.collect()).await?) {
+            match object {
+                Some(object) => drop(going.files.insert(removal.path, object)),
+                None => drop(going.directories.insert(removal.path)),
+            }
+        }
+        Ok(going)
+    }
+
+    /// The object that goes; `None` for a directory. What holds another of the run is one, or that other is not there.
+    async fn look_at(&self, removal: Removal<'_>, is_holder: bool) -> Result<Option<Object>> {
+        let Removal { path, precondition } = removal;
+        if path.is_root() {
+            return Err(root_is_kept("removed"));
+        }
+        let found = match is_holder {
+            true => Found::Directory { has_marker: false },
+            false => {
+                let located = self.shared.locate(path, self.way(Last::Kept)).await?;
+                match located.found {
+                    Found::Nothing { .. } | Found::Blocked => return Err(located.missing()),
+                    found => found,
+                }
+            }
+        };
+        match found {
+            Found::File(object) => {
+                precondition.check(path, Some(&version(&object)))?;
+                Ok(Some(object))
+            }
+            _ if *precondition != Precondition::Any => Err(Error::conflict(path, None)),
+            Found::Link(object) => Ok(Some(object)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The marker of a directory that goes; nothing for a file that does; an error for what is not in the run.
+    fn marker_or_file(&self, going: &Going<'_>, object: Listed) -> Result<Option<Listed>> {
+        let stray = match self.shared.layout.meaning(&object.key) {
+            Meaning::File(path) if going.files.contains_key(&path) => return Ok(None),
+            Meaning::Directory(path) if going.directories.contains(&path) => return Ok(Some(object)),
+            Meaning::File(path) | Meaning::Directory(path) => path,
+            // Such keys were refused when the list was made.
+            Meaning::Reserved | Meaning::Odd(_) => return Ok(None),
+        };
+        let above = stray
+            .ancestry()
+            .filter(|above| *above != stray && going.directories.contains(above));
+        let holder = above.last().unwrap_or(stray);
+        Err(Error::not_empty(&holder).hint("set `recursive` to remove it with everything in it"))
+    }
+
+    /// Sees that a directory stays when what goes is gone.
+    async fn keep_without(&self, parent: &WsPath, going: &Going<'_>) -> Result<()> {
+        let prefix = self.shared.layout.directory(parent);
+        let page = self.shared.bucket.list_all(&prefix, true).await;
+        let page = page.map_err(|failure| failed(parent, failure))?;
+        let layout = &self.shared.layout;
+        let stays = |key: &str| match layout.meaning(key) {
+            Meaning::File(path) | Meaning::Directory(path) => !going.has(&path),
+            Meaning::Reserved | Meaning::Odd(_) => true,
+        };
+        let is_held = page.objects.iter().any(|object| stays(&object.key));
+        // What looks like a directory may be a ghost.
+        let by_directory = page.prefixes.iter().any(|prefix| stays(prefix)) && !self.shared.abilities.shows_ghosts;
+        match is_held || by_directory {
+            true => Ok(()),
+            false => self.put_marker(parent, Metadata::new(self.shared.clock.now())).await,
+        }
+    }
+
+    async fn discard_or_again(&self, path: &WsPath, object: &Object, run: &[Removal<'_>]) -> Result<()> {
+        if self.discard(path, object).await? {
+            return Ok(());
+        }
+        // Somebody was quicker: looked at again, as if it were alone.
+        let removal = run.iter().find(|removal| removal.path == path);
+        let precondition = removal.map_or(&Precondition::Any, |removal| removal.precondition);
+        self.remove(path, false, precondition).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remove(text: &str, recursive: bool) -> Mutation {
+        Mutation::Remove {
+            path: WsPath::parse(text).unwrap(),
+            recursive,
+            precondition: Precondition::Any,
+        }
+    }
+
+    #[test]
+    fn removals_that_stand_together_go_together() {
+        let count = |mutations: &[Mutation], follow| removals(mutations, follow).len();
+        let run = [remove("d/a", false), remove("d/b", false), remove("d", false)];
+        assert_eq!(count(&run, Follow::Never), 3);
+        assert_eq!(count(&run, Follow::Inside), 0, "a link may make two of them one");
+        assert_eq!(count(&run[..1], Follow::Never), 0);
+        assert_eq!(count(&[remove("a", false), remove("a", false)], Follow::Never), 0);
+        let mixed = [
+            remove("a", false),
+            remove("b", false),
+            remove("c", true),
+            remove("d", false),
+        ];
+        assert_eq!(count(&mixed, Follow::Never), 2);
+    }
+}
