@@ -46,6 +46,7 @@ fn write_takes_what_is_larger_than_memory_should_hold() {
     let script = "exec 3<piped; dd bs=1000 count=3 status=none <&3 >/dev/null; \"$0\" write rest <&3";
     let status = std::process::Command::new("sh")
         .args(["-c", script, common::GARRET])
+        .env("GARRET_HOME", room.home())
         .current_dir(room.path())
         .status();
     assert!(status.unwrap().success());
