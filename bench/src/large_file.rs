@@ -46,7 +46,11 @@ async fn run(storage: &str, bytes: u64, directory: &Path) {
     let garret = Garret::new().home(Home::new(directory.join("home")));
     let url = match storage {
         "filestore" => "filestore:large".to_owned(),
-        _ => format!("local:{}", directory.display()),
+        _ => {
+            let files = directory.join("files");
+            std::fs::create_dir_all(&files).expect("it is made");
+            format!("local:{}", files.display())
+        }
     };
     let opened = garret.open_url(&url).await.expect("the workspace opens");
     let workspace = opened.workspace();

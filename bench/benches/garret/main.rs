@@ -67,8 +67,11 @@ fn main() {
         ("s3", |runtime| runtime.block_on(s3::section())),
     ];
     let chosen = sections.iter().filter(|(name, _)| is_wanted(name));
-    let sections: String = chosen.map(|(_, run)| run(&runtime)).collect();
-    println!("{sections}");
+    let printed = |text: String| {
+        println!("{text}");
+        text
+    };
+    let sections: String = chosen.map(|(_, run)| printed(run(&runtime))).collect();
     if !wanted.is_empty() || measure::is_quick() {
         return;
     }
