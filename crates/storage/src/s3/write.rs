@@ -109,6 +109,8 @@ impl Work<'_> {
             }
             let outcome = match met {
                 Some(bytes) => self.put_longer(&located.path, &before, &bytes, content).await,
+                // Its content went from under us, and it is too short to be a part of what is put together on the server.
+                None if before.size <= ONE_PIECE => Err(Refusal::Conflict(None)),
                 None => self.extend(&located.path, &before, content).await,
             };
             match outcome {
@@ -123,7 +125,8 @@ impl Work<'_> {
         Err(too_busy(path))
     }
 
-    /// Finds the file to append to, with its content where that is small: one request where the path is the file's own.
+    /// Finds the file to append to, with its content where that is small and did not change while it was read: one request where the path is
+    /// the file's own.
     async fn meet(&self, path: &WsPath, create: bool) -> Result<(Located, Option<Bytes>)> {
         if !path.is_root()
             && !self.shared.known.is_free(path)

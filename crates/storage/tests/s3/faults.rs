@@ -307,3 +307,43 @@ fn a_slow_network_is_only_slow() {
         }
     });
 }
+
+/// As where others replace it all the time.
+#[test]
+fn an_append_to_a_small_file_that_keeps_changing_under_its_reader_arrives() {
+    let server = Server::shared_moto();
+    let proxy = Proxy::before(server);
+    block_on(async {
+        let place = Place::on(server);
+        place.open().await.write("log", "one ").await;
+        let probe = place.through(&proxy).open().await;
+        let (status, code) = (412, "PreconditionFailed");
+        proxy.add(
+            Rule::new(Fault::TruncateResponse)
+                .operation("GET")
+                .target("log")
+                .times(1),
+        );
+        proxy.add(
+            Rule::new(Fault::Answer { status, code })
+                .operation("GET")
+                .target("log")
+                .times(1),
+        );
+        proxy.add(
+            Rule::new(Fault::TruncateResponse)
+                .operation("GET")
+                .target("log")
+                .times(1),
+        );
+        let struck = proxy.add(
+            Rule::new(Fault::Answer { status, code })
+                .operation("GET")
+                .target("log")
+                .times(1),
+        );
+        probe.apply(append("log", "two")).await;
+        assert_eq!(struck.struck(), 1);
+        assert_eq!(probe.text("log").await, "one two");
+    });
+}
