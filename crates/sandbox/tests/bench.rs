@@ -564,14 +564,37 @@ async fn where_nothing_is_taken_over_nothing_is_written() {
         head,
     };
     let state = || std::fs::read(room.home("state")).unwrap();
-    // Its last space, which another one would be written over.
-    let mut marked = state();
-    *marked.last_mut().unwrap() = b'\n';
+    // Another one would be written over the space.
+    let marked = [b" ".to_vec(), state()].concat();
     std::fs::write(room.home("state"), &marked).unwrap();
     bench.take(nothing(head)).await.unwrap();
     assert_eq!(bench.ready().await.unwrap().head, head);
     bench.take(nothing(head)).await.unwrap();
     assert_eq!(state(), marked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_longer_state_that_was_damaged_is_got_over_once() {
+    let room = Room::new().await;
+    room.write("a", "1").await;
+    let bench = room.bench(&[]);
+    bench.ready().await.unwrap();
+    bench.release().await;
+    std::fs::write(room.home("state"), "x".repeat(3000)).unwrap();
+    bench.ready().await.unwrap();
+    bench.release().await;
+    let manifests = || {
+        let names = std::fs::read_dir(room.home(""))
+            .unwrap()
+            .map(|one| one.unwrap().file_name());
+        let manifest = names.filter(|name| name.to_string_lossy().starts_with("manifest-"));
+        manifest.collect::<Vec<_>>()
+    };
+    let after = manifests();
+    bench.ready().await.unwrap();
+    // To look everything over again would have begun another one.
+    assert_eq!(manifests(), after);
+    expect(&room.root(), &[("a", "file 644 \"1\"")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
