@@ -9,7 +9,7 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::process::Stdio;
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use common::Room;
@@ -126,6 +126,22 @@ fn the_time_limit_ends_everything() {
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }
 
+/// A command that runs and has said `up`, and the rest of its output.
+fn started(room: &Room, text: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut child = room
+        .command(&["-w", "box", "run", "-c", text])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("garret starts");
+    let mut output = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let mut line = String::new();
+    output.read_line(&mut line).expect("it says a line");
+    assert_eq!(line, "up\n");
+    (child, output)
+}
+
 #[test]
 fn what_is_discarded_is_told_and_forgotten() {
     let room = room();
@@ -138,14 +154,7 @@ fn what_is_discarded_is_told_and_forgotten() {
 #[test]
 fn promise_38_work_of_a_command_whose_garret_was_killed_is_found_and_can_be_kept() {
     let room = room();
-    let mut child = room
-        .command(&["-w", "box", "run", "-c", "echo half > half; echo up; sleep 1000"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
-    assert_eq!(line, "up\n");
+    let (mut child, _output) = started(&room, "echo half > half; echo up; sleep 1000");
     child.kill().unwrap();
     child.wait().unwrap();
     let found = room.run(&["-w", "box", "leftovers", "--json"]);
@@ -234,17 +243,7 @@ fn what_a_command_did_is_not_lost_where_it_cannot_be_kept() {
     let room = room();
     // It waits for somebody to read what it writes.
     let text = "echo work > work; echo up; head -c 20000000 /dev/zero; echo more >> work";
-    let mut child = room
-        .command(&["-w", "box", "run", "-c", text])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    output.read_line(&mut line).unwrap();
-    assert_eq!(line, "up\n");
+    let (child, mut output) = started(&room, text);
     room.run(&["delete", "box"]).done();
     std::io::copy(&mut output, &mut std::io::sink()).unwrap();
     let ended = child.wait_with_output().unwrap();
@@ -263,17 +262,7 @@ fn what_a_command_did_is_not_lost_where_it_cannot_be_kept() {
 #[test]
 fn a_leftover_that_cannot_be_read_is_listed_all_the_same_and_can_be_discarded() {
     let room = room();
-    let mut child = room
-        .command(&["-w", "box", "run", "-c", "echo half > half; echo up; sleep 1000"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    assert_eq!(line, "up\n");
+    let (mut child, _output) = started(&room, "echo half > half; echo up; sleep 1000");
     child.kill().unwrap();
     child.wait().unwrap();
     // As a disk may leave it.
