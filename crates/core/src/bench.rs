@@ -33,6 +33,8 @@ pub struct BenchState {
     pub scratch: PathBuf,
     /// The number of the newest change that is in it.
     pub head: u64,
+    /// What is the same as long as nothing in it changes; `None` where others may change it at any time.
+    pub stands: Option<String>,
 }
 
 /// What a bench takes over from a layer.

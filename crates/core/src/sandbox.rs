@@ -50,6 +50,13 @@ pub trait OpenSandbox: Send + Sync + fmt::Debug {
     /// Lays an empty layer over the bench.
     async fn lay(&self) -> Result<Arc<dyn Layer>>;
 
+    /// The same over a bench of which nothing changes as long as `stands` is the same: a layer that was removed without anything having been
+    /// done on it may serve again.
+    async fn lay_on(&self, stands: &str) -> Result<Arc<dyn Layer>> {
+        let _ = stands;
+        self.lay().await
+    }
+
     /// The layers that a process which ended without lifting them left behind, with what is in them; their processes are dead.
     async fn leftovers(&self) -> Result<Vec<Arc<dyn Layer>>>;
 

@@ -574,6 +574,40 @@ async fn where_nothing_is_taken_over_nothing_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_checkout_stands_until_something_in_it_changes() {
+    let room = Room::new().await;
+    room.write("a", "1").await;
+    let (one, other) = (room.bench(&["target"]), room.bench(&["target"]));
+    let stands = async |bench: &CheckoutBench| {
+        let state = bench.ready().await.unwrap();
+        bench.release().await;
+        state.stands.unwrap()
+    };
+    let first = stands(&one).await;
+    assert_eq!(stands(&one).await, first);
+    assert_eq!(stands(&other).await, first, "for everybody");
+    room.write("b", "2").await;
+    let second = stands(&other).await;
+    assert_ne!(second, first);
+    assert_eq!(stands(&one).await, second);
+    let layers = Layers::new();
+    layers.above("mkdir target; echo built > target/x");
+    let head = other.ready().await.unwrap().head;
+    let effects = layers.effects(None).effects;
+    let taken = Taken {
+        committed: &[],
+        excluded: &effects,
+        head,
+    };
+    other.take(taken).await.unwrap();
+    let third = stands(&one).await;
+    assert_ne!(third, second, "no change of the journal, and another content");
+    fs::remove_dir_all(room.home("")).unwrap();
+    let fresh = stands(&one).await;
+    assert!(![first, second, third].contains(&fresh), "{fresh}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_longer_state_that_was_damaged_is_got_over_once() {
     let room = Room::new().await;
     room.write("a", "1").await;

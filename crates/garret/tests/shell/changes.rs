@@ -2,7 +2,7 @@
 
 use garret::{EffectsMode, HistoryMode, Outcome, RunRequest};
 
-use crate::support::{each, everywhere, room, room_with};
+use crate::support::{On, each, everywhere, room, room_with};
 
 #[test]
 fn a_command_is_one_change_that_undo_takes_back_and_redo_brings_again() {
@@ -265,5 +265,32 @@ fn what_is_deeper_than_any_path_is_named_and_the_rest_is_kept() {
         assert_eq!(room.sh("find . | wc -l").await.output.trim(), "18", "{on:?}");
         room.undo().await;
         assert_eq!(room.sh("ls").await.output, "", "{on:?}");
+    });
+}
+
+#[test]
+fn commands_that_change_nothing_see_whatever_was_changed_between_them() {
+    each(|on| async move {
+        let room = room_with(on, |config| config.exclude = vec!["target/".into()]).await;
+        let look = async || room.sh("cat a target/x 2>/dev/null || true; ls").await.output;
+        room.write("a", "1 ").await;
+        assert_eq!((look().await, look().await), ("1 a\n".into(), "1 a\n".into()), "{on:?}");
+        room.write("a", "2 ").await;
+        assert_eq!((look().await, look().await), ("2 a\n".into(), "2 a\n".into()), "{on:?}");
+        room.undo().await;
+        assert_eq!((look().await, look().await), ("1 a\n".into(), "1 a\n".into()), "{on:?}");
+        room.sh("mkdir target; echo built > target/x").await;
+        assert_eq!(look().await, "1 built\na\ntarget\n", "{on:?}");
+        assert_eq!(look().await, "1 built\na\ntarget\n", "{on:?}");
+        if on == On::Memory {
+            return;
+        }
+        // And what others changed, who have it open too.
+        let other = room.garret.open_config("box", &room.config).await.unwrap();
+        let run = |text| other.workspace().run(RunRequest::shell(text));
+        run("echo again > target/x").await.unwrap();
+        assert_eq!(look().await, "1 again\na\ntarget\n", "{on:?}");
+        run("rm -r target; echo 3 > b").await.unwrap();
+        assert_eq!(look().await, "1 a\nb\n", "{on:?}");
     });
 }

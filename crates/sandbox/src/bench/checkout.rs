@@ -125,8 +125,8 @@ impl CheckoutBench {
         Ok(turn)
     }
 
-    /// Brings everything up to the newest change; its number.
-    async fn follow(&self, home: &Home) -> Result<u64> {
+    /// Brings everything up to the newest change.
+    async fn follow(&self, home: &Home) -> Result<State> {
         let state = State::load(&home.home, &home.tree)?;
         let usable = state.filter(|state| state.is_whole && !state.is_of_another_boot());
         let Some(state) = usable else {
@@ -140,7 +140,7 @@ impl CheckoutBench {
             return self.rebuild(home).await;
         }
         if state.head == head {
-            return Ok(head);
+            return Ok(state);
         }
         let Some(changes) = self.changes(state.head, head).await? else {
             return self.rebuild(home).await;
@@ -191,12 +191,11 @@ impl CheckoutBench {
     }
 
     /// Does the work and says that the checkout stands at `head` then.
-    async fn write(&self, home: &Home, mut state: State, work: Work, head: u64) -> Result<u64> {
+    async fn write(&self, home: &Home, mut state: State, work: Work, head: u64) -> Result<State> {
         state.is_whole = false;
         state.save(&home.home)?;
         let changes = self.fill(home, work, head).await?;
-        self.settle(home, state, &changes, head).await?;
-        Ok(head)
+        self.settle(home, state, &changes, head).await
     }
 
     async fn fill(&self, home: &Home, work: Work, head: u64) -> Result<Changes> {
@@ -208,7 +207,7 @@ impl CheckoutBench {
     }
 
     /// Remembers what was left where.
-    async fn settle(&self, home: &Home, mut state: State, changes: &Changes, head: u64) -> Result<()> {
+    async fn settle(&self, home: &Home, mut state: State, changes: &Changes, head: u64) -> Result<State> {
         manifest::append(&home.home, &mut state, changes)?;
         if manifest::is_long(&state)
             && let Some(records) = manifest::load(&home.home, &state)?
@@ -218,18 +217,19 @@ impl CheckoutBench {
         self.stand(home, state, head).await
     }
 
-    async fn stand(&self, home: &Home, mut state: State, head: u64) -> Result<()> {
+    async fn stand(&self, home: &Home, mut state: State, head: u64) -> Result<State> {
         state.head = head;
         state.change = match &self.options.history {
             Some(history) if head > 0 => change_id(history, head).await?,
             _ => None,
         };
         state.made_whole();
-        state.save(&home.home)
+        state.save(&home.home)?;
+        Ok(state)
     }
 
     /// Looks the whole checkout over and makes it right.
-    async fn rebuild(&self, home: &Home) -> Result<u64> {
+    async fn rebuild(&self, home: &Home) -> Result<State> {
         let head = match &self.options.history {
             Some(history) => history.head().await?,
             None => 0,
@@ -263,20 +263,27 @@ impl CheckoutBench {
             None => drop(records.remove(&path)),
         });
         manifest::replace(&home.home, &mut state, &records)?;
-        self.stand(home, state, head).await?;
+        let state = self.stand(home, state, head).await?;
         self.is_known.store(true, Ordering::Relaxed);
-        Ok(head)
+        Ok(state)
+    }
+
+    /// The same, with what is kept out of history put there after it.
+    async fn rebuild_with(&self, home: &Home, excluded: &[Effect]) -> Result<()> {
+        let mut state = self.rebuild(home).await?;
+        place(home, excluded.to_vec(), PlacingOptions::default()).await?;
+        state.save(&home.home)
     }
 
     /// Brings files without a journal up to date, by what they were when they were last written here.
-    async fn compare(&self, home: &Home, state: State) -> Result<u64> {
+    async fn compare(&self, home: &Home, state: State) -> Result<State> {
         let Some(records) = manifest::load(&home.home, &state)? else {
             return self.rebuild(home).await;
         };
         let wanted = everything(&self.files_at(0).await?, Versions::Asked).await?;
         let work = survey::compared(&home.tree, wanted, &records, &self.excluded)?;
         match work.is_empty() {
-            true => Ok(0),
+            true => Ok(state),
             false => self.write(home, state, work, 0).await,
         }
     }
@@ -285,15 +292,11 @@ impl CheckoutBench {
         let state = State::load(&home.home, &home.tree)?.filter(|state| state.is_whole);
         let Some(mut state) = state else {
             // What the layer lay over is gone; the journal has all but what is kept out of it.
-            self.rebuild(home).await?;
-            let excluded = taken.excluded.to_vec();
-            return place(home, excluded, PlacingOptions::default()).await.map(drop);
+            return self.rebuild_with(home, taken.excluded).await;
         };
         let head = taken.head.max(state.head);
         let Some(changes) = self.changes(state.head, head).await? else {
-            self.rebuild(home).await?;
-            let excluded = taken.excluded.to_vec();
-            return place(home, excluded, PlacingOptions::default()).await.map(drop);
+            return self.rebuild_with(home, taken.excluded).await;
         };
         state.is_whole = false;
         state.save(&home.home)?;
@@ -389,7 +392,7 @@ impl Bench for CheckoutBench {
         let home = self.home()?;
         let mut turn = self.turn(&home).await?;
         let mut tries = 1;
-        let head = loop {
+        let state = loop {
             match self.follow(&home).await {
                 // Somebody changed a file of a workspace without a journal between two looks at it.
                 Err(error) if tries < MAX_TRIES && may_pass(&error) => tries += 1,
@@ -397,16 +400,17 @@ impl Bench for CheckoutBench {
                     *turn = None;
                     return Err(error);
                 }
-                Ok(head) => break head,
+                Ok(state) => break state,
             }
         };
         if let Some(turn) = &mut *turn {
-            turn.ready_at = Some(head);
+            turn.ready_at = Some(state.head);
         }
         Ok(BenchState {
             root: self.options.directory.join("tree"),
             scratch: self.scratch(),
-            head,
+            head: state.head,
+            stands: Some(state.stands()),
         })
     }
 

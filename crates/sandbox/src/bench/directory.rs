@@ -53,6 +53,7 @@ impl Bench for DirectoryBench {
             root: self.options.root.clone(),
             scratch: self.scratch(),
             head,
+            stands: None,
         })
     }
 

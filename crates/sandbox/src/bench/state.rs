@@ -52,6 +52,8 @@ pub(super) struct State {
     pub(super) manifest_live_bytes: u64,
     /// The run of the machine in which it was last made whole.
     boot: String,
+    /// How often it was written: before and after everything that changes the checkout.
+    written: u64,
 }
 
 impl State {
@@ -67,6 +69,7 @@ impl State {
             manifest_bytes: 0,
             manifest_live_bytes: 0,
             boot: boot().to_owned(),
+            written: 0,
         })
     }
 
@@ -93,11 +96,17 @@ impl State {
     }
 
     /// Writes it. One that is torn is read as none.
-    pub(super) fn save(&self, home: &OwnedFd) -> Result<()> {
+    pub(super) fn save(&mut self, home: &OwnedFd) -> Result<()> {
+        self.written += 1;
         let bytes = serde_json::to_vec(self).map_err(|_| Error::new(ErrorKind::Internal, "a state has no text"))?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(home, STATE, flags, Mode::RUSR | Mode::WUSR).at(b"")?;
         write_all(&file, &bytes).at(b"")
+    }
+
+    /// What is the same as long as nothing in the checkout changes.
+    pub(super) fn stands(&self) -> String {
+        format!("{} {}", self.tree, self.written)
     }
 
     /// Whether the machine was restarted since: what was not synced may be lost.

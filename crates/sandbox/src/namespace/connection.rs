@@ -35,7 +35,16 @@ use crate::supervisor::protocol::{
 const GRACE: Duration = Duration::from_secs(3);
 
 /// The answer to a request.
-pub(super) type Reply = oneshot::Receiver<std::result::Result<(), Failure>>;
+pub(super) type Reply = oneshot::Receiver<std::result::Result<Done, Failure>>;
+
+/// How a request was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Done {
+    /// As it was asked.
+    Whole,
+    /// The layer was left where it is.
+    Stays,
+}
 
 /// An open channel. Dropping it ends the sandbox.
 #[derive(Debug)]
@@ -55,7 +64,7 @@ struct Shared {
 struct State {
     is_over: bool,
     opening: Option<oneshot::Sender<std::result::Result<Opened, Failure>>>,
-    requests: HashMap<u64, oneshot::Sender<std::result::Result<(), Failure>>>,
+    requests: HashMap<u64, oneshot::Sender<std::result::Result<Done, Failure>>>,
     processes: HashMap<u64, Sink>,
 }
 
@@ -137,6 +146,11 @@ impl Connection {
     /// A new number.
     pub(super) fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether the sandbox has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.shared.state().is_over
     }
 
     /// Sends a message that has no answer.
@@ -333,7 +347,8 @@ impl Reader {
         match answer {
             Answer::Opened(opened) => self.take_opening(Ok(opened)),
             Answer::Failed { request: 0, failure } => self.take_opening(Err(failure)),
-            Answer::Done { request } => self.settle(request, Ok(())),
+            Answer::Done { request } => self.settle(request, Ok(Done::Whole)),
+            Answer::Stays { request } => self.settle(request, Ok(Done::Stays)),
             Answer::Failed { request, failure } => self.settle(request, Err(failure)),
             Answer::Room { process, bytes } => self.take_room(process, bytes),
             Answer::OutputEnded { process } => {
@@ -359,7 +374,7 @@ impl Reader {
         }
     }
 
-    fn settle(&self, request: u64, result: std::result::Result<(), Failure>) {
+    fn settle(&self, request: u64, result: std::result::Result<Done, Failure>) {
         if let Some(sender) = self.shared.state().requests.remove(&request) {
             let _ = sender.send(result);
         }

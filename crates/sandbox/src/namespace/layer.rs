@@ -12,13 +12,13 @@ use garret_core::{
 };
 use rustix::fs::{Mode, OFlags};
 
-use super::connection::{Expected, Reply, ended};
-use super::open::{OpenShared, unusable};
+use super::connection::{Done, Expected, Reply, ended};
+use super::open::{Kept, OpenShared, unusable};
 use super::plain;
 use super::plan::User;
 use super::process::Started;
 use crate::effects;
-use crate::supervisor::protocol::{Ask, DATA, Exec, Failure, Item, Spawn, SpawnLimits};
+use crate::supervisor::protocol::{Ask, DATA, Exec, Failure, Item, Lift, Spawn, SpawnLimits};
 
 /// How a layer holds what was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub(super) struct LaidLayer {
     lifting: Mutex<Option<Reply>>,
     /// Where the copy stood when it was made.
     copied: Option<Mark>,
+    /// The state of the bench on which it may serve again, where nothing was done on it.
+    stands: Option<String>,
     /// Kept as long as the layer may be read.
     _lock: Arc<OwnedFd>,
 }
@@ -47,12 +49,14 @@ pub(super) struct LaidLayer {
 enum State {
     Live,
     Paused,
+    /// Nothing runs on it any more and nothing was done on it: it waits for others.
+    Staying,
     Lifted,
     Removed,
 }
 
 impl LaidLayer {
-    pub(super) async fn lay(sandbox: &Arc<OpenShared>, name: String) -> Result<Arc<Self>> {
+    pub(super) async fn lay(sandbox: &Arc<OpenShared>, name: String, stands: Option<&str>) -> Result<Self> {
         make_directories(&sandbox.layers, &sandbox.bench, &sandbox.plan.user, &name).map_err(|_| unusable())?;
         let (layer, is_copy) = (name.clone(), sandbox.form == Form::Copy);
         let copied = if is_copy {
@@ -62,22 +66,34 @@ impl LaidLayer {
         };
         // Nobody waits for it: where it fails, everything that is asked of the layer fails with the reason.
         sandbox.connection.send(&Ask::Lay { layer, is_copy })?;
-        let lock = sandbox.lock();
-        Ok(Arc::new(Self::new(sandbox, name, lock, State::Live, copied)))
+        Ok(Self {
+            copied,
+            stands: stands.filter(|_| !is_copy).map(str::to_owned),
+            ..Self::new(sandbox, name, sandbox.lock(), State::Live)
+        })
+    }
+
+    /// A layer that stayed, for others.
+    pub(super) fn again(sandbox: &Arc<OpenShared>, kept: Kept) -> Self {
+        Self {
+            stands: Some(kept.stands),
+            ..Self::new(sandbox, kept.layer, sandbox.lock(), State::Live)
+        }
     }
 
     /// A layer that somebody else left behind.
     pub(super) fn left(sandbox: &Arc<OpenShared>, name: String, lock: Arc<OwnedFd>) -> Self {
-        Self::new(sandbox, name, lock, State::Lifted, None)
+        Self::new(sandbox, name, lock, State::Lifted)
     }
 
-    fn new(sandbox: &Arc<OpenShared>, name: String, lock: Arc<OwnedFd>, state: State, copied: Option<Mark>) -> Self {
+    fn new(sandbox: &Arc<OpenShared>, name: String, lock: Arc<OwnedFd>, state: State) -> Self {
         Self {
             name,
             sandbox: Arc::clone(sandbox),
             state: Mutex::new(state),
             lifting: Mutex::default(),
-            copied,
+            copied: None,
+            stands: None,
             _lock: lock,
         }
     }
@@ -89,7 +105,7 @@ impl LaidLayer {
     /// The sandbox has ended, and everything in it.
     pub(super) fn mark_lifted(&self) {
         let mut state = self.state();
-        if matches!(*state, State::Live | State::Paused) {
+        if matches!(*state, State::Live | State::Paused | State::Staying) {
             *state = State::Lifted;
         }
     }
@@ -97,16 +113,25 @@ impl LaidLayer {
     fn check_live(&self) -> Result<()> {
         match *self.state() {
             State::Live | State::Paused => Ok(()),
-            State::Lifted | State::Removed => Err(Error::invalid("the layer was lifted").hint("lay another one")),
+            State::Staying | State::Lifted | State::Removed => {
+                Err(Error::invalid("the layer was lifted").hint("lay another one"))
+            }
         }
     }
 
-    /// Whether it was lifted with the end of its last process.
-    fn is_lifted_already(&self) -> bool {
+    /// Whether nothing lies in it that somebody did.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sandbox.form == Form::Overlay && self.upper().is_ok_and(|upper| is_empty(&upper))
+    }
+
+    /// What became of it with the end of its last process, where that is known.
+    fn state_after_last(&self) -> Option<State> {
         let mut lifting = self.lifting.lock().unwrap_or_else(PoisonError::into_inner);
-        lifting
-            .take()
-            .is_some_and(|mut reply| matches!(reply.try_recv(), Ok(Ok(()))))
+        match lifting.take()?.try_recv() {
+            Ok(Ok(Done::Whole)) => Some(State::Lifted),
+            Ok(Ok(Done::Stays)) => Some(State::Staying),
+            _ => None,
+        }
     }
 
     async fn request(&self, make: impl FnOnce(u64, String) -> Ask) -> Result<std::result::Result<(), Failure>> {
@@ -143,7 +168,7 @@ impl LaidLayer {
     }
 
     /// Starts a process, with the request to lift the layer after it.
-    async fn begin(&self, command: Command, lift: Option<u64>) -> Result<Box<dyn Process>> {
+    async fn begin(&self, command: Command, lift: Option<Lift>) -> Result<Box<dyn Process>> {
         self.check_live()?;
         let connection = &self.sandbox.connection;
         let process = connection.number();
@@ -199,9 +224,10 @@ impl Layer for LaidLayer {
     }
 
     async fn start_last(&self, command: Command) -> Result<Box<dyn Process>> {
-        let (lift, reply) = self.sandbox.connection.announce()?;
+        let (request, reply) = self.sandbox.connection.announce()?;
         *self.lifting.lock().unwrap_or_else(PoisonError::into_inner) = Some(reply);
-        self.begin(command, Some(lift)).await
+        let may_stay = self.stands.is_some();
+        self.begin(command, Some(Lift { request, may_stay })).await
     }
 
     async fn place(&self, effects: Vec<Effect>) -> Result<()> {
@@ -230,7 +256,7 @@ impl Layer for LaidLayer {
     }
 
     async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
-        if !matches!(*self.state(), State::Paused | State::Lifted) {
+        if !matches!(*self.state(), State::Paused | State::Staying | State::Lifted) {
             return Err(Error::invalid(
                 "what was done on a layer is read while it is paused or after it was lifted",
             ));
@@ -252,8 +278,8 @@ impl Layer for LaidLayer {
         if !matches!(*self.state(), State::Live | State::Paused) {
             return Ok(());
         }
-        if self.is_lifted_already() {
-            *self.state() = State::Lifted;
+        if let Some(state) = self.state_after_last() {
+            *self.state() = state;
             return Ok(());
         }
         match self.request(|request, layer| Ask::Lift { request, layer }).await {
@@ -267,11 +293,12 @@ impl Layer for LaidLayer {
 
     async fn remove(&self) -> Result<()> {
         self.lift().await?;
-        if *self.state() == State::Removed {
-            return Ok(());
+        let before = std::mem::replace(&mut *self.state(), State::Removed);
+        match (before, &self.stands) {
+            (State::Removed, _) => {}
+            (State::Staying, Some(stands)) => self.sandbox.keep(&self.name, stands).await,
+            _ => self.sandbox.discard(&self.name)?,
         }
-        self.sandbox.discard(&self.name)?;
-        *self.state() = State::Removed;
         Ok(())
     }
 }
@@ -295,7 +322,8 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'sta
 }
 
 async fn settled(reply: Reply) -> Result<std::result::Result<(), Failure>> {
-    reply.await.map_err(|_| ended())
+    let done = reply.await.map_err(|_| ended())?;
+    Ok(done.map(|_| ()))
 }
 
 /// Copies the bench into a layer; where the copy stands.

@@ -17,6 +17,7 @@ use super::layer::{Form, LaidLayer, make_directories};
 use super::plan::{self, Overlays, SandboxPlan, Wishes, plan};
 use super::remove::remove_tree;
 use super::{Layers, Options, SupervisorProgram, machine};
+use crate::supervisor::protocol::Ask;
 use crate::supervisor::protocol::Opened;
 
 /// How the name of a layer begins that is about to be deleted.
@@ -47,6 +48,15 @@ pub(super) struct OpenShared {
     lock: Arc<OwnedFd>,
     next: AtomicU64,
     living: Mutex<Vec<Weak<LaidLayer>>>,
+    kept: Mutex<Option<Kept>>,
+}
+
+/// A layer that lies over the bench with nothing done on it, for the next command.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) layer: String,
+    /// The state of the bench that it was laid over. Where the bench is in another one, nobody looks through it again.
+    pub(super) stands: String,
 }
 
 impl Open {
@@ -126,6 +136,7 @@ impl Open {
             lock: Arc::new(lock),
             next: AtomicU64::new(1),
             living: Mutex::default(),
+            kept: Mutex::default(),
         });
         if let Overlays::Tried(trial) = &shared.plan.overlays {
             shared.delete(trial.clone());
@@ -219,21 +230,30 @@ impl OpenSandbox for Open {
     }
 
     async fn lay(&self) -> Result<Arc<dyn Layer>> {
-        let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}.{number}", self.shared.name);
-        let layer = LaidLayer::lay(&self.shared, name).await?;
-        let mut living = self.shared.living();
-        living.retain(|layer| layer.strong_count() > 0);
-        living.push(Arc::downgrade(&layer));
-        Ok(layer)
+        let layer = LaidLayer::lay(&self.shared, self.shared.new_name(), None).await?;
+        Ok(self.shared.living_with(layer))
+    }
+
+    async fn lay_on(&self, stands: &str) -> Result<Arc<dyn Layer>> {
+        let layer = match self.shared.take_kept(stands).await {
+            Some(kept) => LaidLayer::again(&self.shared, kept),
+            None => LaidLayer::lay(&self.shared, self.shared.new_name(), Some(stands)).await?,
+        };
+        Ok(self.shared.living_with(layer))
     }
 
     async fn leftovers(&self) -> Result<Vec<Arc<dyn Layer>>> {
         let mut found: Vec<Arc<dyn Layer>> = Vec::new();
         for name in self.shared.names()? {
             let sandbox = name.split_once('.').map(|(sandbox, _)| sandbox);
-            if let Some(lock) = sandbox.and_then(|sandbox| self.shared.abandoned(sandbox)) {
-                found.push(Arc::new(LaidLayer::left(&self.shared, name, lock)));
+            let Some(lock) = sandbox.and_then(|sandbox| self.shared.abandoned(sandbox)) else {
+                continue;
+            };
+            let layer = LaidLayer::left(&self.shared, name.clone(), lock);
+            match layer.is_empty() {
+                // As between two commands: nobody misses it.
+                true => drop(self.shared.discard(&name)),
+                false => found.push(Arc::new(layer)),
             }
         }
         Ok(found)
@@ -244,6 +264,7 @@ impl OpenSandbox for Open {
         for layer in self.shared.living().iter().filter_map(Weak::upgrade) {
             layer.mark_lifted();
         }
+        self.shared.discard_kept();
         Ok(())
     }
 }
@@ -251,6 +272,70 @@ impl OpenSandbox for Open {
 impl OpenShared {
     fn living(&self) -> MutexGuard<'_, Vec<Weak<LaidLayer>>> {
         self.living.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn new_name(&self) -> String {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        format!("{}.{number}", self.name)
+    }
+
+    fn living_with(&self, layer: LaidLayer) -> Arc<LaidLayer> {
+        let layer = Arc::new(layer);
+        let mut living = self.living();
+        living.retain(|layer| layer.strong_count() > 0);
+        living.push(Arc::downgrade(&layer));
+        layer
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a layer on which nothing was done for the next command.
+    pub(super) async fn keep(self: &Arc<Self>, layer: &str, stands: &str) {
+        let kept = Kept {
+            layer: layer.to_owned(),
+            stands: stands.to_owned(),
+        };
+        let before = self.kept().replace(kept);
+        if let Some(before) = before {
+            self.put_away(before).await;
+        }
+    }
+
+    /// The layer that was kept, where it lies over a bench that is as it was.
+    async fn take_kept(self: &Arc<Self>, stands: &str) -> Option<Kept> {
+        let kept = self.kept().take()?;
+        if kept.stands == stands && !self.connection.is_over() {
+            return Some(kept);
+        }
+        self.put_away(kept).await;
+        None
+    }
+
+    /// Takes a layer off that was kept, while others go on.
+    async fn put_away(self: &Arc<Self>, kept: Kept) {
+        let (shared, layer) = (Arc::clone(self), kept.layer.clone());
+        let asked = self.connection.ask(|request| Ask::Lift { request, layer });
+        let put_away = async move {
+            if let Ok((_, reply)) = asked {
+                // A sandbox that has ended took everything with it.
+                let _ = reply.await;
+            }
+            // What cannot be taken away now is when the next sandbox opens.
+            let _ = shared.discard(&kept.layer);
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(put_away)),
+            Err(_) => put_away.await,
+        }
+    }
+
+    fn discard_kept(&self) {
+        let kept = self.kept().take();
+        if let Some(kept) = kept {
+            let _ = self.discard(&kept.layer);
+        }
     }
 
     /// The names of all layers, in the order in which they were laid.
@@ -327,6 +412,7 @@ impl OpenShared {
 
 impl Drop for OpenShared {
     fn drop(&mut self) {
+        self.discard_kept();
         // The lock stays where layers stay that somebody may want back.
         let prefix = format!("{}.", self.name);
         let is_needed = self

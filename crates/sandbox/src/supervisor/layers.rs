@@ -19,15 +19,28 @@ use crate::namespace::plan::Overlays;
 pub(super) struct Laid {
     number: u64,
     has_mask: bool,
+    /// How the directory for what is written looked when nothing was.
+    untouched: Option<Look>,
+}
+
+/// What tells that something was written to a directory: without the entries, a kernel with coarse times could miss it, and without the
+/// rest, what is done to the directory itself.
+#[derive(Debug, PartialEq, Eq)]
+struct Look {
+    owner: (u32, u32, u32),
+    changed: (i64, u64),
+    attributes: usize,
+    is_empty: bool,
 }
 
 impl Laid {
     /// Lays the layer in the directory `name`.
     pub(super) fn lay(number: u64, name: &str, hidden: &[String]) -> Result<Self, Failure> {
         let failed = |error: Errno| Failure::new("laying a layer", error);
-        let laid = Self {
+        let mut laid = Self {
             number,
             has_mask: !hidden.is_empty(),
+            untouched: None,
         };
         rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
         if laid.has_mask {
@@ -42,7 +55,14 @@ impl Laid {
             options.as_c_str(),
         )
         .map_err(failed)?;
+        laid.untouched = look(name).ok();
         Ok(laid)
+    }
+
+    /// Whether nothing was done on it since it was laid, in the directory `name`.
+    pub(super) fn is_untouched(&self, name: &str) -> bool {
+        let now = look(name).ok();
+        now == self.untouched && now.is_some_and(|look| look.is_empty)
     }
 
     /// Shows the directory `name` as it is: a copy of the bench, which needs no overlay.
@@ -51,6 +71,7 @@ impl Laid {
         let laid = Self {
             number,
             has_mask: false,
+            untouched: None,
         };
         rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
         mount_bind(format!("{LAYERS}/{name}/upper"), laid.path()).map_err(failed)?;
@@ -89,6 +110,19 @@ impl Laid {
         }
         Ok(())
     }
+}
+
+fn look(name: &str) -> rustix::io::Result<Look> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let upper = rustix::fs::open(format!("{LAYERS}/{name}/upper"), flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&upper)?;
+    let mut entries = rustix::fs::Dir::read_from(&upper)?.flatten();
+    Ok(Look {
+        owner: (stat.st_mode, stat.st_uid, stat.st_gid),
+        changed: (stat.st_ctime, stat.st_ctime_nsec as _),
+        attributes: rustix::fs::flistxattr(&upper, &mut [0; 0])?,
+        is_empty: entries.all(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")),
+    })
 }
 
 /// Mounts an overlay and takes it off again; why that did not work, where it did not.

@@ -35,7 +35,7 @@ pub(crate) enum Ask {
         layer: String,
         spawn: Box<Spawn>,
         /// The request to lift the layer once it has ended.
-        lift: Option<u64>,
+        lift: Option<Lift>,
     },
     /// Nothing more comes to read.
     CloseInput { process: u64 },
@@ -56,6 +56,14 @@ pub(crate) enum Ask {
     Resume { request: u64, layer: String },
     /// End the processes of a layer and take it off.
     Lift { request: u64, layer: String },
+}
+
+/// A request to lift a layer.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Lift {
+    pub(crate) request: u64,
+    /// Whether the layer stays where nothing was done on it.
+    pub(crate) may_stay: bool,
 }
 
 /// What is put on a layer.
@@ -126,6 +134,8 @@ pub(crate) enum Answer {
     Opened(Opened),
     /// A request was done.
     Done { request: u64 },
+    /// A layer that was to be lifted stays: nothing was done on it.
+    Stays { request: u64 },
     /// A request failed; request 0 is the opening.
     Failed { request: u64, failure: Failure },
     /// There is room for so many more bytes of input.

@@ -70,6 +70,7 @@ pub(super) fn main(
                 spare: None,
                 wants_spare: true,
                 laid_so_far: 0,
+                started_so_far: 0,
             };
             let _ = server.serve(Opened {
                 has_proc,
@@ -138,6 +139,7 @@ struct Server<'a> {
     /// Whether it is time to make an init ahead: at first, while a command runs that is not the first, and when nothing is laid any more.
     wants_spare: bool,
     laid_so_far: u64,
+    started_so_far: u64,
 }
 
 type Served<T = ()> = std::io::Result<T>;
@@ -268,8 +270,8 @@ impl Server<'_> {
                 lift,
             } => {
                 self.start(request, process, &layer, *spawn);
-                if let Some(request) = lift {
-                    self.lift_after_all(request, &layer);
+                if let Some(lift) = lift {
+                    self.lift_after_all(lift, &layer);
                 }
             }
             Ask::CloseInput { process } => self.close_input(process),

@@ -10,6 +10,7 @@
 
 mod room;
 
+mod again;
 mod basics;
 mod copies;
 mod life;

@@ -160,14 +160,12 @@ impl Workshop {
     /// Lays a layer over the bench. A sandbox that died is opened again, once.
     pub(super) async fn lay(&self, fence: &Fence, state: &BenchState) -> Result<Laid> {
         let opened = self.opened(fence, state).await?;
-        match opened.sandbox.lay().await {
+        match opened.lay(state).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 self.forget(&opened.sandbox).await;
-                let opened = self.opened(fence, state).await?;
-                let layer = opened.sandbox.lay().await?;
-                Ok(opened.laid(layer))
+                self.opened(fence, state).await?.lay(state).await
             }
-            layer => Ok(opened.laid(layer?)),
+            laid => laid,
         }
     }
 
@@ -290,12 +288,16 @@ fn nothing(head: u64) -> Taken<'static> {
 }
 
 impl Opened {
-    fn laid(self, layer: Arc<dyn Layer>) -> Laid {
-        Laid {
-            sandbox: self.sandbox,
+    async fn lay(&self, state: &BenchState) -> Result<Laid> {
+        let layer = match &state.stands {
+            Some(stands) => self.sandbox.lay_on(stands).await?,
+            None => self.sandbox.lay().await?,
+        };
+        Ok(Laid {
+            sandbox: self.sandbox.clone(),
             layer,
-            leftovers: self.leftovers,
-        }
+            leftovers: self.leftovers.clone(),
+        })
     }
 }
 

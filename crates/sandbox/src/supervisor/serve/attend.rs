@@ -31,7 +31,8 @@ impl Server<'_> {
         match said {
             Said::Started => {
                 // Who runs one command may run no other, and then it would only be in the way.
-                self.wants_spare |= self.laid_so_far > 1;
+                self.started_so_far += 1;
+                self.wants_spare |= self.started_so_far > 1;
                 if let Some(request) = running.starting.take() {
                     self.settle(request, Ok(()));
                 }

@@ -8,7 +8,7 @@ use crate::supervisor::held::Held;
 use crate::supervisor::init::Tell;
 use crate::supervisor::layers::Laid;
 use crate::supervisor::place::{self, Arriving};
-use crate::supervisor::protocol::{Failure, Item, write_message};
+use crate::supervisor::protocol::{Answer, Failure, Item, Lift, write_message};
 
 /// A layer, and who waits for something to come true on it.
 pub(super) struct Layer {
@@ -16,7 +16,7 @@ pub(super) struct Layer {
     pub(super) held: Held,
     /// Whether a command ran on it.
     pub(super) is_used: bool,
-    pub(super) lifting: Option<u64>,
+    pub(super) lifting: Option<Lift>,
     pub(super) pausing: Option<u64>,
 }
 
@@ -97,34 +97,46 @@ impl Server<'_> {
         for running in self.on_layer(layer) {
             running.kill();
         }
-        self.lift_after_all(request, layer);
+        let may_stay = false;
+        self.lift_after_all(Lift { request, may_stay }, layer);
         Ok(())
     }
 
     /// Lifts the layer when everything on it has ended.
-    pub(super) fn lift_after_all(&mut self, request: u64, layer: &str) {
+    pub(super) fn lift_after_all(&mut self, lift: Lift, layer: &str) {
         match self.laid.get_mut(layer) {
-            Some(laid) => laid.lifting = Some(request),
-            None => self.settle(request, Ok(())),
+            Some(laid) => laid.lifting = Some(lift),
+            None => self.settle(lift.request, Ok(())),
         }
         self.check_lifted(layer);
     }
 
     pub(super) fn check_lifted(&mut self, layer: &str) {
-        let is_lifting = self.laid.get(layer).is_some_and(|laid| laid.lifting.is_some());
-        if !is_lifting || self.on_layer(layer).next().is_some() {
+        let Some(Lift { request, may_stay }) = self.laid.get(layer).and_then(|laid| laid.lifting) else {
+            return;
+        };
+        if self.on_layer(layer).next().is_some() {
             return;
         }
-        if let Some(Layer {
-            laid,
-            lifting: Some(request),
-            ..
-        }) = self.laid.remove(layer)
-        {
+        if may_stay && self.stays(layer) {
+            self.answer(&Answer::Stays { request });
+        } else if let Some(Layer { laid, .. }) = self.laid.remove(layer) {
             let lifted = laid.map_or(Ok(()), Laid::lift);
             self.settle(request, lifted);
-            self.wants_spare |= self.laid.is_empty();
         }
+        self.wants_spare |= self.running.values().all(|running| running.pidfd.is_none());
+    }
+
+    /// Has a layer stay as it was laid, where nothing was done on it.
+    fn stays(&mut self, layer: &str) -> bool {
+        let is_untouched = |found: &&mut Layer| found.laid.as_ref().is_ok_and(|laid| laid.is_untouched(layer));
+        let Some(found) = self.laid.get_mut(layer).filter(is_untouched) else {
+            return false;
+        };
+        found.held = Held::nothing(layer);
+        found.is_used = false;
+        found.lifting = None;
+        true
     }
 
     pub(super) fn place(&mut self, request: u64, layer: &str, path: &[u8], item: &Item) {
