@@ -6,10 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use garret_core::{Enforced, Error, ErrorKind, Guard, Layer, Network, OpenSandbox, Result, SandboxRequest};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::Pid;
 
 use super::connection::Connection;
 use super::guards;
@@ -24,6 +27,9 @@ use crate::supervisor::protocol::Opened;
 const GONE: &str = ".gone-";
 /// How the name of a directory begins on which a sandbox tries an overlay while it opens.
 const TRIAL: &str = ".trial-";
+
+/// The longest that a supervisor takes to end after its Garret has.
+const ENDING: Duration = Duration::from_secs(5);
 
 /// Where overlays can be mounted, as far as it was tried: the file systems of the layers and of the bench, and the user.
 static KNOWN: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
@@ -156,6 +162,8 @@ fn make_ready(scratch: &Path, name: &str) -> Result<(OwnedFd, OwnedFd)> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let lock = rustix::fs::open(locks.join(name), flags, Mode::RUSR | Mode::WUSR).map_err(|_| unusable())?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).map_err(|_| unusable())?;
+    let owner = rustix::process::getpid().as_raw_nonzero().get();
+    rustix::io::write(&lock, &owner.to_le_bytes()).map_err(|_| unusable())?;
     Ok((open_directory(&layers)?, lock))
 }
 
@@ -170,8 +178,8 @@ fn device(directory: &OwnedFd) -> Result<u64> {
 /// The user of the commands passes through it, and can list nothing.
 fn make_directory(path: &Path) -> Result<()> {
     match rustix::fs::mkdir(path, Mode::from_raw_mode(0o711)) {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(rustix::io::Errno::NOENT) => {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(Errno::NOENT) => {
             make_directory(path.parent().ok_or_else(unusable)?)?;
             rustix::fs::mkdir(path, Mode::from_raw_mode(0o711)).map_err(|_| unusable())
         }
@@ -245,8 +253,10 @@ impl OpenSandbox for Open {
     async fn leftovers(&self) -> Result<Vec<Arc<dyn Layer>>> {
         let mut found: Vec<Arc<dyn Layer>> = Vec::new();
         for name in self.shared.names()? {
-            let sandbox = name.split_once('.').map(|(sandbox, _)| sandbox);
-            let Some(lock) = sandbox.and_then(|sandbox| self.shared.abandoned(sandbox)) else {
+            let Some((sandbox, _)) = name.split_once('.') else {
+                continue;
+            };
+            let Some(lock) = self.shared.abandoned_by_now(sandbox).await else {
                 continue;
             };
             let layer = LaidLayer::left(&self.shared, name.clone(), lock);
@@ -365,6 +375,31 @@ impl OpenShared {
         // Others may look at the other layers of the same sandbox.
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).ok()?;
         Some(Arc::new(lock))
+    }
+
+    /// The same, and waits for the supervisor of a Garret that has died: it ends at once, but not in no time.
+    async fn abandoned_by_now(&self, sandbox: &str) -> Option<Arc<OwnedFd>> {
+        let deadline = Instant::now() + ENDING;
+        loop {
+            let lock = self.abandoned(sandbox);
+            if lock.is_some() || sandbox == self.name || Instant::now() > deadline || !self.has_dead_owner(sandbox) {
+                return lock;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Whether the process that wrote its number into the lock of a sandbox is gone.
+    fn has_dead_owner(&self, sandbox: &str) -> bool {
+        let mut number = [0; 4];
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let read = rustix::fs::open(self.plan.lock.with_file_name(sandbox), flags, Mode::empty())
+            .and_then(|lock| rustix::io::read(&lock, &mut number));
+        let owner = read
+            .is_ok()
+            .then(|| Pid::from_raw(i32::from_le_bytes(number)))
+            .flatten();
+        owner.is_some_and(|owner| rustix::process::test_kill_process(owner) == Err(Errno::SRCH))
     }
 
     /// Takes a layer away at once, and deletes it when there is time.
