@@ -256,10 +256,14 @@ impl Layer for LaidLayer {
     }
 
     async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
-        if !matches!(*self.state(), State::Paused | State::Staying | State::Lifted) {
-            return Err(Error::invalid(
-                "what was done on a layer is read while it is paused or after it was lifted",
-            ));
+        match *self.state() {
+            State::Staying => return Ok(Effects::default()),
+            State::Paused | State::Lifted => {}
+            State::Live | State::Removed => {
+                return Err(Error::invalid(
+                    "what was done on a layer is read while it is paused or after it was lifted",
+                ));
+            }
         }
         let upper = self.upper()?;
         let bench = self.sandbox.bench.try_clone().map_err(|_| unusable())?;

@@ -17,7 +17,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{Decoder, Exec, Failure, Frame, Spawn, read_frame};
-use super::system_calls::Filters;
+use super::system_calls::Filter;
 use super::{execute, sys};
 
 /// What the program reads and writes.
@@ -51,7 +51,8 @@ pub(super) fn drop_rights() -> Result<(), Failure> {
     rustix::thread::set_no_new_privs(true).map_err(failed)
 }
 
-fn forget_rights() {
+/// Forgets every right that a program could come by when it is executed: on this process, and on all that it starts.
+pub(super) fn forget_rights() {
     for capability in CapabilitySet::all().iter() {
         // One that this kernel does not know is not in the set.
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);
@@ -60,8 +61,8 @@ fn forget_rights() {
 }
 
 /// Gives up everything that is not needed to wait, waits for an order, and becomes the program; returns only where it could not.
-pub(super) fn wait_and_execute(standard: &Standard, filters: &Filters, orders: &mut UnixStream) -> Failure {
-    if let Err(failure) = prepare(standard, filters) {
+pub(super) fn wait_and_execute(standard: &Standard, filter: &Filter, orders: &mut UnixStream) -> Failure {
+    if let Err(failure) = prepare(standard, filter) {
         return failure;
     }
     // Where the kernel has less of it than this asks for, what it has is taken: the namespaces are the boundary.
@@ -82,7 +83,7 @@ pub(super) fn wait_and_execute(standard: &Standard, filters: &Filters, orders: &
 }
 
 /// What can be given up before the order is known.
-fn prepare(standard: &Standard, filters: &Filters) -> Result<(), Failure> {
+fn prepare(standard: &Standard, filter: &Filter) -> Result<(), Failure> {
     let _ = rustix::process::setsid();
     for (at, fd) in [&standard.input, &standard.output, &standard.error]
         .into_iter()
@@ -94,10 +95,9 @@ fn prepare(standard: &Standard, filters: &Filters) -> Result<(), Failure> {
     choose_first_when_memory_ends();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::reset_signals();
-    forget_rights();
     drop_rights()?;
     let refused = |_| Failure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
-    filters.install().map_err(refused)
+    filter.install().map_err(refused)
 }
 
 /// Where memory ends, the kernel ends a command before it ends what watches over it.

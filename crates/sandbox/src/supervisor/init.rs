@@ -24,7 +24,7 @@ use super::passing::{self, Receiving};
 use super::protocol::{Decoder, Failure, Frame, read_frame, write_message};
 use super::root::{PRIVATE, mount_proc};
 use super::sys::{self, Forked, MountAttributes, Status};
-use super::system_calls::Filters;
+use super::system_calls::Filter;
 
 /// What the server tells an init.
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,12 +75,12 @@ pub(super) struct Ends {
 }
 
 /// Is an init; never returns.
-pub(super) fn main(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> ! {
-    let _ = run(ends, filters, narrow);
+pub(super) fn main(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> ! {
+    let _ = run(ends, filter, narrow);
     sys::exit(0)
 }
 
-fn run(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Result<()> {
+fn run(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> std::io::Result<()> {
     let Ends { mut socket, standard } = ends;
     let mut keep = vec![
         socket.as_fd(),
@@ -96,7 +96,7 @@ fn run(ends: Ends, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Resul
     let has_proc = mount_proc(Path::new("/proc")).is_ok();
     let _ = sys::leave_group_view();
     let children = sys::children_ended()?;
-    let mut program = Program::make(&standard, filters, narrow)?;
+    let mut program = Program::make(&standard, filter, narrow)?;
     drop(standard);
     announce(&socket, has_proc)?;
     let mut decoder = Decoder::default();
@@ -173,7 +173,7 @@ struct Program {
 }
 
 impl Program {
-    fn make(standard: &Standard, filters: &Filters, narrow: Option<&Narrow>) -> std::io::Result<Self> {
+    fn make(standard: &Standard, filter: &Filter, narrow: Option<&Narrow>) -> std::io::Result<Self> {
         let (socket, mut other) = UnixStream::pair()?;
         let forked = match narrow {
             Some(narrow) => narrow.fork()?,
@@ -187,7 +187,7 @@ impl Program {
                     .map_err(|error| Failure::new("joining the group", error));
                 let failure = joined
                     .err()
-                    .unwrap_or_else(|| confine::wait_and_execute(standard, filters, &mut other));
+                    .unwrap_or_else(|| confine::wait_and_execute(standard, filter, &mut other));
                 let _ = write_message(&failure, &mut other);
                 sys::exit(127)
             }

@@ -245,7 +245,7 @@ const FIRST_READ: usize = 2 * 1024;
 pub(crate) struct Decoder {
     buffer: Vec<u8>,
     start: usize,
-    /// How much is read at once: more where that was all used.
+    /// How much is read at once: more while that is all used.
     at_once: usize,
 }
 
@@ -271,6 +271,8 @@ impl Decoder {
         self.buffer.truncate(before + length);
         if length == self.at_once {
             self.at_once = DATA;
+        } else if length <= FIRST_READ {
+            self.at_once = FIRST_READ;
         }
         read
     }

@@ -28,8 +28,8 @@ use super::groups::Groups;
 use super::keeper::Grabbed;
 use super::place::Arriving;
 use super::protocol::{Answer, Ask, Decoder, Failure, Frame, Opened, encode_message, write_message};
-use super::system_calls::Filters;
-use super::{layers, root, sys};
+use super::system_calls::Filter;
+use super::{confine, layers, root, sys};
 use crate::namespace::plan::{INSIDE, SandboxPlan};
 
 /// The limits on everything together, and why they do not hold, where they do not.
@@ -52,7 +52,7 @@ pub(super) fn main(
         sys::exit(1)
     };
     match become_inside(plan, &link, grabbed) {
-        Ok((has_proc, filters)) => {
+        Ok((has_proc, filter)) => {
             let has_group = grouped.group_failure.is_none() && grouped.groups.have_memory();
             let server = Server {
                 plan,
@@ -62,7 +62,7 @@ pub(super) fn main(
                 out: Vec::new(),
                 carried: Vec::new(),
                 groups: grouped.groups,
-                filters,
+                filter,
                 laid: BTreeMap::new(),
                 running: BTreeMap::new(),
                 leaving: Vec::new(),
@@ -70,7 +70,7 @@ pub(super) fn main(
                 spare: None,
                 wants_spare: true,
                 laid_so_far: 0,
-                started_so_far: 0,
+                has_started_any: false,
             };
             let _ = server.serve(Opened {
                 has_proc,
@@ -86,7 +86,7 @@ pub(super) fn main(
     sys::exit(0)
 }
 
-fn become_inside(plan: &SandboxPlan, link: &UnixStream, grabbed: Option<Grabbed>) -> Result<(bool, Filters), Failure> {
+fn become_inside(plan: &SandboxPlan, link: &UnixStream, grabbed: Option<Grabbed>) -> Result<(bool, Filter), Failure> {
     let mut byte = [0];
     rustix::io::read(link, &mut byte).map_err(|error| Failure::new("starting", error))?;
     if byte[0] != b'm' {
@@ -99,17 +99,20 @@ fn become_inside(plan: &SandboxPlan, link: &UnixStream, grabbed: Option<Grabbed>
         become_user().map_err(|error| Failure::new("becoming the user of the commands", error))?;
     }
     let has_proc = root::make(plan, grabbed)?;
+    // What commands can never have again; what they have, they drop themselves.
+    confine::forget_rights();
+    sys::join_free_memory_at_once();
     // After the identity has changed, which would undo both.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable))
         .map_err(|error| Failure::new("closing itself off", error))?;
-    let filters = Filters::new().map_err(|_| {
+    let filter = Filter::new().map_err(|_| {
         Failure::new(
             "translating the filter",
             std::io::Error::from_raw_os_error(libc::ENOSYS),
         )
     })?;
-    Ok((has_proc, filters))
+    Ok((has_proc, filter))
 }
 
 fn become_user() -> rustix::io::Result<()> {
@@ -129,17 +132,17 @@ struct Server<'a> {
     /// Room for what is carried.
     carried: Vec<u8>,
     groups: Groups,
-    filters: Filters,
+    filter: Filter,
     laid: BTreeMap<String, Layer>,
     running: BTreeMap<u64, Running>,
     /// Inits whose command is over and whose own end takes the kernel a while.
     leaving: Vec<i32>,
     arriving: BTreeMap<u64, Arriving>,
     spare: Option<Spare>,
-    /// Whether it is time to make an init ahead: at first, while a command runs that is not the first, and when nothing is laid any more.
+    /// Whether it is time to make an init ahead: at first, as soon as a command was told to begin, and when one has ended.
     wants_spare: bool,
     laid_so_far: u64,
-    started_so_far: u64,
+    has_started_any: bool,
 }
 
 type Served<T = ()> = std::io::Result<T>;

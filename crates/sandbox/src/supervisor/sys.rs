@@ -9,6 +9,16 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+/// Has the allocator join what is given back with what is free beside it at once. It would do so later for much at a time, in pages that a
+/// process shares with the one that forked it until either writes to them.
+pub(crate) fn join_free_memory_at_once() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it sets a number of the allocator, and there is a single thread.
+    unsafe {
+        libc::mallopt(libc::M_MXFAST, 0);
+    }
+}
+
 /// Namespaces for a new process, as bits of `clone`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fresh(pub(crate) i32);

@@ -476,7 +476,7 @@ impl Live {
                 head,
                 at: self.view.shared.clock.now(),
             };
-            super::note::write(
+            super::note::replace(
                 &self.state,
                 self.laid.layer.id(),
                 &self.basis,

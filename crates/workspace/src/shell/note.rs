@@ -31,44 +31,60 @@ impl Note {
     }
 }
 
-/// Writes the note of the layer `id`. A first one that is torn says nothing, and nothing was done on its layer yet; a later one is replaced
-/// whole or not at all.
+/// Writes the first note of the layer `id`. One that is torn says nothing, and nothing was done on its layer yet.
 pub(super) fn write(state: &BenchState, id: &str, basis: &Basis, command: &str) -> Result<()> {
-    let note = Note {
-        head: basis.head,
-        at: basis.at,
-        command: command.to_owned(),
-    };
-    let text = serde_json::to_vec(&note).map_err(|_| failed())?;
-    let place = place(state, id);
-    let written = match write_new(&place, &text) {
+    let (place, text) = (place(state, id), text(basis, command)?);
+    // Where there is none, or another process was quicker, one is made.
+    let _ = std::fs::rename(spare(&place), &place);
+    let written = match write_over(&place, &text) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            std::fs::create_dir_all(place.parent().unwrap_or(&place)).and_then(|()| write_new(&place, &text))
-        }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let beside = place.with_extension("new");
-            std::fs::write(&beside, &text).and_then(|()| std::fs::rename(&beside, &place))
+            std::fs::create_dir_all(place.parent().unwrap_or(&place)).and_then(|()| write_over(&place, &text))
         }
         written => written,
     };
     written.map_err(|_| failed())
 }
 
-fn write_new(place: &Path, text: &[u8]) -> io::Result<()> {
-    let mut file = std::fs::File::create_new(place)?;
+/// Leaves the end of what was there, where that was longer: a file system may write a file that was emptied first to the disk at once.
+fn write_over(place: &Path, text: &[u8]) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(false).open(place)?;
     file.write_all(text)
+}
+
+/// Writes another note of the layer `id`: it takes the place of the one before whole or not at all.
+pub(super) fn replace(state: &BenchState, id: &str, basis: &Basis, command: &str) -> Result<()> {
+    let (place, text) = (place(state, id), text(basis, command)?);
+    let beside = place.with_extension("new");
+    let written = std::fs::write(&beside, &text).and_then(|()| std::fs::rename(&beside, &place));
+    written.map_err(|_| failed())
+}
+
+fn text(basis: &Basis, command: &str) -> Result<Vec<u8>> {
+    let note = Note {
+        head: basis.head,
+        at: basis.at,
+        command: command.to_owned(),
+    };
+    serde_json::to_vec(&note).map_err(|_| failed())
 }
 
 /// The note of the layer `id`, where there is one that can be read.
 pub(super) fn read(state: &BenchState, id: &str) -> Option<Note> {
     let text = std::fs::read(place(state, id)).ok()?;
-    serde_json::from_slice(&text).ok()
+    serde_json::Deserializer::from_slice(&text).into_iter().next()?.ok()
 }
 
-/// Takes the note of the layer `id` away.
+/// Takes the note of the layer `id` away. The file serves the next one: to make and remove one each time costs a good part of a short
+/// command.
 pub(super) fn remove(state: &BenchState, id: &str) {
+    let place = place(state, id);
     // One that stays tells of a layer that no longer is, and nobody asks for it.
-    let _ = std::fs::remove_file(place(state, id));
+    let _ = std::fs::rename(&place, spare(&place));
+}
+
+fn spare(place: &Path) -> PathBuf {
+    place.with_file_name("spare")
 }
 
 fn place(state: &BenchState, id: &str) -> PathBuf {

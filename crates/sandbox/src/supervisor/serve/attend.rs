@@ -30,9 +30,6 @@ impl Server<'_> {
         };
         match said {
             Said::Started => {
-                // Who runs one command may run no other, and then it would only be in the way.
-                self.started_so_far += 1;
-                self.wants_spare |= self.started_so_far > 1;
                 if let Some(request) = running.starting.take() {
                     self.settle(request, Ok(()));
                 }
@@ -110,6 +107,7 @@ impl Server<'_> {
         self.check_lifted(&layer);
         self.answer(&Answer::Ended { process, exit });
         self.end_output(process);
+        self.wants_spare = true;
     }
 
     pub(super) fn signal(&mut self, process: u64, number: i32) {

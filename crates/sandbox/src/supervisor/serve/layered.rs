@@ -124,7 +124,6 @@ impl Server<'_> {
             let lifted = laid.map_or(Ok(()), Laid::lift);
             self.settle(request, lifted);
         }
-        self.wants_spare |= self.running.values().all(|running| running.pidfd.is_none());
     }
 
     /// Has a layer stay as it was laid, where nothing was done on it.

@@ -47,7 +47,7 @@ impl Server<'_> {
                     standard,
                 };
                 drop((socket, input, output, error));
-                init::main(ends, &self.filters, narrow.as_ref())
+                init::main(ends, &self.filter, narrow.as_ref())
             }
             Forked::Parent(pid) => Ok(Spare {
                 pid,

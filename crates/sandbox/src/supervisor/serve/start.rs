@@ -22,6 +22,8 @@ impl Server<'_> {
             Ok(mut running) => {
                 running.starting = Some(request);
                 self.running.insert(process, running);
+                // Who runs one command may run no other, and then it would only be in the way.
+                self.wants_spare |= std::mem::replace(&mut self.has_started_any, true);
                 if let Some(laid) = self.laid.get_mut(layer)
                     && std::mem::replace(&mut laid.is_used, true)
                 {
