@@ -57,7 +57,9 @@ fn run(workspace: &Workspace, text: &str) {
 }
 
 fn quietly(command: &mut Command) -> bool {
+    // Cargo has programs look for their libraries in its own directories first, which no command in a sandbox does.
     let status = command
+        .env_remove("LD_LIBRARY_PATH")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
