@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::{Enforced, Error, ErrorKind, Guard, Layer, Network, OpenSandbox, Result, SandboxRequest};
@@ -28,8 +28,9 @@ const GONE: &str = ".gone-";
 /// How the name of a directory begins on which a sandbox tries an overlay while it opens.
 const TRIAL: &str = ".trial-";
 
-/// The longest that a supervisor takes to end after its Garret has.
-const ENDING: Duration = Duration::from_secs(5);
+/// How often, and how far apart, it is looked whether a supervisor has ended after its Garret has: for ten seconds at most.
+const LOOKS: u32 = 2_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// Where overlays can be mounted, as far as it was tried: the file systems of the layers and of the bench, and the user.
 static KNOWN: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
@@ -379,14 +380,14 @@ impl OpenShared {
 
     /// The same, and waits for the supervisor of a Garret that has died: it ends at once, but not in no time.
     async fn abandoned_by_now(&self, sandbox: &str) -> Option<Arc<OwnedFd>> {
-        let deadline = Instant::now() + ENDING;
-        loop {
+        for _ in 0..LOOKS {
             let lock = self.abandoned(sandbox);
-            if lock.is_some() || sandbox == self.name || Instant::now() > deadline || !self.has_dead_owner(sandbox) {
+            if lock.is_some() || sandbox == self.name || !self.has_dead_owner(sandbox) {
                 return lock;
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(BETWEEN_LOOKS).await;
         }
+        None
     }
 
     /// Whether the process that wrote its number into the lock of a sandbox is gone.
