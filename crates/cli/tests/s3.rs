@@ -12,7 +12,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 
 use common::{Ran, Room};
-use garret_testkit::s3::{Keys, Server};
+use garret_testkit::s3::{Issuer, Keys, Proxy, Server};
 
 /// A workspace in a prefix of its own.
 struct Cloud {
@@ -226,6 +226,70 @@ fn programs_that_append_to_and_edit_one_file_at_once_lose_nothing() {
             );
         }
     }
+}
+
+/// Makes a workspace, writes and reads with nothing but what `environment` says of keys; gives all that was printed.
+fn works_with(cloud: &Cloud, environment: &[(&str, &str)]) -> String {
+    let mut printed = String::new();
+    let mut run = |arguments: &[&str], input: &str| {
+        let mut command = cloud.room.command(arguments);
+        command.envs(environment.iter().copied());
+        let ran = Ran::of(command, input.as_bytes());
+        printed += ran.err();
+        printed += ran.done();
+    };
+    run(&["create", "cloud", "--storage", &cloud.url("")], "");
+    run(&["-w", "cloud", "write", "a.txt"], "from nobody's keys");
+    run(&["-w", "cloud", "cat", "a.txt", "--json"], "");
+    assert_eq!(cloud.objects(), texts(&[("a.txt", "from nobody's keys")]));
+    printed
+}
+
+#[test]
+fn the_keys_of_the_instance_serve_where_none_are_given() {
+    let cloud = Cloud::bare(Server::shared_moto());
+    let instance = Proxy::before(cloud.server);
+    let printed = works_with(&cloud, &[("AWS_METADATA_ENDPOINT", &instance.endpoint())]);
+    let role = "/latest/meta-data/iam/security-credentials/default-role";
+    assert!(
+        instance.seen().iter().any(|seen| seen.target == role),
+        "{:?}",
+        instance.seen()
+    );
+    assert!(!printed.contains("test-secret-key") && !printed.contains("test-session-token"));
+}
+
+#[test]
+fn a_web_identity_is_given_keys() {
+    let cloud = Cloud::bare(Server::shared_moto());
+    let issuer = Issuer::start();
+    let token = cloud.room.path().join("token");
+    std::fs::write(&token, "a token of somebody else").unwrap();
+    let environment = [
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", token.to_str().unwrap()),
+        ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/tests"),
+        ("AWS_ENDPOINT_URL_STS", &issuer.endpoint()),
+        ("SSL_CERT_FILE", issuer.certificate().to_str().unwrap()),
+    ];
+    let printed = works_with(&cloud, &environment);
+    assert!(!printed.contains("a token of somebody else"));
+}
+
+#[test]
+fn where_nobody_gives_keys_that_is_what_the_error_says() {
+    let cloud = Cloud::bare(Server::shared_moto());
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let mut command = cloud
+        .room
+        .command(&["create", "cloud", "--storage", &cloud.url(""), "--json"]);
+    command.env("AWS_METADATA_ENDPOINT", format!("http://{nobody}"));
+    let ran = Ran::of(command, b"");
+    let error = &ran.json()["error"];
+    assert_eq!(error["kind"], "denied", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("credentials"), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //!   started on loopback and gone with the test process, however that ends. Each test takes a [prefix](Server::prefix) of its own in the
 //!   one bucket of the server.
 //! - [`Keys`]: who asks. SeaweedFS knows identities that may do [only what Garret needs](Keys::limited), and [less](Keys::without).
+//! - [`Issuer`]: who hands out keys to a web identity.
 //! - [`Boto`]: boto3, which puts and sees plain objects.
 //! - [`Proxy`]: a TCP proxy between Garret and a server, with [rules](Rule) that say which request meets which [fault](Fault), and what
 //!   went through.
@@ -22,6 +23,7 @@
 
 mod boto;
 mod guarded;
+mod issuer;
 mod keys;
 mod ports;
 mod programs;
@@ -29,6 +31,7 @@ mod proxy;
 mod server;
 
 pub use boto::{Boto, Object};
+pub use issuer::Issuer;
 pub use keys::{Keys, LIMITED_BUCKET, Permission};
 pub use proxy::{Fault, Proxy, Rule, Seen, Struck};
 pub use server::{Brand, Server};

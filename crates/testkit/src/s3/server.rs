@@ -166,7 +166,7 @@ fn make_bucket(process: &mut Guarded, boto: &mut Boto) -> Result<(), String> {
 }
 
 /// Asks until the answer is good; gives the end of the log where the server has ended or never gives one.
-fn wait_for<T>(process: &mut Guarded, mut ask: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+pub(super) fn wait_for<T>(process: &mut Guarded, mut ask: impl FnMut() -> Result<T, String>) -> Result<T, String> {
     let mut last = String::new();
     for _ in 0..PATIENCE {
         match ask() {
