@@ -10,6 +10,7 @@
     reason = "the file of one system setting, not of a workspace"
 )]
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -52,7 +53,8 @@ pub(super) struct State {
     pub(super) manifest_live_bytes: u64,
     /// The run of the machine in which it was last made whole.
     boot: String,
-    /// How often it was written: before and after everything that changes the checkout.
+    /// Counts how often it was written: before and after everything that changes the checkout. It begins anywhere, so that a state that was
+    /// lost does not come again.
     written: u64,
 }
 
@@ -69,7 +71,7 @@ impl State {
             manifest_bytes: 0,
             manifest_live_bytes: 0,
             boot: boot().to_owned(),
-            written: 0,
+            written: beginning(),
         })
     }
 
@@ -132,6 +134,10 @@ fn identity(directory: &OwnedFd) -> Result<String> {
     .at(b"")?;
     let birth = &stat.stx_btime;
     Ok(format!("{}-{}.{}", stat.stx_ino, birth.tv_sec, birth.tv_nsec))
+}
+
+fn beginning() -> u64 {
+    RandomState::new().build_hasher().finish() / 2
 }
 
 fn boot() -> &'static str {

@@ -297,11 +297,17 @@ impl Layer for LaidLayer {
 
     async fn remove(&self) -> Result<()> {
         self.lift().await?;
-        let before = std::mem::replace(&mut *self.state(), State::Removed);
-        match (before, &self.stands) {
+        let state = *self.state();
+        match (state, &self.stands) {
             (State::Removed, _) => {}
-            (State::Staying, Some(stands)) => self.sandbox.keep(&self.name, stands).await,
-            _ => self.sandbox.discard(&self.name)?,
+            (State::Staying, Some(stands)) => {
+                *self.state() = State::Removed;
+                self.sandbox.keep(&self.name, stands).await;
+            }
+            _ => {
+                self.sandbox.discard(&self.name)?;
+                *self.state() = State::Removed;
+            }
         }
         Ok(())
     }
