@@ -1,12 +1,12 @@
 //! Layers on which nothing was done serve again, as long as the bench is as it was.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use garret_core::{OpenSandbox, Sandbox};
 
-use crate::room::{Outcome, Room, directory, finish, is_tidy, limited, paths, request, run_on, sandbox, shell};
+use crate::room::{
+    Outcome, Room, directory, finish, is_tidy, limited, paths, request_apart, run_apart, run_on, sandbox, shell,
+};
 
 /// Runs a text as the only command of a layer: the layer's id, what was said, and what was done.
 async fn alone(open: &dyn OpenSandbox, stands: &str, text: &str) -> (String, Outcome, Vec<String>) {
@@ -126,28 +126,20 @@ async fn a_layer_that_stays_goes_with_its_sandbox() {
 /// Is run by the test below as a process of its own, which is then killed; does nothing when it is run with all others.
 #[tokio::test]
 async fn is_killed_between_two_commands() {
-    let Some(path) = std::env::var_os("GARRET_TEST_KILLED_BETWEEN") else {
+    let Some(request) = request_apart() else {
         return;
     };
-    let mut request = request(&directory());
-    request.bench = Path::new(&path).join("bench");
-    request.scratch = Path::new(&path).join("scratch");
+    let told = request.scratch.with_file_name("between");
     let open = sandbox().open(request).await.unwrap();
     alone(&*open, "one", "true").await;
-    std::fs::write(Path::new(&path).join("between"), "").unwrap();
+    std::fs::write(told, "").unwrap();
     std::thread::sleep(Duration::from_secs(60));
 }
 
 #[tokio::test]
 async fn a_layer_that_stayed_when_garret_was_killed_is_no_leftover() {
     let directory = directory();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "again::is_killed_between_two_commands"])
-        .env("GARRET_TEST_KILLED_BETWEEN", directory.path())
-        .env("GARRET_TEST_MARK", crate::room::mark())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = run_apart("again::is_killed_between_two_commands", &directory);
     let deadline = Instant::now() + Duration::from_secs(20);
     while !directory.path().join("between").exists() {
         assert!(Instant::now() < deadline, "the other process did not begin");

@@ -1,12 +1,11 @@
 //! How sandboxes begin and end.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use garret_core::{ErrorKind, Guard, Sandbox};
 
-use crate::room::{Room, directory, paths, processes_named, request, run_on, sandbox, shell};
+use crate::room::{Room, directory, paths, processes_named, request, request_apart, run_apart, run_on, sandbox, shell};
 
 #[tokio::test]
 async fn a_trial_on_this_machine_confirms_every_guard() {
@@ -73,12 +72,9 @@ async fn nothing_is_left_on_the_host_when_a_sandbox_has_gone() {
 /// Is run by the test below as a process of its own, which is then killed; does nothing when it is run with all others.
 #[tokio::test]
 async fn is_killed_in_the_middle() {
-    let Some(path) = std::env::var_os("GARRET_TEST_KILLED") else {
+    let Some(request) = request_apart() else {
         return;
     };
-    let mut request = request(&directory());
-    request.bench = std::path::Path::new(&path).join("bench");
-    request.scratch = std::path::Path::new(&path).join("scratch");
     let open = sandbox().open(request).await.unwrap();
     let layer = open.lay().await.unwrap();
     let mut process = layer
@@ -91,13 +87,7 @@ async fn is_killed_in_the_middle() {
 #[tokio::test]
 async fn what_a_killed_garret_left_is_found_and_its_processes_are_dead() {
     let directory = directory();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "life::is_killed_in_the_middle"])
-        .env("GARRET_TEST_KILLED", directory.path())
-        .env("GARRET_TEST_MARK", crate::room::mark())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = run_apart("life::is_killed_in_the_middle", &directory);
     let layers = directory.path().join("scratch/layers");
     let has_begun = || {
         let found = std::fs::read_dir(&layers).into_iter().flatten().flatten().next();

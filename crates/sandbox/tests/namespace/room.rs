@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -191,6 +192,27 @@ pub(crate) fn variables(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 /// A text for the shell that runs a text of Python.
 pub(crate) fn python(text: &str) -> String {
     format!("/usr/bin/python3 - <<'end-of-python'\n{text}\nend-of-python\n")
+}
+
+/// Runs the test `name` as a process of its own, on `directory`; it asks [`request_apart`] what to open.
+pub(crate) fn run_apart(name: &str, directory: &TempDir) -> Child {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env("GARRET_TEST_APART", directory.path())
+        .env("GARRET_TEST_MARK", mark())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// What a test opens that is run as a process of its own; `None` where it is run with all others.
+pub(crate) fn request_apart() -> Option<SandboxRequest> {
+    let path = PathBuf::from(std::env::var_os("GARRET_TEST_APART")?);
+    Some(SandboxRequest {
+        bench: path.join("bench"),
+        scratch: path.join("scratch"),
+        ..request(&directory())
+    })
 }
 
 /// A number that no other run of these tests uses at the same time.
