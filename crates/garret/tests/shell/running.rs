@@ -256,3 +256,41 @@ fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
+
+/// The processes that this one started and that have something open below `place`.
+fn children_at(place: &std::path::Path) -> Vec<i32> {
+    let entries = |path: String| std::fs::read_dir(path).into_iter().flatten().flatten();
+    let is_child = |pid: &i32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.contains(&format!("\nPPid:\t{}\n", std::process::id()))
+    };
+    let is_there = |pid: &i32| {
+        entries(format!("/proc/{pid}/fd"))
+            .any(|fd| std::fs::read_link(fd.path()).is_ok_and(|link| link.starts_with(place)))
+    };
+    let numbers = entries("/proc".to_owned()).filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(is_child).filter(is_there).collect()
+}
+
+#[test]
+fn a_sandbox_that_was_killed_between_two_commands_is_opened_again() {
+    each(|on| async move {
+        // Its checkout lies outside of the home.
+        if on == On::Memory {
+            return;
+        }
+        let room = room(on).await;
+        room.sh("true").await;
+        let supervisors = children_at(room.home.path());
+        assert_eq!(supervisors.len(), 1, "{on:?}");
+        let killed = std::process::Command::new("kill")
+            .args(["-KILL", &supervisors[0].to_string()])
+            .status();
+        assert!(killed.unwrap().success());
+        while std::path::Path::new(&format!("/proc/{}", supervisors[0])).exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        assert_eq!(room.sh("echo there; echo x > made").await.output, "there\n", "{on:?}");
+        assert_eq!(room.read("made").await, "x\n", "{on:?}");
+    });
+}
