@@ -11,6 +11,7 @@ mod connection;
 mod contents;
 mod entries;
 mod listed;
+mod log;
 mod merges;
 mod patience;
 mod repair;

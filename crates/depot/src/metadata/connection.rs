@@ -13,11 +13,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use garret_core::Result;
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
 
 use super::Session;
 use super::checkpoint::Checkpoints;
+use super::log;
 use super::patience::{patiently, wait};
 use super::schema::{self, Expected};
 use crate::error;
@@ -275,7 +276,8 @@ fn connect_reader(path: &Path) -> Result<Connection> {
 
 /// A connection that waits for nobody: that is left to whoever uses it.
 fn connect(path: &Path) -> Result<Connection> {
-    prepared(Connection::open(path).map_err(error::database)?)
+    let connection = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), log::files()?);
+    prepared(connection.map_err(error::database)?)
 }
 
 fn prepared(connection: Connection) -> Result<Connection> {
