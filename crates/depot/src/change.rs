@@ -209,7 +209,9 @@ impl<'c> Changing<'c> {
             command: by.actor.command,
             undone_by: None,
         };
-        self.tree.session().add_change(&row, &self.listed)?;
+        let session = self.tree.session();
+        session.add_change(&row, &self.listed)?;
+        session.remember_head(self.workspace, self.seq, self.tree.into_levels());
         Ok(Some(self.seq))
     }
 

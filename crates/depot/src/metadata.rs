@@ -10,6 +10,7 @@ mod checkpoint;
 mod connection;
 mod contents;
 mod entries;
+mod group;
 mod listed;
 mod log;
 mod merges;
@@ -26,12 +27,13 @@ use garret_core::{Result, Timestamp};
 use rusqlite::{Connection, Params, Row};
 
 use crate::error;
+use group::Group;
 
 pub(crate) use change_id::telling;
 pub(crate) use changes::{ChangeRow, Standing};
 pub(crate) use connection::{Database, WriteConnection, Writing};
 pub(crate) use contents::{ContentRow, PieceRow, StoredPiece};
-pub(crate) use entries::{EntryRow, Held, Node};
+pub(crate) use entries::{EntryRow, Held, Nearest, Node};
 pub(crate) use listed::Listed;
 pub(crate) use merges::MoveRow;
 pub(crate) use patience::patiently;
@@ -45,9 +47,20 @@ pub(crate) const HEAD: i64 = i64::MAX - 1;
 
 /// One transaction's access to the metadata.
 #[derive(Clone, Copy)]
-pub(crate) struct Session<'c>(&'c Connection);
+pub(crate) struct Session<'c> {
+    connection: &'c Connection,
+    /// What its changes leave to each other, where it writes.
+    group: Option<&'c Group>,
+}
 
 impl<'c> Session<'c> {
+    fn reading(connection: &'c Connection) -> Self {
+        Self {
+            connection,
+            group: None,
+        }
+    }
+
     /// What the database says of its own file: nothing, where it is sound.
     pub(crate) fn integrity(self) -> Result<Vec<String>> {
         let lines = self.all("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))?;
@@ -66,19 +79,19 @@ impl<'c> Session<'c> {
     }
 
     fn execute(self, sql: &str, params: impl Params) -> Result<usize> {
-        let mut statement = self.0.prepare_cached(sql).map_err(error::database)?;
+        let mut statement = self.connection.prepare_cached(sql).map_err(error::database)?;
         statement.execute(params).map_err(error::database)
     }
 
     fn first<T>(self, sql: &str, params: impl Params, map: fn(&Row<'_>) -> rusqlite::Result<T>) -> Result<Option<T>> {
-        let mut statement = self.0.prepare_cached(sql).map_err(error::database)?;
+        let mut statement = self.connection.prepare_cached(sql).map_err(error::database)?;
         let mut rows = statement.query(params).map_err(error::database)?;
         let row = rows.next().map_err(error::database)?;
         row.map(map).transpose().map_err(error::database)
     }
 
     fn all<T>(self, sql: &str, params: impl Params, map: fn(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>> {
-        let mut statement = self.0.prepare_cached(sql).map_err(error::database)?;
+        let mut statement = self.connection.prepare_cached(sql).map_err(error::database)?;
         let rows = statement.query_map(params, map).map_err(error::database)?;
         rows.collect::<rusqlite::Result<_>>().map_err(error::database)
     }

@@ -8,7 +8,7 @@ mod scan;
 
 use garret_core::{EntryKind, Error, Follow, Result, Stat, Version, WsPath};
 
-use crate::metadata::{Level, Node, Session, time_of};
+use crate::metadata::{Level, Nearest, Node, Session, time_of};
 
 pub(crate) use scan::Scan;
 
@@ -52,6 +52,11 @@ impl<'c> Tree<'c> {
         self.session
     }
 
+    /// The levels that it shows.
+    pub(crate) fn into_levels(self) -> Vec<Level> {
+        self.levels
+    }
+
     /// What is at `path`; the root is not asked for.
     pub(crate) fn node(&self, path: &[u8]) -> Result<Option<Node>> {
         self.node_from(0, path)
@@ -79,6 +84,23 @@ impl<'c> Tree<'c> {
 
     /// Where `path` leads when its links are followed; a part that does not exist is kept as written.
     pub(crate) fn locate(&self, path: &WsPath, last: Last, follow: Follow) -> Result<Place> {
+        if let [level] = self.levels[..]
+            && let Some(above) = path.parent().filter(|above| !above.is_root())
+            && let Some(found) = self.session.entry_or_above(level, bytes(path), bytes(&above))?
+        {
+            match found {
+                Nearest::Itself(node) if node.kind != EntryKind::Symlink || last == Last::Kept => {
+                    return Ok(place(path.clone(), Some(node)));
+                }
+                Nearest::Above(node) if node.kind != EntryKind::Symlink => {
+                    return Ok(Place {
+                        is_free: node.kind == EntryKind::Directory,
+                        ..place(path.clone(), None)
+                    });
+                }
+                Nearest::Itself(_) | Nearest::Above(_) => return self.walk(path, last, follow),
+            }
+        }
         let mut nearest = Some(path.clone());
         while let Some(above) = nearest.filter(|above| !above.is_root()) {
             match self.node(bytes(&above))? {

@@ -18,6 +18,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::Session;
 use super::checkpoint::Checkpoints;
+use super::group::Group;
 use super::log;
 use super::patience::{patiently, wait};
 use super::schema::{self, Expected};
@@ -49,6 +50,7 @@ pub(crate) struct WriteConnection {
     /// Whether commits are synced now, where that is known: SQLite prepares the statement that says so anew each time, which costs a
     /// small change a good part of its time.
     is_durable: Cell<Option<bool>>,
+    group: Group,
 }
 
 enum Used {
@@ -58,8 +60,11 @@ enum Used {
 
 impl WriteConnection {
     fn new(used: Used) -> Self {
-        let is_durable = Cell::new(None);
-        Self { used, is_durable }
+        Self {
+            used,
+            is_durable: Cell::new(None),
+            group: Group::default(),
+        }
     }
 }
 
@@ -109,14 +114,14 @@ impl Database {
     /// Runs `look` on one unchanging state of the metadata.
     pub(crate) fn read<T>(&self, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<T> {
         self.with_reader(|connection| match self {
-            Self::Memory(_) => Ok(look(Session(connection))),
+            Self::Memory(_) => Ok(look(Session::reading(connection))),
             Self::File { .. } => in_transaction(connection, look),
         })
     }
 
     /// Runs `look`, which is one statement and so needs no transaction around it.
     pub(crate) fn read_once<T>(&self, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<T> {
-        self.with_reader(|connection| look(Session(connection)).map(Ok))
+        self.with_reader(|connection| look(Session::reading(connection)).map(Ok))
     }
 
     /// The outer error of `look` is the connection's, which is then not used again.
@@ -143,6 +148,7 @@ impl WriteConnection {
         let writing = |connection| Writing {
             connection,
             is_durable: &self.is_durable,
+            group: &self.group,
         };
         match &self.used {
             Used::Own(connection) => work(writing(connection)),
@@ -182,6 +188,7 @@ fn empty_log(connection: &Connection) -> Result<()> {
 pub(crate) struct Writing<'c> {
     connection: &'c Connection,
     is_durable: &'c Cell<Option<bool>>,
+    group: &'c Group,
 }
 
 impl<'c> Writing<'c> {
@@ -203,16 +210,19 @@ impl<'c> Writing<'c> {
 
     /// Begins, as the only one who writes; busy where another does.
     pub(crate) fn begin(self) -> Result<()> {
+        self.group.forget();
         self.run("BEGIN IMMEDIATE")
     }
 
     /// Begins a part that can be taken back alone.
     pub(crate) fn begin_job(self) -> Result<()> {
+        self.group.forget();
         self.run("SAVEPOINT job")
     }
 
     /// Keeps the part, or takes it back.
     pub(crate) fn end_job(self, is_kept: bool) -> Result<()> {
+        self.group.forget();
         if !is_kept {
             self.run("ROLLBACK TO job")?;
         }
@@ -245,7 +255,10 @@ impl<'c> Writing<'c> {
 
     /// What the open transaction may look up and put down.
     pub(crate) fn session(self) -> Session<'c> {
-        Session(self.connection)
+        Session {
+            connection: self.connection,
+            group: Some(self.group),
+        }
     }
 
     fn run(self, sql: &str) -> Result<()> {
@@ -259,7 +272,7 @@ impl<'c> Writing<'c> {
 
 /// The outer error is the connection's, which is then not used again.
 fn in_transaction<T>(connection: &Connection, look: impl FnOnce(Session<'_>) -> Result<T>) -> Result<Result<T>> {
-    let session = Session(connection);
+    let session = Session::reading(connection);
     session.execute("BEGIN", [])?;
     let outcome = look(session);
     session.execute("COMMIT", [])?;

@@ -102,7 +102,7 @@ impl Session<'_> {
             ],
         )?;
         if added > 0 {
-            return Ok(self.0.last_insert_rowid());
+            return Ok(self.connection.last_insert_rowid());
         }
         let sql = "UPDATE content SET touched = max(touched, ?2) WHERE hash = ?1 RETURNING number";
         let found = self.first(sql, params![address, touched], |row| row.get(0))?;
@@ -148,7 +148,7 @@ impl Session<'_> {
     /// Chooses whether what is removed is overwritten with zeros, which costs a write of each page that it was on.
     pub(crate) fn overwrite_removed(self, is_wanted: bool) -> Result<()> {
         let word = if is_wanted { "ON" } else { "OFF" };
-        self.0
+        self.connection
             .pragma_update_and_check(None, "secure_delete", word, |_| Ok(()))
             .map_err(error::database)
     }

@@ -3,7 +3,7 @@
 use garret_core::{EntryKind, Result};
 use rusqlite::{Row, params};
 
-use super::{ContentRow, HEAD, Listed, Session};
+use super::{ContentRow, HEAD, Level, Listed, Session};
 use crate::content::Address;
 
 const LIVE: i64 = i64::MAX;
@@ -62,6 +62,15 @@ impl Held {
     }
 }
 
+/// What was found nearest to a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Nearest {
+    /// Something at the path.
+    Itself(Node),
+    /// Nothing at the path, and this right above it.
+    Above(Node),
+}
+
 /// What becomes of a row that has the place of a new one.
 #[derive(Debug, Clone, Copy)]
 enum Insert {
@@ -110,6 +119,26 @@ impl Session<'_> {
             _ if at == HEAD => Ok(None),
             _ => self.past_entry(workspace, path, at),
         }
+    }
+
+    /// What the level says now of `path`, or else of `above`, the path right above it, in one look. `None` says only that a closer look
+    /// is needed.
+    pub(crate) fn entry_or_above(self, level: Level, path: &[u8], above: &[u8]) -> Result<Option<Nearest>> {
+        if level.at != HEAD {
+            return Ok(None);
+        }
+        let found = self.first(
+            "SELECT kind, mode, size, hash, target, created, modified, 1 FROM entry
+             WHERE workspace = ?1 AND until = 9223372036854775807 AND path = ?2
+             UNION ALL SELECT kind, mode, size, hash, target, created, modified, 0 FROM entry
+             WHERE workspace = ?1 AND until = 9223372036854775807 AND path = ?3",
+            params![level.workspace, path, above],
+            |row| Ok((held(row, 0)?, row.get::<_, bool>(7)?)),
+        )?;
+        Ok(found.and_then(|(held, is_itself)| match is_itself {
+            true => held.node().map(Nearest::Itself),
+            false => held.node().map(Nearest::Above),
+        }))
     }
 
     /// The same where what the level said at `at` has ended since.

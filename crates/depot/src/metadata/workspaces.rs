@@ -75,7 +75,7 @@ impl Session<'_> {
                 row.created
             ],
         )?;
-        Ok(self.0.last_insert_rowid())
+        Ok(self.connection.last_insert_rowid())
     }
 
     /// The workspace with the number `id`.
@@ -90,6 +90,9 @@ impl Session<'_> {
     /// The newest change of the workspace `id` and the levels of its newest state; `None` where it is deleted. What every change asks
     /// for, without the rest of the row.
     pub(crate) fn head(self, id: i64) -> Result<Option<(i64, Vec<Level>)>> {
+        if let Some(known) = self.group.and_then(|group| group.take(id)) {
+            return Ok(Some(known));
+        }
         let sql = "SELECT max(head, coalesce((SELECT max(seq) FROM change WHERE change.workspace = ?1), 0)),
                    iif(flat, NULL, parent), fork FROM workspace WHERE id = ?1 AND deleted IS NULL";
         let found = self.first(sql, [id], |row| {
@@ -104,6 +107,13 @@ impl Session<'_> {
         let inherited = fork.map(|(workspace, at)| self.levels(Level { workspace, at }));
         let inherited = inherited.transpose()?.unwrap_or_default();
         Ok(Some((head, [vec![own], inherited].concat())))
+    }
+
+    /// Says what [`Session::head`] is to give to the next change.
+    pub(crate) fn remember_head(self, id: i64, head: i64, levels: Vec<Level>) {
+        if let Some(group) = self.group {
+            group.remember(id, head, levels);
+        }
     }
 
     /// The workspace with the unique id `uid`.
