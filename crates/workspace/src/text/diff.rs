@@ -1,19 +1,40 @@
 //! Differences shown to a person or a model.
 
-use similar::TextDiff;
+use super::unified::{self, Hunks};
 
+/// The most bytes that are compared line by line for show.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The difference as a unified diff; `None` where a side is not text, or both are too large to compare for show.
+/// The difference as a unified diff, empty where there is none; `None` where a side is not text, or too much differs to compare it for show.
 pub fn unified(path: &str, before: &[u8], after: &[u8]) -> Option<String> {
-    if before.len() + after.len() > MAX_BYTES {
-        return None;
-    }
     let (before, after) = (std::str::from_utf8(before).ok()?, std::str::from_utf8(after).ok()?);
-    let diff = TextDiff::from_lines(before, after);
-    Some(
-        diff.unified_diff()
-            .header(&format!("a/{path}"), &format!("b/{path}"))
-            .to_string(),
-    )
+    let Hunks { text, .. } = unified::hunks_within(before, after, MAX_BYTES)?;
+    Some(match text.is_empty() {
+        true => text,
+        false => format!("--- a/{path}\n+++ b/{path}\n{text}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_edit_of_a_large_file_is_shown_and_a_large_one_is_not() {
+        let before: String = (0..200_000).map(|number| format!("line {number}\n")).collect();
+        let after = before.replace("line 77777\n", "another\n");
+        assert_eq!(
+            unified("big", before.as_bytes(), after.as_bytes()).unwrap(),
+            "--- a/big\n+++ b/big\n@@ -77775,7 +77775,7 @@\n line 77774\n line 77775\n line 77776\n-line 77777\n+another\n \
+             line 77778\n line 77779\n line 77780\n"
+        );
+        let other = before.replace("line", "LINE");
+        assert_eq!(unified("big", before.as_bytes(), other.as_bytes()), None);
+    }
+
+    #[test]
+    fn what_is_not_text_is_not_shown_and_what_is_the_same_is_nothing() {
+        assert_eq!(unified("a", b"\xFF", b"a"), None);
+        assert_eq!(unified("a", b"a", b"a").as_deref(), Some(""));
+    }
 }

@@ -10,8 +10,11 @@ mod matching;
 
 pub use error::{EditError, EditProblem};
 
+use std::borrow::Cow;
+
 use self::endings::Endings;
 use self::matching::Matches;
+use super::common::{common_prefix, common_suffix};
 use super::lines;
 use super::nearest::nearest;
 
@@ -68,7 +71,7 @@ pub fn apply_edits_within(original: &[u8], edits: &[Edit], max_bytes: usize) -> 
             problem: EditProblem::NoEdits,
         });
     }
-    let mut content = original.to_vec();
+    let mut content = Cow::Borrowed(original);
     let mut counts = Vec::with_capacity(edits.len());
     for (index, edit) in edits.iter().enumerate() {
         let fail = |problem| EditError {
@@ -77,10 +80,10 @@ pub fn apply_edits_within(original: &[u8], edits: &[Edit], max_bytes: usize) -> 
             problem,
         };
         let chosen = choose(&content, edit).map_err(|problem| fail(blame(problem, original, edit, index)))?;
-        content = replace(&content, &chosen, edit, max_bytes).map_err(fail)?;
+        content = replace(&content, &chosen, edit, max_bytes).map_err(fail)?.into();
         counts.push(chosen.ranges.len());
     }
-    Ok(describe(original, content, counts))
+    Ok(describe(original, content.into_owned(), counts))
 }
 
 /// Picks the occurrences to replace.
@@ -193,22 +196,17 @@ fn describe(original: &[u8], content: Vec<u8>, counts: Vec<usize>) -> Edited {
     let room = original.len().min(content.len()) - before;
     let after = common_suffix(original, &content).min(room);
     let last_changed = (content.len() - after).saturating_sub(1).max(before);
+    let newlines = |bytes: &[u8], end: usize| lines::count_newlines(&bytes[before..end]);
+    let first_changed_line = lines::number_at(&content, before);
     Edited {
         replacements: counts.iter().sum(),
         replacements_by_edit: counts,
-        first_changed_line: lines::number_at(&content, before),
-        last_changed_line: lines::number_at(&content, last_changed),
-        line_delta: lines::count_newlines(&content) as isize - lines::count_newlines(original) as isize,
+        first_changed_line,
+        last_changed_line: first_changed_line + newlines(&content, last_changed),
+        line_delta: newlines(&content, content.len() - after) as isize
+            - newlines(original, original.len() - after) as isize,
         content,
     }
-}
-
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-fn common_suffix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
 #[cfg(test)]

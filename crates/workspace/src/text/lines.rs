@@ -64,20 +64,14 @@ pub(super) fn number_at(bytes: &[u8], offset: usize) -> usize {
 
 /// Counts `\n` bytes.
 pub(super) fn count_newlines(bytes: &[u8]) -> usize {
-    bytes.iter().filter(|byte| **byte == b'\n').count()
+    memchr::memchr_iter(b'\n', bytes).count()
 }
 
 /// Yields the offsets at which `needle` occurs, left to right and without overlap, in linear time.
 ///
-/// A UTF-8 needle begins with a byte that ends any broken sequence before it, so that every occurrence lies inside one
-/// valid stretch; the bytes between the stretches are skipped, not lost.
+/// A UTF-8 needle begins with a byte that ends any broken sequence before it, so it never begins inside a character.
 pub(super) fn find_all<'a>(bytes: &'a [u8], needle: &'a str) -> impl Iterator<Item = usize> + 'a {
-    let mut passed = 0;
-    bytes.utf8_chunks().flat_map(move |chunk| {
-        let start = passed;
-        passed += chunk.valid().len() + chunk.invalid().len();
-        chunk.valid().match_indices(needle).map(move |(at, _)| start + at)
-    })
+    memchr::memmem::find_iter(bytes, needle)
 }
 
 /// Shows a line as a model may copy it: cut to `max` characters, with bytes that are not UTF-8 as `\xFF`.

@@ -5,6 +5,7 @@
 //! final newline and bytes that are not UTF-8 pass through untouched. A failure carries what a model needs to do
 //! better on the next call: the nearest lines of the file, and why they differ.
 
+mod common;
 pub mod diff;
 pub mod edit;
 mod lines;

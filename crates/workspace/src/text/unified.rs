@@ -7,8 +7,14 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 
+use super::common::{common_prefix, common_suffix};
+use super::lines::count_newlines;
+
 /// Lines of context around a change.
 const CONTEXT: usize = 3;
+/// Lines around everything that differs that are compared with it: where lines repeat, a change may be shown that much later than it
+/// begins.
+const MARGIN: usize = 64;
 
 /// The hunks of a diff, without the headers that name the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,22 +29,47 @@ pub struct Hunks {
 
 /// The hunks that lead from one text to the other, with three lines of context.
 pub fn hunks(before: &str, after: &str) -> Hunks {
-    let (old, new) = (lines(before), lines(after));
+    hunks_within(before, after, usize::MAX).expect("there is no more than that")
+}
+
+/// The same; `None` where more than `max_bytes` would be compared line by line.
+pub fn hunks_within(before: &str, after: &str, max_bytes: usize) -> Option<Hunks> {
+    let (start, end) = alike(before.as_bytes(), after.as_bytes());
+    let (old, new) = (&before[start..before.len() - end], &after[start..after.len() - end]);
+    if old.len() + new.len() > max_bytes {
+        return None;
+    }
+    let skipped = count_newlines(&before.as_bytes()[..start]);
+    let (old, new) = (lines(old), lines(new));
     let ops = capture_diff_slices(Algorithm::Myers, &old, &new);
     let mut hunks = Hunks::default();
     for group in group_diff_ops(ops, CONTEXT) {
-        hunks.push(&group, &old, &new);
+        hunks.push(&group, &old, &new, skipped);
     }
-    hunks
+    Some(hunks)
+}
+
+/// How many bytes at the beginning and at the end are whole lines that both have, but for a margin.
+fn alike(before: &[u8], after: &[u8]) -> (usize, usize) {
+    let shorter = before.len().min(after.len());
+    let start = common_prefix(before, after);
+    let end = common_suffix(before, after).min(shorter - start);
+    // The line in which they begin to differ is not alike, nor is the one whose end alone is.
+    let newlines = memchr::memrchr_iter(b'\n', &before[..start]);
+    let kept_start = newlines.map(|at| at + 1).nth(MARGIN).unwrap_or(0);
+    let mut newlines = memchr::memchr_iter(b'\n', &before[before.len() - end..]);
+    let kept_end = newlines.nth(MARGIN).map_or(0, |at| end - at - 1);
+    (kept_start, kept_end)
 }
 
 impl Hunks {
-    fn push(&mut self, ops: &[DiffOp], old: &[&str], new: &[&str]) {
+    /// Adds a hunk of lines of which so many before were skipped.
+    fn push(&mut self, ops: &[DiffOp], old: &[&str], new: &[&str], skipped: usize) {
         let (Some(first), Some(last)) = (ops.first(), ops.last()) else {
             return;
         };
-        let before = first.old_range().start..last.old_range().end;
-        let after = first.new_range().start..last.new_range().end;
+        let before = first.old_range().start + skipped..last.old_range().end + skipped;
+        let after = first.new_range().start + skipped..last.new_range().end + skipped;
         self.text
             .push_str(&format!("@@ -{} +{} @@\n", span(&before), span(&after)));
         for op in ops {
@@ -90,6 +121,40 @@ mod tests {
             "@@ -1,3 +1,3 @@\n a\n-b\n-c\n+B\n+c\n\\ No newline at end of file\n"
         );
         assert_eq!((shown.insertions, shown.deletions), (2, 2));
+    }
+
+    #[test]
+    fn what_is_alike_changes_nothing_but_the_work() {
+        let lines = ["a\n", "b\n", "c\n", "a\n", "\n", "d"];
+        let texts: Vec<String> = (0..1_000_u32)
+            .map(|seed| {
+                let count = seed % 14;
+                let pick = |at: u32| lines[(seed.wrapping_mul(2_654_435_761).rotate_left(at * 3) % 6) as usize];
+                (0..count).map(pick).collect()
+            })
+            .collect();
+        for pair in texts.windows(2) {
+            let many = |word: &str| {
+                (0..99)
+                    .map(|number| format!("{word} {}\n", number / 5))
+                    .collect::<String>()
+            };
+            let around = |text: &str| format!("{}{text}{}", many("before"), many("after"));
+            for (before, after) in [(pair[0].clone(), pair[1].clone()), (around(&pair[0]), around(&pair[1]))] {
+                let (old, new) = (super::lines(&before), super::lines(&after));
+                let mut expected = Hunks::default();
+                for group in group_diff_ops(capture_diff_slices(Algorithm::Myers, &old, &new), CONTEXT) {
+                    expected.push(&group, &old, &new, 0);
+                }
+                let shown = hunks(&before, &after);
+                assert_eq!(
+                    (shown.insertions, shown.deletions),
+                    (expected.insertions, expected.deletions),
+                    "{before:?} {after:?}"
+                );
+                assert_eq!(shown, expected, "{before:?} {after:?}");
+            }
+        }
     }
 
     #[test]
