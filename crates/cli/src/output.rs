@@ -28,43 +28,47 @@ pub(crate) type Outcome = Result<Report, Failure>;
 
 /// What a command found or did.
 pub(crate) struct Report {
-    body: Vec<u8>,
-    object: Box<dyn FnOnce() -> Value>,
+    body: Body,
+    /// Makes the object of it, and of the text for a person.
+    object: Box<dyn FnOnce(String) -> Value>,
     note: String,
     error: Option<Error>,
     code: u8,
 }
 
+/// What goes to standard output in text form.
+enum Body {
+    /// Text, with a newline at its end whether it has one or not; or nothing.
+    Text(String),
+    /// Bytes as they are.
+    Raw(Vec<u8>),
+}
+
 impl Report {
     /// Something was done: `text` for a person, `data` for a program.
     pub(crate) fn done(text: impl Into<String>, data: impl Serialize + 'static) -> Self {
-        let text = text.into();
-        let body = ended(&text).into_bytes();
-        let object = move || json!({"ok": true, "text": text, "data": plain(&data), "error": null});
-        Self::new(body, object)
+        let object = move |text| json!({"ok": true, "text": text, "data": plain(&data), "error": null});
+        Self::new(Body::Text(text.into()), object)
     }
 
     /// Bytes as they are, for standard output in text form alone.
     pub(crate) fn raw(bytes: Vec<u8>) -> Self {
-        Self::new(bytes, || Value::Null)
+        Self::new(Body::Raw(bytes), |_| Value::Null)
     }
 
     /// A document that is the same with and without `--json`.
     pub(crate) fn document(value: &Value) -> Self {
-        let body = format!("{value:#}\n").into_bytes();
+        let body = Body::Text(format!("{value:#}"));
         let value = value.clone();
-        Self::new(body, move || value)
+        Self::new(body, move |_| value)
     }
 
     /// What a tool answered.
     pub(crate) fn answer(answer: Answer) -> Self {
-        let body = if answer.ok {
-            ended(&answer.text).into_bytes()
-        } else {
-            Vec::new()
-        };
+        let body = if answer.ok { answer.text.clone() } else { String::new() };
+        let body = Body::Text(body);
         let (error, code) = (answer.error.clone(), if answer.ok { 0 } else { FAILED });
-        let object = move || answer.to_json();
+        let object = move |_| answer.to_json();
         Self {
             error,
             code,
@@ -82,20 +86,18 @@ impl Report {
 
     /// What was asked for was not done, and what stood in its way is worth looking at: printed as a result, beside the reason.
     pub(crate) fn refused(text: impl Into<String>, data: impl Serialize + 'static, error: Error) -> Self {
-        let text = text.into();
-        let body = ended(&text).into_bytes();
         let reason = error.to_json();
-        let object = move || json!({"ok": false, "text": text, "data": plain(&data), "error": reason});
+        let object = move |text| json!({"ok": false, "text": text, "data": plain(&data), "error": reason});
         Self {
             error: Some(error),
             code: FAILED,
-            ..Self::new(body, object)
+            ..Self::new(Body::Text(text.into()), object)
         }
     }
 
     /// Nothing is left to say; standard output was somebody else's.
     pub(crate) fn silent() -> Self {
-        Self::new(Vec::new(), || Value::Null)
+        Self::new(Body::Raw(Vec::new()), |_| Value::Null)
     }
 
     /// Ends the program with another exit code than that of success.
@@ -111,7 +113,15 @@ impl Report {
         }
     }
 
-    fn new(body: Vec<u8>, object: impl FnOnce() -> Value + 'static) -> Self {
+    fn into_object(self) -> Value {
+        let text = match self.body {
+            Body::Text(text) => text,
+            Body::Raw(_) => String::new(),
+        };
+        (self.object)(text)
+    }
+
+    fn new(body: Body, object: impl FnOnce(String) -> Value + 'static) -> Self {
         Self {
             body,
             object: Box::new(object),
@@ -185,8 +195,16 @@ impl From<Error> for Failure {
 /// Prints the outcome; the exit code says how it ended.
 pub(crate) fn print(outcome: Outcome, format: Format) -> ExitCode {
     let code = match (outcome, format) {
-        (Ok(report), Format::Text) => put_report(&report),
-        (Ok(report), Format::Json) => put_object(&(report.object)(), report.code),
+        (Ok(report), Format::Text) => {
+            let code = put_report(&report);
+            // The program ends: to take apart what a large search found would only keep its caller waiting.
+            std::mem::forget(report);
+            code
+        }
+        (Ok(report), Format::Json) => {
+            let code = report.code;
+            put_object(&report.into_object(), code)
+        }
         (Err(failure), Format::Text) => put_note(&error_lines(&failure.error), failure.code),
         (Err(failure), Format::Json) => put_object(&failed(&failure.error), failure.code),
     };
@@ -194,25 +212,34 @@ pub(crate) fn print(outcome: Outcome, format: Format) -> ExitCode {
 }
 
 fn put_report(report: &Report) -> u8 {
-    let code = put(std::io::stdout().lock(), &report.body, report.code);
+    let (bytes, end) = match &report.body {
+        Body::Raw(bytes) => (bytes.as_slice(), ""),
+        Body::Text(text) if text.is_empty() || text.ends_with('\n') => (text.as_bytes(), ""),
+        Body::Text(text) => (text.as_bytes(), "\n"),
+    };
+    let code = put(std::io::stdout().lock(), &[bytes, end.as_bytes()], report.code);
     let error = report.error.as_ref().map_or_else(String::new, error_lines);
     put_note(&format!("{}{error}", report.note), code)
 }
 
 fn put_note(text: &str, code: u8) -> u8 {
-    put(std::io::stderr().lock(), text.as_bytes(), code)
+    put(std::io::stderr().lock(), &[text.as_bytes()], code)
 }
 
 fn put_object(object: &Value, code: u8) -> u8 {
     match object {
         Value::Null => code,
-        object => put(std::io::stdout().lock(), format!("{object}\n").as_bytes(), code),
+        object => put(std::io::stdout().lock(), &[format!("{object}\n").as_bytes()], code),
     }
 }
 
 /// Writes everything; the exit code is `code`, unless the writing itself failed.
-fn put(mut stream: impl Write, bytes: &[u8], code: u8) -> u8 {
-    match stream.write_all(bytes).and_then(|()| stream.flush()) {
+fn put(mut stream: impl Write, parts: &[&[u8]], code: u8) -> u8 {
+    let mut parts = parts.iter();
+    match parts
+        .try_for_each(|part| stream.write_all(part))
+        .and_then(|()| stream.flush())
+    {
         Err(error) if error.kind() != IoErrorKind::BrokenPipe => FAILED,
         _ => code,
     }
@@ -230,15 +257,6 @@ pub(crate) fn error_lines(error: &Error) -> String {
         error.named_message(),
         error.hint_text()
     )
-}
-
-/// `text` with one newline at its end, or nothing.
-fn ended(text: &str) -> String {
-    if text.is_empty() || text.ends_with('\n') {
-        text.to_owned()
-    } else {
-        format!("{text}\n")
-    }
 }
 
 fn plain(data: &impl Serialize) -> Value {

@@ -78,7 +78,8 @@ impl Grep {
             return self.print_as_found(&workspace).await;
         }
         let found = workspace.grep(self.request()).await?;
-        Ok(Report::done(lines(&found), found.clone()).with_note(self.note(&found)))
+        let note = self.note(&found);
+        Ok(Report::done(lines(&found), found).with_note(note))
     }
 
     /// Whether the results are all matches, so that none has to wait for others to be found.

@@ -3,6 +3,8 @@
 pub(crate) mod history;
 pub(crate) mod usage;
 
+use std::fmt::Write as _;
+
 use garret::path::printable;
 use garret::{EntryKind, GrepMatch, LeftOut, ListedEntry, Skipped, Transferred};
 
@@ -157,7 +159,11 @@ pub(crate) fn matches(matches: &[GrepMatch]) -> String {
         .any(|found| !found.before.is_empty() || !found.after.is_empty());
     let mut text = String::new();
     let mut last: Option<(&str, u64)> = None;
+    let mut name = String::new();
     for (index, found) in matches.iter().enumerate() {
+        if last.is_none_or(|(path, _)| path != found.path) {
+            name = shown(&found.path);
+        }
         let next = matches
             .get(index + 1)
             .filter(|next| next.path == found.path)
@@ -170,7 +176,7 @@ pub(crate) fn matches(matches: &[GrepMatch]) -> String {
                 }
                 _ => {}
             }
-            text.push_str(&format!("{}{mark}{number}{mark}{line}\n", shown(&found.path)));
+            writeln!(text, "{name}{mark}{number}{mark}{line}").expect("writing to a String does not fail");
             last = Some((&found.path, number));
         }
     }
