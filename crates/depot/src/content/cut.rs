@@ -1,7 +1,8 @@
 //! Where large content is cut: at places that its own bytes choose, so that an insertion moves no cut but those near it.
 //!
-//! A rolling sum over the last 64 bytes decides; it starts anew at each cut. A part therefore depends on nothing before it, and
-//! appending to a file cuts only its last part again.
+//! A rolling sum over the last 64 bytes decides; it starts anew at each cut. A part therefore depends on nothing before it but how far
+//! into the file it begins, and appending to a file cuts only its last part again. The beginning of a file is cut finely, since an edit
+//! stores the part it is in again; what lies far inside is cut coarsely, so that a very large file does not become too many parts.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,8 +11,15 @@ use std::sync::LazyLock;
 pub(crate) const SHORTEST: usize = 64 * 1024;
 /// No part is longer.
 pub(crate) const LONGEST: usize = 1024 * 1024;
-/// A cut is found once in 128 KiB, after the shortest length.
-const MASK: u64 = ((1 << 17) - 1) << (64 - 17);
+/// A part that begins before this is cut finely: once in 32 KiB, after the shortest length.
+const FINE: u64 = 16 * 1024 * 1024;
+const FINE_MASK: u64 = mask(15);
+/// One that begins later is cut once in 128 KiB.
+const COARSE_MASK: u64 = mask(17);
+
+const fn mask(bits: u32) -> u64 {
+    ((1 << bits) - 1) << (64 - bits)
+}
 
 /// A random-looking number for each byte, the same in every build.
 static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
@@ -21,28 +29,30 @@ static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
     })
 });
 
-/// The parts of `content`, in order, none left out.
-pub(crate) fn parts(content: &[u8]) -> Vec<Range<usize>> {
+/// The parts of `content`, in order, none left out; `offset` is how far into the file it begins.
+pub(crate) fn parts(content: &[u8], offset: u64) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut start = 0;
     while start < content.len() {
-        let end = start + first_part(&content[start..]);
+        let end = start + first_part(&content[start..], offset + start as u64);
         parts.push(start..end);
         start = end;
     }
     parts
 }
 
-/// How long the first part of `content` is. Where more follows that is not at hand, [`LONGEST`] bytes are enough to tell.
-pub(super) fn first_part(content: &[u8]) -> usize {
+/// How long the first part of `content` is, which begins at `offset` of the file. Where more follows that is not at hand, [`LONGEST`]
+/// bytes are enough to tell.
+pub(super) fn first_part(content: &[u8], offset: u64) -> usize {
     if content.len() <= SHORTEST {
         return content.len();
     }
     let last = content.len().min(LONGEST);
+    let mask = if offset < FINE { FINE_MASK } else { COARSE_MASK };
     let mut sum: u64 = 0;
     for (index, byte) in content[..last].iter().enumerate().skip(SHORTEST - 64) {
         sum = (sum << 1).wrapping_add(GEAR[usize::from(*byte)]);
-        if index >= SHORTEST && sum & MASK == 0 {
+        if index >= SHORTEST && sum & mask == 0 {
             return index + 1;
         }
     }
@@ -62,12 +72,19 @@ mod tests {
     #[test]
     fn parts_cover_everything_within_their_bounds() {
         let content = noise(5_000_000);
-        let parts = parts(&content);
+        let parts = parts(&content, 0);
         assert_eq!(parts.iter().map(Range::len).sum::<usize>(), content.len());
         assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
         let (_, inner) = parts.split_last().expect("there are parts");
         assert!(inner.iter().all(|part| (SHORTEST..=LONGEST).contains(&part.len())));
-        assert!((12..60).contains(&parts.len()), "{} parts of 5 MB", parts.len());
+        assert!((40..70).contains(&parts.len()), "{} parts of 5 MB", parts.len());
+    }
+
+    #[test]
+    fn what_lies_far_inside_a_file_is_cut_coarsely() {
+        let content = noise(5_000_000);
+        let (early, late) = (parts(&content, 0).len(), parts(&content, FINE).len());
+        assert!((18..36).contains(&late) && late < early, "{late} and {early} parts of 5 MB");
     }
 
     #[test]
@@ -76,7 +93,7 @@ mod tests {
         let mut after = before.clone();
         after.splice(1_500_000..1_500_000, *b"inserted");
         let kept = |content: &[u8]| -> std::collections::BTreeSet<[u8; 32]> {
-            let parts = parts(content);
+            let parts = parts(content, 0);
             parts
                 .into_iter()
                 .map(|part| *blake3::hash(&content[part]).as_bytes())
@@ -92,10 +109,11 @@ mod tests {
     #[test]
     fn cutting_the_last_part_again_gives_the_same_cuts() {
         let content = noise(2_000_000);
-        let whole = parts(&content);
-        let first = parts(&content[..1_200_000]);
+        let offset = FINE - 1_000_000;
+        let whole = parts(&content, offset);
+        let first = parts(&content[..1_200_000], offset);
         let start = first.last().expect("there are parts").start;
-        let again = parts(&content[start..])
+        let again = parts(&content[start..], offset + start as u64)
             .into_iter()
             .map(|part| part.start + start..part.end + start);
         let joined: Vec<_> = first[..first.len() - 1].iter().cloned().chain(again).collect();
@@ -104,7 +122,7 @@ mod tests {
 
     #[test]
     fn content_without_variety_is_cut_at_the_longest() {
-        let lengths: Vec<_> = parts(&vec![7; 2 * LONGEST + 5]).iter().map(Range::len).collect();
+        let lengths: Vec<_> = parts(&vec![7; 2 * LONGEST + 5], 0).iter().map(Range::len).collect();
         assert_eq!(lengths, [LONGEST, LONGEST, 5]);
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct Pieces {
     buffer: Vec<u8>,
     /// Where in the buffer the next part begins.
     start: usize,
+    /// Where it begins in the content.
+    offset: u64,
 }
 
 impl Pieces {
@@ -24,6 +26,7 @@ impl Pieces {
             reader: content.open()?,
             buffer: Vec::with_capacity(BUFFER),
             start: 0,
+            offset: 0,
         })
     }
 
@@ -38,9 +41,10 @@ impl Pieces {
         if ahead.is_empty() {
             return Ok(None);
         }
-        let length = first_part(ahead);
+        let length = first_part(ahead, self.offset);
         let piece = Piece::whole(Bytes::copy_from_slice(&ahead[..length]));
         self.start += length;
+        self.offset += length as u64;
         Ok(Some(piece))
     }
 }
@@ -66,7 +70,7 @@ mod tests {
             .finalize_xof()
             .fill(&mut content);
         content[BUFFER..BUFFER + 3 * LONGEST].fill(0);
-        let whole: Vec<_> = cut::parts(&content)
+        let whole: Vec<_> = cut::parts(&content, 0)
             .into_iter()
             .map(|part| Piece::whole(Bytes::copy_from_slice(&content[part])).address)
             .collect();

@@ -73,7 +73,8 @@ pub(super) fn plan(before: &[Part], content: &Bytes, inline: usize) -> Plan {
     if before.is_empty() && content.len() <= inline {
         return single(Piece::whole(content.clone()));
     }
-    let pieces: Vec<_> = cut::parts(content)
+    let offset = before.iter().map(|part| part.size).sum();
+    let pieces: Vec<_> = cut::parts(content, offset)
         .into_iter()
         .map(|part| Piece::whole(content.slice(part)))
         .collect();
