@@ -16,6 +16,7 @@
 mod depot;
 mod depot_large;
 mod depot_scale;
+mod depot_sync;
 mod files;
 mod journal;
 mod mcp;
@@ -59,8 +60,9 @@ fn main() {
     let lines: Vec<_> = chosen.flat_map(|(_, run)| run(&runtime)).collect();
     let table = report::table(&lines);
     println!("{table}");
-    let sections: [(&str, Section); 5] = [
+    let sections: [(&str, Section); 6] = [
         ("shell", |runtime| runtime.block_on(shell::section())),
+        ("sync", |_| depot_sync::section()),
         ("peers", |runtime| runtime.block_on(peers::section())),
         ("scale", |runtime| runtime.block_on(depot_scale::section())),
         ("large", |_| depot_large::section()),

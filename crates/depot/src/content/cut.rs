@@ -84,7 +84,10 @@ mod tests {
     fn what_lies_far_inside_a_file_is_cut_coarsely() {
         let content = noise(5_000_000);
         let (early, late) = (parts(&content, 0).len(), parts(&content, FINE).len());
-        assert!((18..36).contains(&late) && late < early, "{late} and {early} parts of 5 MB");
+        assert!(
+            (18..36).contains(&late) && late < early,
+            "{late} and {early} parts of 5 MB"
+        );
     }
 
     #[test]
