@@ -231,7 +231,7 @@ impl<'c> Writing<'c> {
 
     /// Ends the transaction: keeps it where `outcome` is good; else, or where it cannot be kept, nothing of it stays.
     pub(crate) fn end(self, outcome: Result<()>) -> Result<()> {
-        let ended = outcome.and_then(|()| self.run("COMMIT"));
+        let ended = outcome.and_then(|()| log::committing(|| self.run("COMMIT")));
         if ended.is_err() && self.is_open() {
             self.run("ROLLBACK")?;
         }

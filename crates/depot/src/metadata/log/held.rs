@@ -1,4 +1,6 @@
-//! Which writes of the log are held back: whole pages of a transaction that is not complete, one behind the other.
+//! Which writes of the log are held back: whole pages of a transaction that is being committed, one behind the other.
+
+use super::Commit;
 
 /// Bytes before each page: its number, then the size of the database where it is the last of its transaction, then sums.
 const HEADER: usize = 24;
@@ -10,6 +12,8 @@ const FULL: usize = 64 * 1024;
 /// What is held back.
 #[derive(Debug, Default)]
 pub(super) struct Held {
+    /// The commit that it is of.
+    commit: Option<Commit>,
     bytes: Vec<u8>,
     start: i64,
     awaited: Awaited,
@@ -37,8 +41,20 @@ pub(super) enum Taken {
 }
 
 impl Held {
+    /// What is held of `commit`: of another, nothing is any more.
+    pub(super) fn of(&mut self, commit: Option<Commit>) -> &mut Self {
+        if self.commit != commit {
+            self.clear();
+            self.commit = commit;
+        }
+        self
+    }
+
     /// Holds a write, where it belongs to what is held.
     pub(super) fn take(&mut self, bytes: &[u8], offset: i64) -> Taken {
+        if self.commit.is_none() {
+            return Taken::Apart;
+        }
         let continues = offset == self.start + self.bytes.len() as i64;
         match self.awaited {
             Awaited::Header if bytes.len() == HEADER && (continues || self.bytes.is_empty()) => {
@@ -103,9 +119,16 @@ mod tests {
         [held.take(&header(size), offset), held.take(&PAGE, offset + 24)]
     }
 
+    fn committing() -> Held {
+        Held {
+            commit: Some(Commit(1)),
+            ..Held::default()
+        }
+    }
+
     #[test]
     fn the_pages_of_a_transaction_are_held_until_its_last() {
-        let mut held = Held::default();
+        let mut held = committing();
         assert_eq!(frame(&mut held, 32, 0), [Taken::Held; 2]);
         assert_eq!(frame(&mut held, 32 + FRAME, 0), [Taken::Held; 2]);
         assert_eq!(frame(&mut held, 32 + 2 * FRAME, 9), [Taken::Held, Taken::Complete]);
@@ -118,7 +141,7 @@ mod tests {
 
     #[test]
     fn many_pages_are_written_in_between() {
-        let mut held = Held::default();
+        let mut held = committing();
         let pages = (0..).position(|number| frame(&mut held, number * FRAME, 0)[1] == Taken::Complete);
         assert_eq!(pages, Some(15), "16 pages");
         held.clear();
@@ -126,8 +149,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_held_is_of_one_commit_and_nothing_is_without_one() {
+        let mut held = committing();
+        assert_eq!(frame(&mut held, 32, 0), [Taken::Held; 2]);
+        assert_eq!(
+            held.of(Some(Commit(1))).run().map(|(bytes, _)| bytes.len() as i64),
+            Some(FRAME)
+        );
+        assert_eq!(held.of(Some(Commit(2))).run(), None);
+        assert_eq!(frame(&mut held, 32, 0), [Taken::Held; 2]);
+        assert_eq!(held.of(None).run(), None);
+        assert_eq!(frame(&mut held, 32, 0), [Taken::Apart; 2]);
+    }
+
+    #[test]
     fn what_is_not_a_page_behind_the_others_is_written_by_itself() {
-        let mut held = Held::default();
+        let mut held = committing();
         assert_eq!(held.take(&[0; 32], 0), Taken::Apart, "the head of the log");
         assert_eq!(frame(&mut held, 32, 9), [Taken::Apart; 2], "a transaction of one page");
         assert_eq!(frame(&mut held, 32 + FRAME, 0), [Taken::Held; 2]);
