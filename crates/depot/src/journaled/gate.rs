@@ -24,7 +24,6 @@ use std::time::Duration;
 
 use futures::channel::oneshot;
 use garret_core::{Error, ErrorKind, Result};
-use rustix::fs::{Mode, OFlags, openat};
 
 use crate::error;
 use crate::places::Site;
@@ -68,8 +67,6 @@ impl Files {
 #[derive(Debug)]
 pub(super) struct Gate {
     files: Option<Files>,
-    /// The folder that the lock file is or will be in, where it was found.
-    folder: OnceLock<File>,
     lock: OnceLock<File>,
     /// The count where there is no file.
     count: AtomicU64,
@@ -93,7 +90,6 @@ impl Gate {
     pub(super) fn new(files: Option<Files>) -> Self {
         let gate = Self {
             files,
-            folder: OnceLock::new(),
             lock: OnceLock::new(),
             count: AtomicU64::new(0),
             met: AtomicU64::new(0),
@@ -141,20 +137,10 @@ impl Gate {
 
     fn existing(&self) -> Option<&File> {
         if self.lock.get().is_none() {
-            let file = self.find(self.files.as_ref()?)?;
+            let file = open(&self.files.as_ref()?.lock).ok()?;
             let _ = self.lock.set(file);
         }
         self.lock.get()
-    }
-
-    /// Looks for the lock file in a folder that is open: a walk of a directory that was never changed looks for each file.
-    fn find(&self, files: &Files) -> Option<File> {
-        if self.folder.get().is_none() {
-            let _ = self.folder.set(File::open(&files.folder).ok()?);
-        }
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let found = openat(self.folder.get()?, files.lock.file_name()?, flags, Mode::empty());
-        found.ok().map(File::from)
     }
 
     /// Waits for the writer of now, in whatever process, without keeping others from writing for long.
