@@ -84,22 +84,18 @@ impl<'c> Tree<'c> {
 
     /// Where `path` leads when its links are followed; a part that does not exist is kept as written.
     pub(crate) fn locate(&self, path: &WsPath, last: Last, follow: Follow) -> Result<Place> {
-        if let [level] = self.levels[..]
-            && let Some(above) = path.parent().filter(|above| !above.is_root())
-            && let Some(found) = self.session.entry_or_above(level, bytes(path), bytes(&above))?
-        {
-            match found {
-                Nearest::Itself(node) if node.kind != EntryKind::Symlink || last == Last::Kept => {
-                    return Ok(place(path.clone(), Some(node)));
-                }
-                Nearest::Above(node) if node.kind != EntryKind::Symlink => {
-                    return Ok(Place {
-                        is_free: node.kind == EntryKind::Directory,
-                        ..place(path.clone(), None)
-                    });
-                }
-                Nearest::Itself(_) | Nearest::Above(_) => return self.walk(path, last, follow),
+        match self.nearest(path)? {
+            Some(Nearest::Itself(node)) if node.kind != EntryKind::Symlink || last == Last::Kept => {
+                return Ok(place(path.clone(), Some(node)));
             }
+            Some(Nearest::Above(node)) if node.kind != EntryKind::Symlink => {
+                return Ok(Place {
+                    is_free: node.kind == EntryKind::Directory,
+                    ..place(path.clone(), None)
+                });
+            }
+            Some(_) => return self.walk(path, last, follow),
+            None => {}
         }
         let mut nearest = Some(path.clone());
         while let Some(above) = nearest.filter(|above| !above.is_root()) {
@@ -119,6 +115,14 @@ impl<'c> Tree<'c> {
             }
         }
         Ok(place(path.clone(), None))
+    }
+
+    /// What is at `path` or right above it, where one look can tell: in a workspace of one level, as most are.
+    fn nearest(&self, path: &WsPath) -> Result<Option<Nearest>> {
+        match (&self.levels[..], path.parent().filter(|above| !above.is_root())) {
+            ([level], Some(above)) => self.session.entry_or_above(*level, bytes(path), bytes(&above)),
+            _ => Ok(None),
+        }
     }
 
     fn walk(&self, path: &WsPath, last: Last, follow: Follow) -> Result<Place> {

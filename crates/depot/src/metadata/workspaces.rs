@@ -88,7 +88,7 @@ impl Session<'_> {
     }
 
     /// The newest change of the workspace `id` and the levels of its newest state; `None` where it is deleted. What every change asks
-    /// for, without the rest of the row.
+    /// for, without the rest of the row; what the change before it in the same transaction left behind is given without a look, once.
     pub(crate) fn head(self, id: i64) -> Result<Option<(i64, Vec<Level>)>> {
         if let Some(known) = self.group.and_then(|group| group.take(id)) {
             return Ok(Some(known));

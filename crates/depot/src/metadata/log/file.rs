@@ -9,16 +9,15 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
-use garret_core::Result;
+use garret_core::{Error, ErrorKind, Result};
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_filename, sqlite3_io_methods, sqlite3_vfs};
 
 use super::COMMIT;
 use super::held::{Held, Taken};
-use crate::error;
 
 const NAME: &CStr = c"garret";
 
-/// The files that come with SQLite, and what is done with a log of them.
+/// The files that come with SQLite.
 struct Plain(*mut sqlite3_vfs);
 
 // SAFETY: SQLite registers them when it begins, lets any thread use them, and never changes or frees them.
@@ -61,7 +60,10 @@ static METHODS: sqlite3_io_methods = sqlite3_io_methods {
 pub(in crate::metadata) fn files() -> Result<&'static CStr> {
     match PLAIN.get_or_init(register) {
         Some(_) => Ok(NAME),
-        None => Err(error::damaged("SQLite does not take the files of the depot")),
+        None => Err(Error::new(
+            ErrorKind::Internal,
+            "SQLite does not take the depot's files",
+        )),
     }
 }
 
