@@ -17,7 +17,8 @@ pub(crate) const MAX_PATH_BYTES: usize = 4095;
 pub(crate) const GENTLY: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 const LOOK: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
-const MAX_TRIES: usize = 16;
+/// A try lasts a microsecond or two, and one fails only where something was renamed or mounted just then.
+const MAX_TRIES: usize = 1000;
 const BUFFER_BYTES: usize = 32 * 1024;
 const OWNER_BITS: u32 = 0o700;
 
@@ -149,7 +150,8 @@ fn opened(top: impl AsFd, path: &[u8], flags: OFlags, further: ResolveFlags) -> 
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | further;
     for _ in 0..MAX_TRIES {
         match openat2(&top, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
-            // The kernel could not rule out a race with a rename; it asks to be asked again.
+            // On the way back over a `..` the kernel could not rule out a race with a rename or a mount, be it of anybody on the machine;
+            // it asks to be asked again.
             Err(Errno::AGAIN | Errno::INTR) => {}
             answer => return answer,
         }

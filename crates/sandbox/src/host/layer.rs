@@ -138,6 +138,12 @@ impl Inner {
         let directory = opened.map_err(|errno| match errno {
             Errno::XDEV => Error::path_escape(&command.cwd)
                 .hint("a link leads out of the workspace there: choose a directory inside"),
+            Errno::AGAIN => Error::new(
+                ErrorKind::Unavailable,
+                "the directory cannot be looked up while paths are renamed",
+            )
+            .at(&command.cwd)
+            .hint("run it again"),
             _ => Error::not_found(&command.cwd).hint("make the directory first, or choose another"),
         })?;
         let by_handle = rustix::fs::readlink(beneath::by_handle(&directory), Vec::new());

@@ -501,6 +501,12 @@ fn not_started(command: &Command, failure: &Failure) -> Error {
         ("entering the directory", libc::EXDEV) => {
             Error::path_escape(&command.cwd).hint("a link leads out of the workspace there: choose a directory inside")
         }
+        ("entering the directory", libc::EAGAIN) => Error::new(
+            ErrorKind::Unavailable,
+            "the directory to run in cannot be looked up while paths are renamed",
+        )
+        .at(&command.cwd)
+        .hint("run it again"),
         ("entering the directory", _) => {
             Error::new(ErrorKind::NotFound, "the directory to run in is not there").at(&command.cwd)
         }

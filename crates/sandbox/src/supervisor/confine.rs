@@ -11,7 +11,7 @@ use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
     RulesetCreatedAttr, RulesetError, Scope,
 };
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::protocol::{Decoder, Exec, Failure, Frame, Spawn, read_frame};
 use super::system_calls::Filter;
 use super::{execute, sys};
+use crate::effects::beneath::open_through_links;
 
 /// What the program reads and writes.
 #[derive(Debug)]
@@ -129,12 +130,8 @@ fn enter(cwd: &str) -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new("entering the directory", error);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let workspace = rustix::fs::open("/workspace", flags, Mode::empty()).map_err(failed)?;
-    if cwd.is_empty() {
-        return rustix::process::fchdir(&workspace).map_err(failed);
-    }
     // A link is followed as far as it leads to a place in the workspace.
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let directory = rustix::fs::openat2(&workspace, cwd, flags, Mode::empty(), resolve).map_err(failed)?;
+    let directory = open_through_links(&workspace, cwd.as_bytes(), flags).map_err(failed)?;
     rustix::process::fchdir(&directory).map_err(failed)
 }
 

@@ -1,5 +1,8 @@
 //! Paths that policy hides or protects, and what survives of unusual files.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use garret_core::{Command, ErrorKind, Placed, WsPath};
 
 use crate::room::{Room, directory, finish, paths, run_on, shell};
@@ -70,6 +73,45 @@ async fn a_command_begins_behind_a_link_only_where_that_leads_inside() {
     for cwd in ["none", "a/b/none"] {
         assert_eq!(begin(cwd).await.unwrap_err().kind(), ErrorKind::NotFound, "{cwd}");
     }
+    layer.remove().await.unwrap();
+}
+
+/// The kernel gives up a look over `..` when anything on the machine is renamed meanwhile.
+#[tokio::test]
+async fn a_command_begins_behind_a_link_while_others_rename() {
+    let room = Room::new().await;
+    let layer = room.open.lay().await.unwrap();
+    run_on(
+        &*layer,
+        shell("mkdir -p a/b; ln -s a/../a/../a/../a/b in; ln -s a/../a/../a/../.. up"),
+    )
+    .await;
+    let other = directory();
+    let names = ["one", "two"].map(|name| other.path().join(name));
+    std::fs::write(&names[0], "").unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let renaming = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            while !is_over.load(Ordering::Relaxed) {
+                std::fs::rename(&names[0], &names[1]).unwrap();
+                std::fs::rename(&names[1], &names[0]).unwrap();
+            }
+        }
+    });
+    for _ in 0..50 {
+        let begin = |cwd: &str| {
+            layer.start(Command {
+                cwd: ws(cwd),
+                ..shell("pwd -P")
+            })
+        };
+        let mut inside = begin("in").await.unwrap();
+        assert_eq!(finish(&mut *inside).await.text(), "/workspace/a/b\n");
+        assert_eq!(begin("up").await.unwrap_err().kind(), ErrorKind::PathEscape);
+    }
+    is_over.store(true, Ordering::Relaxed);
+    renaming.join().unwrap();
     layer.remove().await.unwrap();
 }
 
