@@ -5,52 +5,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use garret::{
-    Applied, Batch, Directory, Garret, ListOptions, ListPage, MemoryEvents, MemoryStorage, OpenContext, Opened,
-    Outcome, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageFactory, StorageInfo, WsPath,
-    async_trait,
-};
+use garret::{Garret, MemoryEvents, MemoryStorage, OpenContext, Opened, Outcome, Result, StorageFactory, async_trait};
+use garret_testkit::{Call, Hook, Hooked};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// A storage whose reads wait until they are let go.
+/// Reads wait until they are let go.
 #[derive(Debug)]
-struct Slow {
-    inner: MemoryStorage,
-    gate: Arc<Semaphore>,
-}
+struct Gate(Arc<Semaphore>);
 
 #[async_trait]
-impl Storage for Slow {
-    fn info(&self) -> StorageInfo {
-        self.inner.info()
-    }
-
-    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        self.inner.resolve(path).await
-    }
-
-    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        self.inner.stat(path, options).await
-    }
-
-    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        self.gate.acquire().await.expect("the gate is never closed").forget();
-        self.inner.read(path, options).await
-    }
-
-    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        self.inner.list(path, options).await
-    }
-
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        self.inner.apply(batch).await
-    }
-
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        self.inner.open_directory(path)
+impl Hook for Gate {
+    async fn before(&self, call: Call<'_>) {
+        if matches!(call, Call::Read(_)) {
+            self.0.acquire().await.expect("the gate is never closed").forget();
+        }
     }
 }
 
@@ -68,11 +39,8 @@ impl StorageFactory for SlowFactory {
     }
 
     async fn open(&self, _options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
-        Ok(Arc::new(Slow {
-            inner: MemoryStorage::new(context.clock.clone()),
-            gate: self.0.clone(),
-        })
-        .into())
+        let files = Arc::new(MemoryStorage::new(context.clock.clone()));
+        Ok(Arc::new(Hooked::new(files, Gate(self.0.clone()))).into())
     }
 }
 

@@ -17,7 +17,8 @@
 //!
 //! - [`conformance`]: one function for each behaviour of the contract, and the macro that makes each a test of its own.
 //! - [`model`]: random operation sequences against a plain model of a tree.
-//! - [`forwarding`] and [`faults`]: wrappers as ordinary storages, one that changes nothing and one that fails on purpose.
+//! - [`forwarding`], [`hooked`] and [`faults`]: wrappers as ordinary storages, one that changes nothing, one at whose calls a test does
+//!   something, and one that fails on purpose.
 //! - [`sandbox`]: the contract of sandboxes as tests, for ours and for others'.
 //! - [`s3`]: real S3 servers, and a proxy that spoils what goes to them.
 //! - [`vectors`]: the published path cases.
@@ -34,6 +35,7 @@ pub mod faults;
 pub mod fixture;
 pub mod forwarding;
 pub mod fuzz;
+pub mod hooked;
 pub mod limited;
 pub mod model;
 pub mod mutations;
@@ -46,5 +48,6 @@ pub mod vectors;
 pub use faults::{Fault, FaultStorage, Moment};
 pub use fixture::Fixture;
 pub use forwarding::Forwarding;
+pub use hooked::{Call, Hook, Hooked};
 pub use probe::Probe;
 pub use tree::{Node, Tree};

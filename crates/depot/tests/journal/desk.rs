@@ -8,10 +8,10 @@ use garret_core::{Actor, Batch, Mutation, Opened, Origin, Storage, WsPath};
 use garret_depot::{
     Change, ChangeKind, ChangesOptions, Clash, History, Journaled, Making, PathChange, Point, Reversed, Selection,
 };
-use garret_testkit::{Tree, mutations};
+use garret_testkit::{Hooked, Tree, mutations};
 use tempfile::TempDir;
 
-use crate::meddling::{Meddling, Moment};
+use crate::meddling::{Meddler, Moment};
 use crate::stopping::Stopping;
 use crate::support::{depot_at, folder, journaled, local};
 
@@ -59,7 +59,7 @@ impl Desk {
     pub(crate) async fn meddled(&self, moment: Moment, meddler: impl FnOnce() + Send + 'static) -> Arc<Journaled> {
         let opened = local(self.directory.path()).await;
         let meddling = Opened {
-            storage: Arc::new(Meddling::with(opened.storage, moment, meddler)),
+            storage: Arc::new(Hooked::new(opened.storage, Meddler::at(moment, meddler))),
             ..opened
         };
         journaled(meddling, depot_at(self.home.path())).await

@@ -4,78 +4,46 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use garret_core::{
-    Applied, Batch, Directory, EntryPath, ErrorKind, Expected, History, ListOptions, ListPage, MemoryStorage, Mutation,
-    Opened, Placed, Point, Precondition, Put, Puts, Reach, ReadOptions, ReadResult, Result, Selection, SnapshotOptions,
-    Stat, StatOptions, Storage, StorageInfo, SystemClock, Timestamp, WsPath,
+    Applied, EntryPath, ErrorKind, Expected, History, ListOptions, MemoryStorage, Mutation, Opened, Placed, Point,
+    Precondition, Put, Puts, Reach, ReadOptions, Result, Selection, SnapshotOptions, StatOptions, Storage, SystemClock,
+    Timestamp, WsPath,
 };
 use garret_depot::{ChangeKind, ChangesOptions, Journaled};
 use garret_testkit::mutations::{append, write};
+use garret_testkit::{Call, Hook, Hooked};
 use tempfile::TempDir;
 
 use crate::desk::making;
 use crate::support::{depot_at, folder, journaled};
 
-/// A storage that counts what it is asked.
-#[derive(Debug)]
-struct Counting {
-    inner: MemoryStorage,
-    asked: Mutex<Vec<&'static str>>,
-}
-
-impl Counting {
-    fn count(&self, what: &'static str) {
-        self.asked.lock().expect("no holder panics").push(what);
-    }
-}
+/// Notes what the storage is asked.
+#[derive(Debug, Default)]
+struct Asked(Mutex<Vec<&'static str>>);
 
 #[async_trait]
-impl Storage for Counting {
-    fn info(&self) -> StorageInfo {
-        self.inner.info()
-    }
-
-    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        self.count("resolve");
-        self.inner.resolve(path).await
-    }
-
-    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        self.count("stat");
-        self.inner.stat(path, options).await
-    }
-
-    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        self.count("read");
-        self.inner.read(path, options).await
-    }
-
-    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        self.count("list");
-        self.inner.list(path, options).await
-    }
-
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        self.count("apply");
-        self.inner.apply(batch).await
-    }
-
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        self.inner.open_directory(path)
+impl Hook for Asked {
+    async fn before(&self, call: Call<'_>) {
+        let what = match call {
+            Call::Resolve(_) => "resolve",
+            Call::Stat(_) => "stat",
+            Call::Read(_) => "read",
+            Call::List(..) => "list",
+            Call::Apply => "apply",
+        };
+        self.0.lock().expect("no holder panics").push(what);
     }
 }
 
 struct Far {
-    files: Arc<Counting>,
+    files: Arc<Hooked<Asked>>,
     home: TempDir,
     room: Arc<Journaled>,
 }
 
 impl Far {
     async fn new() -> Self {
-        let files = Arc::new(Counting {
-            inner: MemoryStorage::new(Arc::new(SystemClock::default())),
-            asked: Mutex::default(),
-        });
+        let files = Arc::new(MemoryStorage::new(Arc::new(SystemClock::default())));
+        let files = Arc::new(Hooked::new(files, Asked::default()));
         let home = folder();
         let room = opened(&files, &home).await;
         Self { files, home, room }
@@ -93,23 +61,23 @@ impl Far {
     /// What others do.
     async fn outside(&self, path: &str, content: &str) {
         self.files
-            .inner
+            .inner()
             .apply(write(path, content.to_owned()).into())
             .await
             .expect("it can be written");
     }
 
     fn asked(&self) -> Vec<&'static str> {
-        std::mem::take(&mut *self.files.asked.lock().expect("no holder panics"))
+        std::mem::take(&mut *self.files.hook().0.lock().expect("no holder panics"))
     }
 
     async fn text(&self, path: &str) -> String {
-        let read = self.files.inner.read(&at(path), ReadOptions::default()).await;
+        let read = self.files.inner().read(&at(path), ReadOptions::default()).await;
         String::from_utf8(read.expect("it is there").bytes.to_vec()).expect("it is text")
     }
 }
 
-async fn opened(files: &Arc<Counting>, home: &TempDir) -> Arc<Journaled> {
+async fn opened(files: &Arc<Hooked<Asked>>, home: &TempDir) -> Arc<Journaled> {
     let opened = Opened {
         place: Some("far away".into()),
         reach: Reach {
@@ -130,7 +98,7 @@ async fn version(far: &Far, path: &str) -> Precondition {
         with_version: true,
         ..StatOptions::default()
     };
-    let stat = far.files.inner.stat(&at(path), options).await.expect("it is there");
+    let stat = far.files.inner().stat(&at(path), options).await.expect("it is there");
     Precondition::Version(stat.version.expect("it has one"))
 }
 
@@ -194,7 +162,7 @@ async fn the_first_file_of_a_new_directory_takes_one_look_more() {
     }
     let listed = far
         .files
-        .inner
+        .inner()
         .list(
             &WsPath::root(),
             ListOptions {
@@ -333,7 +301,13 @@ async fn what_a_command_did_goes_up_as_one_question() {
         .expect("it is undone");
     assert_eq!(far.text("src/f3").await, "before");
     assert_eq!(far.text("src/f19").await, "before");
-    assert!(far.files.inner.stat(&at("out"), StatOptions::default()).await.is_err());
+    assert!(
+        far.files
+            .inner()
+            .stat(&at("out"), StatOptions::default())
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]

@@ -1,14 +1,10 @@
-//! A storage that other programs change at the worst moment: between two looks, or between the look and the change.
+//! Other programs that change a storage at the worst moment: between two looks, or between the look and the change.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
-use garret_core::{
-    Applied, Batch, Directory, ListOptions, ListPage, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage,
-    StorageInfo, WsPath,
-};
-
-type Meddler = Box<dyn FnOnce() + Send>;
+use garret_core::WsPath;
+use garret_testkit::{Call, Hook};
 
 /// When others are at work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,67 +15,43 @@ pub(crate) enum Moment {
     Look(WsPath),
 }
 
-pub(crate) struct Meddling {
-    inner: Arc<dyn Storage>,
+/// Does something once, when its moment has come.
+pub(crate) struct Meddler {
     moment: Moment,
-    meddler: Mutex<Option<Meddler>>,
+    work: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
-impl Meddling {
-    pub(crate) fn with(inner: Arc<dyn Storage>, moment: Moment, meddler: impl FnOnce() + Send + 'static) -> Self {
-        let meddler: Meddler = Box::new(meddler);
+impl Meddler {
+    pub(crate) fn at(moment: Moment, work: impl FnOnce() + Send + 'static) -> Self {
         Self {
-            inner,
             moment,
-            meddler: Mutex::new(Some(meddler)),
-        }
-    }
-
-    fn meddle(&self, moment: &Moment) {
-        if self.moment != *moment {
-            return;
-        }
-        if let Some(meddler) = self.meddler.lock().expect("no holder panics").take() {
-            meddler();
+            work: Mutex::new(Some(Box::new(work))),
         }
     }
 }
 
-impl std::fmt::Debug for Meddling {
+impl std::fmt::Debug for Meddler {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Meddling")
+        formatter
+            .debug_struct("Meddler")
+            .field("moment", &self.moment)
+            .finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl Storage for Meddling {
-    fn info(&self) -> StorageInfo {
-        self.inner.info()
-    }
-
-    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        self.inner.resolve(path).await
-    }
-
-    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        self.meddle(&Moment::Look(path.clone()));
-        self.inner.stat(path, options).await
-    }
-
-    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        self.inner.read(path, options).await
-    }
-
-    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        self.inner.list(path, options).await
-    }
-
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        self.meddle(&Moment::Change);
-        self.inner.apply(batch).await
-    }
-
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        self.inner.open_directory(path)
+impl Hook for Meddler {
+    async fn before(&self, call: Call<'_>) {
+        let has_come = match (call, &self.moment) {
+            (Call::Apply, Moment::Change) => true,
+            (Call::Stat(path), Moment::Look(wanted)) => path == wanted,
+            _ => false,
+        };
+        let work = has_come
+            .then(|| self.work.lock().expect("no holder panics").take())
+            .flatten();
+        if let Some(work) = work {
+            work();
+        }
     }
 }

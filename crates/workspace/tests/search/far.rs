@@ -7,20 +7,17 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use futures::executor::block_on;
-use garret_core::{
-    Applied, Batch, Directory, ErrorKind, ListOptions, ListPage, MemoryStorage, Mutation, NearContent, Reach,
-    ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, SystemClock, WsPath,
-};
+use garret_core::{ErrorKind, MemoryStorage, Mutation, NearContent, Reach, SystemClock, WsPath};
 use garret_storage::cache::{CacheOptions, CachedStorage, ContentCache};
+use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{GrepRequest, GrepSink, Workspace};
 use tempfile::TempDir;
 
 use crate::support::{globbing, grepping, lines, skipped};
 
-/// A storage that notes what it is asked for.
-#[derive(Debug)]
+/// Notes what the storage is asked for.
+#[derive(Debug, Default)]
 struct Noting {
-    inner: MemoryStorage,
     asked: Mutex<Vec<String>>,
     /// Reads wait until this many are under way.
     together: AtomicUsize,
@@ -51,53 +48,29 @@ impl Noting {
 }
 
 #[async_trait]
-impl Storage for Noting {
-    fn info(&self) -> StorageInfo {
-        self.inner.info()
-    }
-
-    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        self.inner.resolve(path).await
-    }
-
-    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        self.note("stat", path);
-        self.inner.stat(path, options).await
-    }
-
-    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        self.note("read", path);
-        self.wait_for_others().await;
-        self.inner.read(path, options).await
-    }
-
-    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        self.note(if options.is_deep { "list" } else { "children" }, path);
-        self.inner.list(path, options).await
-    }
-
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        self.inner.apply(batch).await
-    }
-
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        self.inner.open_directory(path)
+impl Hook for Noting {
+    async fn before(&self, call: Call<'_>) {
+        match call {
+            Call::Resolve(_) | Call::Apply => {}
+            Call::Stat(path) => self.note("stat", path),
+            Call::Read(path) => {
+                self.note("read", path);
+                self.wait_for_others().await;
+            }
+            Call::List(path, options) => self.note(if options.is_deep { "list" } else { "children" }, path),
+        }
     }
 }
 
 struct Far {
-    storage: Arc<Noting>,
+    storage: Arc<Hooked<Noting>>,
     workspace: Workspace,
     _home: TempDir,
 }
 
 fn far(files: impl IntoIterator<Item = (String, String)>, reach: Reach) -> Far {
-    let storage = Arc::new(Noting {
-        inner: MemoryStorage::new(Arc::new(SystemClock::default())),
-        asked: Mutex::default(),
-        together: AtomicUsize::new(0),
-        under_way: AtomicUsize::new(0),
-    });
+    let storage = Arc::new(MemoryStorage::new(Arc::new(SystemClock::default())));
+    let storage = Arc::new(Hooked::new(storage, Noting::default()));
     for (path, content) in files {
         put(&storage, &path, &content);
     }
@@ -118,14 +91,14 @@ fn far(files: impl IntoIterator<Item = (String, String)>, reach: Reach) -> Far {
 }
 
 /// What others write.
-fn put(storage: &Noting, path: &str, content: &str) {
+fn put(storage: &Hooked<Noting>, path: &str, content: &str) {
     let mutation = Mutation::write(WsPath::parse(path).unwrap(), content.to_owned().into_bytes());
-    block_on(storage.inner.apply(mutation.into())).unwrap();
+    block_on(storage.inner().apply(mutation.into())).unwrap();
 }
 
 impl Far {
     fn asked(&self) -> Vec<String> {
-        let mut asked = std::mem::take(&mut *self.storage.asked.lock().unwrap());
+        let mut asked = std::mem::take(&mut *self.storage.hook().asked.lock().unwrap());
         asked.sort();
         asked
     }
@@ -258,7 +231,7 @@ fn as_many_files_are_asked_for_at_once_as_the_storage_says() {
         ..Reach::default()
     };
     let far = far(files, reach);
-    far.storage.together.store(12, Ordering::SeqCst);
+    far.storage.hook().together.store(12, Ordering::SeqCst);
     assert_eq!(far.grep(grepping("canary")).len(), 24);
 }
 

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use garret_core::{
-    Applied, Batch, Directory, FsPolicy, ListOptions, ListPage, Mutation, Precondition, ReadOptions, ReadResult,
-    Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
-};
+use garret_core::{Batch, FsPolicy, Mutation, Precondition, ReadOptions, Storage, WsPath};
+use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{TransferOptions, Workspace};
 
 use crate::support::{fill, globs, link, storage, with_policy};
@@ -40,37 +38,11 @@ impl SwapAfter {
 }
 
 #[async_trait]
-impl Storage for SwapAfter {
-    fn info(&self) -> StorageInfo {
-        self.inner.info()
-    }
-
-    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        let resolved = self.inner.resolve(path).await;
-        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+impl Hook for SwapAfter {
+    async fn after(&self, call: Call<'_>) {
+        if matches!(call, Call::Resolve(_)) && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.swap().await;
         }
-        resolved
-    }
-
-    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        self.inner.stat(path, options).await
-    }
-
-    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        self.inner.read(path, options).await
-    }
-
-    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        self.inner.list(path, options).await
-    }
-
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        self.inner.apply(batch).await
-    }
-
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        self.inner.open_directory(path)
     }
 }
 
@@ -84,10 +56,11 @@ async fn swapped_after(resolutions: usize) -> (Workspace, Arc<dyn Storage>) {
         ..FsPolicy::default()
     };
     let left = AtomicUsize::new(resolutions);
-    let swapping: Arc<dyn Storage> = Arc::new(SwapAfter {
+    let swap = SwapAfter {
         inner: inner.clone(),
         left,
-    });
+    };
+    let swapping: Arc<dyn Storage> = Arc::new(Hooked::new(inner.clone(), swap));
     (with_policy(&swapping, policy), inner)
 }
 
