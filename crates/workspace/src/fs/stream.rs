@@ -1,8 +1,10 @@
-//! Reading a file of any size piece by piece: what is held at once is one piece.
+//! Reading a file of any size piece by piece: what is held at once is one piece, and a few where files are far away.
 
 use std::ops::{ControlFlow, Range};
 
 use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesOrdered;
 use garret_core::memory::check_limit;
 use garret_core::{Access, Precondition, ReadOptions, ReadResult, Result, Version};
 
@@ -11,6 +13,8 @@ use crate::admit::{Names, Target};
 
 /// Bytes of one piece: enough for a storage to fetch several of its own parts at once.
 const PIECE: u64 = 4 << 20;
+/// How many pieces of a file that is far away are asked for at once.
+const FAR_AT_ONCE: usize = 4;
 
 /// A file that was read piece by piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,35 +50,42 @@ impl Workspace {
         range: Range<u64>,
         mut each: impl FnMut(Bytes) -> ControlFlow<()>,
     ) -> Result<Streamed> {
-        let mut at = range.start;
-        let mut precondition = Precondition::Any;
+        let first = self.piece(target, range.start, range.end, Precondition::Any).await?;
+        let end = range.end.min(first.size);
+        check_limit(&target.shown, end.saturating_sub(range.start), self.read_limit())?;
+        let mut streamed = Streamed {
+            bytes: 0,
+            size: first.size,
+            version: first.version,
+        };
+        let at_once = if self.is_far() { FAR_AT_ONCE } else { 1 };
+        let mut asked = range.start.saturating_add(PIECE);
+        let mut ahead = FuturesOrdered::new();
+        let mut piece = first.bytes;
         loop {
-            let wanted = at..range.end.min(at.saturating_add(PIECE));
-            let read = self.piece(target, wanted, precondition).await?;
-            if at == range.start {
-                let all = range.end.min(read.size).saturating_sub(at);
-                check_limit(&target.shown, all, self.read_limit())?;
+            streamed.bytes += piece.len() as u64;
+            if each(piece).is_break() {
+                return Ok(streamed);
             }
-            let ReadResult {
-                bytes, size, version, ..
-            } = read;
-            at += bytes.len() as u64;
-            let is_last = bytes.is_empty() || at >= size.min(range.end);
-            if each(bytes).is_break() || is_last {
-                return Ok(Streamed {
-                    bytes: at - range.start,
-                    size,
-                    version,
-                });
+            while asked < end && ahead.len() < at_once {
+                // The version of the last piece, since a storage may know a cheaper one of the same state by now.
+                let precondition = Precondition::Version(streamed.version.clone());
+                ahead.push_back(self.piece(target, asked, end, precondition));
+                asked += PIECE;
             }
-            // The version of the last piece, since a storage may know a cheaper one of the same state by now.
-            precondition = Precondition::Version(version);
+            let Some(read) = ahead.next().await else {
+                return Ok(streamed);
+            };
+            let read = read?;
+            streamed.version = read.version;
+            piece = read.bytes;
         }
     }
 
-    async fn piece(&self, target: &Target, range: Range<u64>, precondition: Precondition) -> Result<ReadResult> {
+    /// The piece that begins at `start`; the last one ends at `end`.
+    async fn piece(&self, target: &Target, start: u64, end: u64, precondition: Precondition) -> Result<ReadResult> {
         let options = ReadOptions {
-            range: Some(range),
+            range: Some(start..end.min(start.saturating_add(PIECE))),
             follow: target.follow,
             precondition,
             ..ReadOptions::default()

@@ -2,13 +2,19 @@
 
 use std::io::Read;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures::executor::block_on;
-use garret_core::{Content, ContentSource, ErrorKind, FsPolicy, Result};
+use garret_core::{Content, ContentSource, ErrorKind, FsPolicy, Reach, Result};
+use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{Workspace, WriteOptions};
+use tokio::sync::Barrier;
 
-use crate::support::{get, put, storage, with_events, with_policy, workspace};
+use crate::support::{builder_on, get, put, storage, with_events, with_policy, workspace};
 
 /// So many times the letter `x`.
 #[derive(Debug)]
@@ -95,6 +101,55 @@ async fn a_file_that_changes_under_a_stream_is_a_conflict() {
     assert_eq!(error.kind(), ErrorKind::Conflict);
     assert_eq!(count, 1, "nothing of another version is handed over");
     assert_eq!(get(&workspace, "f").await, "changed");
+}
+
+/// Answers four pieces at once, never fewer: whoever asks for fewer waits for ever.
+#[derive(Debug)]
+struct FourAtOnce {
+    barrier: Barrier,
+    asked: AtomicUsize,
+    under_way: AtomicUsize,
+}
+
+#[async_trait]
+impl Hook for FourAtOnce {
+    async fn before(&self, call: Call<'_>) {
+        // The first piece is asked for alone: it tells how many there are.
+        if matches!(call, Call::Read(_)) && self.asked.fetch_add(1, Ordering::SeqCst) > 0 {
+            assert!(self.under_way.fetch_add(1, Ordering::SeqCst) < 4, "a fifth at once");
+            self.barrier.wait().await;
+        }
+    }
+
+    async fn after(&self, call: Call<'_>) {
+        if matches!(call, Call::Read(_)) && self.asked.load(Ordering::SeqCst) > 1 {
+            self.under_way.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[tokio::test]
+async fn pieces_of_a_file_far_away_are_asked_for_together_and_come_in_order() {
+    let four = FourAtOnce {
+        barrier: Barrier::new(4),
+        asked: AtomicUsize::new(0),
+        under_way: AtomicUsize::new(0),
+    };
+    let hooked = Arc::new(Hooked::new(storage(), four));
+    let reach = Reach {
+        is_far: true,
+        ..Reach::default()
+    };
+    let workspace = builder_on(hooked.clone()).reach(reach).open().unwrap();
+    let content: Vec<u8> = (0..9_u8).flat_map(|piece| vec![piece; 4 << 20]).collect();
+    let write = workspace.write("f", content.clone(), WriteOptions::default());
+    write.await.unwrap();
+    let read = pieces(&workspace, 0..u64::MAX);
+    let read = tokio::time::timeout(Duration::from_secs(60), read).await;
+    let read = read.expect("four are asked for at once").unwrap();
+    assert_eq!(read.len(), 9);
+    assert!(read.concat() == content, "in the order of the file");
+    assert_eq!(hooked.hook().asked.load(Ordering::SeqCst), 9);
 }
 
 #[tokio::test]
