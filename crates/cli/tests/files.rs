@@ -33,6 +33,24 @@ fn write_takes_the_argument_exactly_and_a_dash_as_standard_input() {
     assert_eq!(room.get("a"), b"from a pipe");
 }
 
+#[test]
+fn a_set_user_id_file_is_made_by_no_door() {
+    let room = Room::new();
+    for mode in ["4755", "2755", "1777", "77777"] {
+        let written = room.run(&["write", "su", "x", "--mode", mode]);
+        assert_ne!(written.code(), 0, "{mode}");
+        let arguments = json!({"path": "su", "content": "x", "mode": mode}).to_string();
+        assert_eq!(
+            room.run(&["call", "write_file", &arguments]).failed(),
+            "invalid",
+            "{mode}"
+        );
+    }
+    let patch = "diff --git a/su b/su\nnew file mode 104755\n--- /dev/null\n+++ b/su\n@@ -0,0 +1 @@\n+x\n";
+    assert_eq!(room.run_with(&["patch"], patch.as_bytes()).failed(), "invalid");
+    assert!(!room.path().join("su").exists());
+}
+
 /// More than is kept in memory of a pipe, and a file that is redirected from a place in its middle.
 #[test]
 fn write_takes_what_is_larger_than_memory_should_hold() {
