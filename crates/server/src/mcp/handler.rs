@@ -1,6 +1,6 @@
 //! A toolbox as an MCP server.
 
-use garret::{Actor, Toolbox};
+use garret::{Actor, Ids, RandomIds, Toolbox};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
     ServerCapabilities, ServerConfig, Tool,
@@ -12,19 +12,27 @@ use serde_json::Value;
 use super::convert;
 use super::progress::Progress;
 
-/// Serves one toolbox. Lists and calls come from the same toolbox, so what is not listed cannot be called.
+/// Serves one toolbox to one client. Lists and calls come from the same toolbox, so what is not listed cannot be called.
 #[derive(Debug, Clone)]
 pub struct Handler {
     toolbox: Toolbox,
     /// Made once: schemas do not change while a workspace is open.
     tools: Vec<Tool>,
+    /// What the changes of this connection have in common.
+    session: String,
 }
 
 impl Handler {
-    /// Serves `toolbox`.
+    /// Serves `toolbox`. The session is the one that its actor names, or a new one: the ids of calls begin again with every connection,
+    /// and mean something only within it.
     pub fn new(toolbox: Toolbox) -> Self {
         let tools = toolbox.definitions().into_iter().map(convert::tool).collect();
-        Self { toolbox, tools }
+        let session = toolbox.workspace().actor().session.clone().unwrap_or_else(new_session);
+        Self {
+            toolbox,
+            tools,
+            session,
+        }
     }
 
     /// The toolbox, with its operations attributed to this call of this client.
@@ -32,6 +40,7 @@ impl Handler {
         let workspace = self.toolbox.workspace();
         let actor = Actor {
             agent: context.client_info().map(|client| client.name),
+            session: Some(self.session.clone()),
             tool_call: Some(context.id.to_string()),
             ..workspace.actor().clone()
         };
@@ -102,6 +111,12 @@ impl ServerHandler for Handler {
         };
         Ok(convert::result(answer).into())
     }
+}
+
+/// The last part of an id, which is random: it tells connections apart, and a person can type it.
+fn new_session() -> String {
+    let id = RandomIds.next();
+    id.rsplit('-').next().unwrap_or(&id).to_owned()
 }
 
 fn unknown(name: &str, tools: &[Tool]) -> ErrorData {
