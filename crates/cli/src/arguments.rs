@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands;
-use crate::output::{Format, Outcome};
+use crate::output::{Failure, Format, Outcome};
 use crate::session::{EventsChoice, Session};
 
 const AFTER_HELP: &str = "\
@@ -190,7 +190,39 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Why `-w` says nothing to this command; `None` where it does.
+    fn without_workspace(&self) -> Option<(&'static str, &'static str)> {
+        let leave_out = "leave out -w";
+        match self {
+            Self::List(_) => Some((
+                "`list` shows the whole home",
+                "leave out -w; `garret usage NAME` shows one workspace",
+            )),
+            Self::Gc(_) => Some(("`gc` collects the garbage of the whole home", leave_out)),
+            Self::Fsck(_) => Some(("`fsck` looks the whole home over", leave_out)),
+            Self::Import(_) => Some((
+                "`import` makes a new workspace",
+                "leave out -w, and give its name with --name",
+            )),
+            Self::Demo(_) => Some(("`demo` makes a workspace of its own", leave_out)),
+            Self::Config(_) => Some(("`config` looks at a file", leave_out)),
+            Self::Completions(_) => Some(("`completions` needs no workspace", leave_out)),
+            _ => None,
+        }
+    }
+
+    /// Refuses `-w` where it would be without effect: whoever gave it meant something by it.
+    fn check_workspace(&self, global: &Global) -> Result<(), Failure> {
+        match (&global.workspace, self.without_workspace()) {
+            (Some(_), Some((why, hint))) => Err(Failure::usage(
+                garret::Error::invalid(format!("-w chooses a workspace, and {why}")).hint(hint),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        self.check_workspace(session.global())?;
         match self {
             Self::Ls(command) => command.run(session).await,
             Self::Tree(command) => command.run(session).await,

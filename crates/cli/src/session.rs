@@ -123,6 +123,20 @@ impl Session {
         &self.global
     }
 
+    /// The name of a workspace of the home: the argument, or `-w`.
+    pub(crate) fn name(&self, argument: Option<&str>) -> Result<String, Failure> {
+        choice::name_of(self.global.workspace.as_deref(), argument).map_err(Failure::usage)
+    }
+
+    /// The same, with what follows the name.
+    pub(crate) fn name_and_rest<'a>(
+        &'a self,
+        first: Option<&'a str>,
+        second: Option<&'a str>,
+    ) -> Result<(&'a str, Option<&'a str>), Failure> {
+        choice::name_and_rest(self.global.workspace.as_deref(), first, second).map_err(Failure::usage)
+    }
+
     /// The home, where there is a place for one.
     pub(crate) fn home(&self) -> Option<&HomeChoice> {
         self.home.as_ref()

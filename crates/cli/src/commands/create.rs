@@ -22,8 +22,8 @@ Then: garret -w notes write a.txt hello";
 
 #[derive(Debug, Args)]
 pub(crate) struct Create {
-    /// The name: up to 100 letters, digits, `-`, `_` and `.`
-    name: String,
+    /// The name: up to 100 letters, digits, `-`, `_` and `.`; -w gives it as well
+    name: Option<String>,
     /// Where its files live: `filestore` (in the home), `local:DIR` (a directory that exists) or `s3://BUCKET/PREFIX?endpoint=URL`
     #[arg(long, default_value = "filestore", value_name = "STORAGE")]
     storage: String,
@@ -65,11 +65,12 @@ enum HistoryChoice {
 
 impl Create {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let name = session.name(self.name.as_deref())?;
         let config = self.config().map_err(Failure::usage)?;
         if session.home().is_none() {
             return Err(Failure::usage(home::missing()));
         }
-        let info = session.garret().create(&self.name, &config).await?;
+        let info = session.garret().create(&name, &config).await?;
         let row = list::Row::of(&info, std::slice::from_ref(&info));
         let text = format!("created workspace {} on {}", row.shown_name(), row.storage);
         Ok(Report::done(text, row))
