@@ -268,7 +268,7 @@ impl Command {
             Self::Mcp(command) => command.run(session).await,
             Self::Demo(command) => command.run(session).await,
             Self::Doctor(command) => command.run(session).await,
-            Self::Config(command) => command.run(session),
+            Self::Config(command) => command.run(session).await,
             Self::Completions(command) => command.run(),
         }
     }

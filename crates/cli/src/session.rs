@@ -219,6 +219,7 @@ impl Session {
             };
         };
         let file = config_file::load(self.global.config.as_deref()).map_err(Failure::usage)?;
+        let file = file.map(Arc::new);
         match (choice::choose(text, file.as_ref().map(|file| &file.config)), &file) {
             (Choice::Url(url), _) => Ok(Chosen::unnamed(WorkspaceConfig::on(StorageConfig::Url(url)))),
             (Choice::Name(name, point), Some(file)) => Ok(Chosen::configured(name, point, file)),
@@ -228,7 +229,7 @@ impl Session {
                 }
                 match Path::new(&directory).is_dir() {
                     true => Chosen::directory(&directory),
-                    false => Err(self.unknown(text, file.as_ref()).await),
+                    false => Err(self.unknown(text, file.as_deref()).await),
                 }
             }
             (Choice::Name(..), None) => unreachable!("a name is configured in a file"),
@@ -246,6 +247,7 @@ impl Session {
                 point,
                 config,
                 base: None,
+                file: None,
                 holds_home: false,
             })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -279,6 +281,8 @@ pub(crate) struct Chosen {
     pub(crate) config: WorkspaceConfig,
     /// Where its relative directories start, if not at the current one.
     base: Option<PathBuf>,
+    /// The file that it is configured in.
+    file: Option<Arc<ConfigFile>>,
     /// Whether the home lies inside it.
     holds_home: bool,
 }
@@ -290,14 +294,16 @@ impl Chosen {
             point: None,
             config,
             base: None,
+            file: None,
             holds_home: false,
         }
     }
 
-    fn configured(name: String, point: Option<String>, file: &ConfigFile) -> Self {
+    fn configured(name: String, point: Option<String>, file: &Arc<ConfigFile>) -> Self {
         let mut chosen = Self {
             config: file.config.workspaces[&name].clone(),
             base: Some(file.directory.clone()),
+            file: Some(file.clone()),
             holds_home: false,
             name,
             point,
@@ -428,6 +434,15 @@ impl Chosen {
         }
     }
 
+    /// A workspace that is described wrongly is wrong usage, of the file that describes it; one that cannot be reached is a failure.
+    fn opening(&self, error: Error) -> Failure {
+        match (error.kind(), &self.file) {
+            (ErrorKind::Invalid, Some(file)) => Failure::usage(file.blame(&self.name, error)),
+            (ErrorKind::Invalid, None) => Failure::usage(error),
+            _ => error.into(),
+        }
+    }
+
     /// Opens it.
     pub(crate) async fn open(&self, session: &Session) -> Result<Toolbox, Failure> {
         self.open_with(session, session.garret()).await
@@ -442,19 +457,12 @@ impl Chosen {
             Some(base) => garret.clone().relative_to(base),
             None => garret.clone(),
         };
-        let toolbox = garret.open_config(&self.name, &self.config).await.map_err(opening)?;
+        let opened = garret.open_config(&self.name, &self.config).await;
+        let toolbox = opened.map_err(|error| self.opening(error))?;
         match &self.point {
             Some(point) => Ok(garret.open_at(&toolbox, point).await?),
             None => Ok(toolbox),
         }
-    }
-}
-
-/// A workspace that is described wrongly is wrong usage; one that cannot be reached is a failure.
-fn opening(error: Error) -> Failure {
-    match error.kind() {
-        ErrorKind::Invalid => Failure::usage(error),
-        _ => error.into(),
     }
 }
 

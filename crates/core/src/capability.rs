@@ -29,7 +29,11 @@ impl<'de, P: DeserializeOwned> Deserialize<'de> for Declared<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::Bool(switch) => Ok(Self::Switch(switch)),
-            value @ Value::Object(_) => P::deserialize(value).map(Self::Options).map_err(D::Error::custom),
+            value @ Value::Object(_) => {
+                // The reader around this one knows the way to the capability, and not the way within it.
+                let options = serde_path_to_error::deserialize(value);
+                options.map(Self::Options).map_err(D::Error::custom)
+            }
             _ => Err(D::Error::custom(
                 "a capability is `true`, `false` or an object with options",
             )),
