@@ -161,6 +161,9 @@ pub(crate) enum Command {
     /// Say how much of its history a workspace keeps
     #[command(after_help = commands::keep::EXAMPLES)]
     Keep(commands::keep::Keep),
+    /// Say what may be done in a workspace of the home
+    #[command(after_help = commands::capabilities::EXAMPLES)]
+    Capabilities(commands::capabilities::Capabilities),
     /// Remove what nobody can get at any more
     #[command(after_help = commands::gc::DETAILS)]
     Gc(commands::gc::Gc),
@@ -260,6 +263,7 @@ impl Command {
             Self::Import(command) => command.run(session).await,
             Self::Usage(command) => command.run(session).await,
             Self::Keep(command) => command.run(session).await,
+            Self::Capabilities(command) => command.run(session).await,
             Self::Gc(command) => command.run(session).await,
             Self::Fsck(command) => command.run(session).await,
             Self::Ref(command) => command.run(session).await,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use garret::path::printable;
 use garret::sandboxes::namespace::{self, NamespaceSandbox, SupervisorProgram};
 use garret::sandboxes::supervisor;
 use garret::{
@@ -248,6 +249,7 @@ impl Session {
                 config,
                 base: None,
                 file: None,
+                is_named: true,
                 holds_home: false,
             })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -283,6 +285,8 @@ pub(crate) struct Chosen {
     base: Option<PathBuf>,
     /// The file that it is configured in.
     file: Option<Arc<ConfigFile>>,
+    /// Whether it is one of the home.
+    is_named: bool,
     /// Whether the home lies inside it.
     holds_home: bool,
 }
@@ -295,6 +299,7 @@ impl Chosen {
             config,
             base: None,
             file: None,
+            is_named: false,
             holds_home: false,
         }
     }
@@ -304,6 +309,7 @@ impl Chosen {
             config: file.config.workspaces[&name].clone(),
             base: Some(file.directory.clone()),
             file: Some(file.clone()),
+            is_named: false,
             holds_home: false,
             name,
             point,
@@ -401,10 +407,13 @@ impl Chosen {
         };
         let mut wanted: Vec<&str> = self.config.capabilities.declared();
         wanted.push(capability);
-        format!(
-            "make a workspace that does, with a name of your choice: `garret create NAME{storage} --capability {}`",
-            wanted.join(",")
-        )
+        let wanted = wanted.join(",");
+        match self.is_named {
+            true => format!("declare it: `garret capabilities {} {wanted}`", printable(&self.name)),
+            false => format!(
+                "make a workspace that does, with a name of your choice: `garret create NAME{storage} --capability {wanted}`"
+            ),
+        }
     }
 
     /// Refuses a point of the past where the workspace itself is needed.

@@ -345,3 +345,37 @@ fn the_option_is_refused_where_it_would_be_without_effect() {
         assert!(ran.err().contains("leave out -w"), "{}", ran.err());
     }
 }
+
+#[test]
+fn what_may_be_done_in_a_workspace_can_be_said_later() {
+    let room = Room::new();
+    room.run(&["create", "box"]).done();
+    assert_eq!(room.run(&["capabilities", "box"]).done(), "box declares fs, snapshot\n");
+    let refused = room.run(&["-w", "box", "run", "-c", "true"]);
+    assert_eq!(refused.failed(), "denied");
+    assert!(
+        refused.err().contains("garret capabilities box fs,snapshot,shell"),
+        "{}",
+        refused.err()
+    );
+    room.run(&["-w", "box", "capabilities", "fs,snapshot,shell"]).done();
+    room.run(&["-w", "box", "run", "-c", "echo x > a"]).done();
+    assert_eq!(room.run(&["-w", "box", "cat", "a"]).done(), "x\n");
+    assert_eq!(room.run(&["capabilities", "box", "git"]).misused(), "invalid");
+    assert_eq!(room.run(&["capabilities", "nosuch", "fs"]).failed(), "not_found");
+    room.run(&["capabilities", "box", "snapshot"]).done();
+    assert_eq!(room.run(&["-w", "box", "ls"]).failed(), "denied");
+    room.put("tree/a", "one");
+    room.run(&["import", "--from", "tree", "--name", "tree", "--capability", "fs,shell"])
+        .done();
+    assert_eq!(room.run(&["-w", "tree", "run", "-c", "cat a"]).done(), "one");
+    room.run(&["export", "tree", "tree.garret"]).done();
+    room.run(&["import", "tree.garret", "--name", "again", "--capability", "fs"])
+        .done();
+    assert_eq!(room.run(&["capabilities", "again"]).done(), "again declares fs\n");
+    assert_eq!(
+        room.run(&["import", "tree.garret", "--name", "more", "--capability", "git"])
+            .misused(),
+        "invalid"
+    );
+}

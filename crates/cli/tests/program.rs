@@ -48,7 +48,7 @@ fn output_that_cannot_be_written_is_an_error() {
     );
 }
 
-const COMMANDS: [&str; 43] = [
+const COMMANDS: [&str; 44] = [
     "ls",
     "tree",
     "cat",
@@ -82,6 +82,7 @@ const COMMANDS: [&str; 43] = [
     "import",
     "usage",
     "keep",
+    "capabilities",
     "gc",
     "fsck",
     "ref",

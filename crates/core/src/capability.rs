@@ -46,6 +46,14 @@ impl<P> Declared<P> {
     pub const fn is_declared(&self) -> bool {
         !matches!(self, Self::Switch(false))
     }
+
+    /// What it was before, where it is declared now and was then.
+    fn keeping(self, before: Self) -> Self {
+        match self.is_declared() && before.is_declared() {
+            true => before,
+            false => self,
+        }
+    }
 }
 
 impl<P: Clone + Default> Declared<P> {
@@ -109,6 +117,17 @@ impl Capabilities {
             }
         }
         Ok(all)
+    }
+
+    /// The same capabilities; those that `before` declares too are as they were there, with their options.
+    #[must_use]
+    pub fn keeping(self, before: Self) -> Self {
+        Self {
+            fs: self.fs.keeping(before.fs),
+            snapshot: self.snapshot.keeping(before.snapshot),
+            shell: self.shell.keeping(before.shell),
+            code: self.code.keeping(before.code),
+        }
     }
 
     /// The names of those that are declared.

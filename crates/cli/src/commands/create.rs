@@ -6,7 +6,7 @@ use garret::{
 };
 use serde_json::{Map, Value};
 
-use crate::commands::list;
+use crate::commands::{capabilities, list};
 use crate::home;
 use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
@@ -28,7 +28,7 @@ pub(crate) struct Create {
     #[arg(long, default_value = "filestore", value_name = "STORAGE")]
     storage: String,
     /// What may be done in it: `fs` (files and their history), `snapshot` (snapshots, branches, merges), `shell` (commands),
-    /// `code` (Python, JavaScript and Bash that keeps its state from call to call)
+    /// `code` (Python, JavaScript and Bash, each piece by itself; contexts that keep their state need a garret.toml)
     /// [default: fs,snapshot]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     capability: Vec<String>,
@@ -79,7 +79,7 @@ impl Create {
     fn config(&self) -> Result<WorkspaceConfig> {
         let capabilities = match self.capability.is_empty() {
             true => Capabilities::default(),
-            false => Capabilities::named(self.capability.iter().map(String::as_str))?,
+            false => capabilities::parsed(&self.capability)?,
         };
         Ok(WorkspaceConfig {
             capabilities,
