@@ -11,6 +11,8 @@ use garret::{Answer, Error, ErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::wording;
+
 const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
 
@@ -75,6 +77,14 @@ impl Report {
             error,
             code,
             ..Self::new(body, object)
+        }
+    }
+
+    /// What a tool answered to a command that is not `call`: nobody who typed it knows of the tool.
+    pub(crate) fn answer_for_a_person(answer: Answer) -> Self {
+        match answer.error {
+            Some(error) => Self::answer(Answer::of_error(wording::for_a_person(error))),
+            None => Self::answer(answer),
         }
     }
 
@@ -186,9 +196,13 @@ impl Failure {
     }
 }
 
+/// What a command does goes wrong in the words of the layers below, which are those of the tools.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { error, code: FAILED }
+        Self {
+            error: wording::for_a_person(error),
+            code: FAILED,
+        }
     }
 }
 
