@@ -29,7 +29,7 @@ With --json, every command prints one object: {\"ok\", \"text\", \"data\", \"err
 
 /// Workspaces for AI agents: files, tools and a way back.
 #[derive(Debug, Parser)]
-#[command(name = "garret", version, after_help = AFTER_HELP, disable_help_subcommand = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "garret", version, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,

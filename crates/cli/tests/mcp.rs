@@ -92,6 +92,18 @@ fn a_whole_session_over_a_pipe() {
     let unknown = pipe.ask(6, "tools/call", json!({"name": "reed_file", "arguments": {}}));
     assert_eq!(unknown["error"]["code"], -32602);
     assert_eq!(pipe.ask(7, "no/such/method", json!({}))["error"]["code"], -32601);
+    for (id, arguments) in (8..).zip([json!([]), json!("path"), json!(3)]) {
+        let wrong = pipe.ask(id, "tools/call", json!({"name": "read_file", "arguments": arguments}));
+        assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+        assert!(
+            wrong["error"]["message"].as_str().unwrap().contains("an object"),
+            "{wrong}"
+        );
+    }
+    assert_eq!(
+        pipe.ask(11, "tools/call", json!({"arguments": {}}))["error"]["code"],
+        -32602
+    );
     assert_eq!(pipe.close(), "");
 }
 

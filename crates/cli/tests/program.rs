@@ -119,6 +119,21 @@ fn the_help_says_what_there_is() {
 }
 
 #[test]
+fn help_is_a_command_too() {
+    let room = Room::new();
+    assert_eq!(room.run(&["help"]).done(), room.run(&["--help"]).done());
+    assert_eq!(
+        room.run(&["help", "write"]).done(),
+        room.run(&["write", "--help"]).done()
+    );
+    assert_eq!(
+        room.run(&["help", "snapshot", "create"]).done(),
+        room.run(&["snapshot", "create", "--help"]).done()
+    );
+    assert_eq!(room.run(&["help", "nosuch"]).code(), 2);
+}
+
+#[test]
 fn wrong_usage_ends_with_two() {
     let room = Room::new();
     for arguments in [

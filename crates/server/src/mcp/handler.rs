@@ -2,8 +2,8 @@
 
 use garret::{Actor, Ids, RandomIds, Toolbox};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -93,6 +93,20 @@ impl ServerHandler for Handler {
         self.tools.iter().find(|tool| tool.name == name).cloned()
     }
 
+    /// What the SDK could read as no request that it knows. A known method with parameters of a wrong shape is one of them, and a client
+    /// that is told of an unknown method looks in the wrong place.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match request.method.as_str() {
+            "tools/call" => ErrorData::invalid_params(wrong_call(request.params.as_ref()), None),
+            "tools/list" => ErrorData::invalid_params("the parameters of tools/list are an object", None),
+            _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
+    }
+
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
@@ -117,6 +131,16 @@ impl ServerHandler for Handler {
 fn new_session() -> String {
     let id = RandomIds.next();
     id.rsplit('-').next().unwrap_or(&id).to_owned()
+}
+
+/// What is wrong with the parameters of a call.
+fn wrong_call(params: Option<&Value>) -> &'static str {
+    match params {
+        Some(params) if !params["name"].is_string() => "tools/call needs the `name` of a tool, a string",
+        Some(params) if !params["arguments"].is_object() => "the `arguments` of tools/call are an object",
+        Some(_) => "the parameters of tools/call have a wrong shape",
+        None => "tools/call needs parameters: the `name` of a tool and its `arguments`",
+    }
 }
 
 fn unknown(name: &str, tools: &[Tool]) -> ErrorData {
