@@ -29,7 +29,7 @@ impl ConfigFile {
 
     /// An error in what the file says of the workspace `name`, with its place.
     pub(crate) fn blame(&self, name: &str, error: Error) -> Error {
-        placed(&format!("{}, workspaces.{name}", self.shown), error)
+        placed(&self.shown, &format!("{}, workspaces.{name}", self.shown), error)
     }
 
     /// The glob that matches this file within the workspace on `directory`; `None` where it lies elsewhere.
@@ -70,12 +70,12 @@ fn file_name(path: &Path) -> String {
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// An error with the place in the configuration that it is about.
-fn placed(place: &str, error: Error) -> Error {
+/// An error about `file`, with the place in it.
+fn placed(file: &str, place: &str, error: Error) -> Error {
     let message = format!("in {}: {}", garret::path::printable(place), error.message());
     Error::new(error.kind(), message)
         .hint(error.hint_text().to_owned())
-        .at_text(place)
+        .at_text(file)
 }
 
 /// Reads a configuration file: JSON where its name says so, TOML otherwise. Errors call it `shown`.
@@ -87,7 +87,7 @@ fn read(path: &Path, shown: String) -> Result<ConfigFile> {
     } else {
         Config::from_toml(&text)
     };
-    let config = parsed.map_err(|error| placed(&shown, error))?;
+    let config = parsed.map_err(|error| placed(&shown, &shown, error))?;
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())

@@ -20,7 +20,7 @@ pub(crate) struct Capabilities {
     /// The workspace; -w names it as well
     name: Option<String>,
     /// All that may be done in it, as for `garret create --capability` [default: show it]
-    #[arg(value_name = "NAMES")]
+    #[arg(value_name = "CAPABILITIES")]
     names: Option<String>,
 }
 
