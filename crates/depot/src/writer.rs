@@ -309,13 +309,13 @@ pub(crate) fn is_removed(file: &File) -> bool {
 
 /// Runs a job so that nothing of it stays where it is refused; where that cannot be, `spoiled` tells why nothing of the group may stay.
 fn run_job(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
-    let is_single = job.weight == Weight::Single;
-    let (before, ran) = match is_single {
-        true => (writing.rows_put(), (job.run)(Ok(writing.session()))),
-        false => (0, run_guarded(writing, job)),
-    };
+    if job.weight != Weight::Single {
+        return run_guarded(writing, job, spoiled);
+    }
+    let before = writing.rows_put();
+    let ran = (job.run)(Ok(writing.session()));
     if let Some(error) = &ran.error
-        && (!writing.is_open() || is_single && writing.rows_put() != before)
+        && (!writing.is_open() || writing.rows_put() != before)
     {
         *spoiled = Err(error.clone());
     }
@@ -323,18 +323,17 @@ fn run_job(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
 }
 
 /// Runs a job under a savepoint. Without one, each page that it changes need not be kept as it was before.
-fn run_guarded(writing: Writing<'_>, job: Job) -> Ran {
-    let ran = match writing.begin_job() {
-        Ok(()) => (job.run)(Ok(writing.session())),
-        Err(error) => return (job.run)(Err(error)),
-    };
-    match writing.end_job(ran.error.is_none()) {
-        Ok(()) => ran,
-        Err(error) => Ran {
-            error: Some(error.clone()),
-            answer: Box::new(move |_| (ran.answer)(Err(error))),
-        },
+fn run_guarded(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
+    if let Err(error) = writing.begin_job() {
+        *spoiled = Err(error.clone());
+        return (job.run)(Err(error));
     }
+    let ran = (job.run)(Ok(writing.session()));
+    if let Err(error) = writing.end_job(ran.error.is_none()) {
+        // A disk that fails takes the savepoint along with the transaction. Why is what the job met, and not that there is none.
+        *spoiled = Err(ran.error.clone().unwrap_or(error));
+    }
+    ran
 }
 
 fn begin(writing: Writing<'_>, is_durable: bool) -> Result<()> {
@@ -445,6 +444,35 @@ mod tests {
         assert_eq!(before.unwrap_err().kind(), ErrorKind::Unavailable);
         assert!(!has(&database, "before") && !has(&database, "half"));
         assert!(after.is_ok(), "it came later, and is in the next group");
+        assert!(has(&database, "after"));
+    }
+
+    #[test]
+    fn a_disk_that_fails_under_a_job_is_why_the_others_of_its_group_fail() {
+        let (database, writer) = started();
+        let (tell, told) = channel();
+        let before = move |session: Session<'_>| {
+            told.recv().expect("it is told");
+            put(session, "before")
+        };
+        let failing = |session: Session<'_>| {
+            put(session, "half")?;
+            session.end_as_a_failing_disk_does();
+            Err::<(), _>(Error::new(ErrorKind::Unavailable, "the disk fails"))
+        };
+        let (before, done) = block_on(async {
+            let sent = async { tell.send(()).expect("the writer waits for it") };
+            let jobs = (
+                writer.write(Durability::Full, before),
+                writer.write(Durability::Full, failing),
+            );
+            let (before, done, ()) = join!(jobs.0, jobs.1, sent);
+            (before, done)
+        });
+        assert_eq!(done.unwrap_err().message(), "the disk fails");
+        assert_eq!(before.unwrap_err().message(), "the disk fails");
+        assert!(!has(&database, "before") && !has(&database, "half"));
+        block_on(writer.write(Durability::Full, |session| put(session, "after"))).unwrap();
         assert!(has(&database, "after"));
     }
 
