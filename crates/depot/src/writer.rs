@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
+use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -120,7 +121,7 @@ impl Writer {
     ) -> Result<T> {
         let (sender, answer) = oneshot::channel();
         let run = move |session: Result<Session<'_>>| {
-            let outcome = session.and_then(work);
+            let outcome = session.and_then(|session| unless_it_panics(|| work(session)));
             Ran {
                 error: outcome.as_ref().err().cloned(),
                 answer: Box::new(move |committed: Result<()>| {
@@ -177,6 +178,18 @@ impl Drop for Writer {
             let _ = thread.join();
         }
     }
+}
+
+/// Runs the work of a job. One that panics is refused like any other: nobody else's work ends with it, and no transaction stays open.
+fn unless_it_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What it leaves behind in the database is taken back, and nothing else is shared with it.
+    let done = std::panic::catch_unwind(AssertUnwindSafe(work));
+    done.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Internal,
+            "a change failed in its middle, and nothing of it is kept",
+        ))
+    })
 }
 
 fn gone() -> Error {
@@ -474,6 +487,24 @@ mod tests {
         assert!(!has(&database, "before") && !has(&database, "half"));
         block_on(writer.write(Durability::Full, |session| put(session, "after"))).unwrap();
         assert!(has(&database, "after"));
+    }
+
+    #[test]
+    fn a_job_that_panics_is_refused_and_the_writer_goes_on() {
+        for durability in [Durability::Full, Durability::Relaxed] {
+            for weight in [Weight::Single, Weight::Small, Weight::Any] {
+                let (database, writer) = started();
+                let panicking = |session: Session<'_>| -> Result<()> {
+                    put(session, "half")?;
+                    panic!("of no good reason")
+                };
+                let refused = block_on(writer.write_weighed(weight, durability, panicking));
+                assert_eq!(refused.unwrap_err().kind(), ErrorKind::Internal);
+                assert!(!has(&database, "half"));
+                block_on(writer.write_weighed(weight, durability, |session| put(session, "after"))).unwrap();
+                assert!(has(&database, "after"), "{weight:?}, {durability:?}");
+            }
+        }
     }
 
     #[test]
