@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::panic::AssertUnwindSafe;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,6 +32,8 @@ const GROUP: usize = 512;
 /// How long a group that is smaller than the one before it waits for each further job before it commits. Those that were answered together
 /// come back together, and a sync for the first of them alone would make the others wait for it.
 const GATHERING: Duration = Duration::from_micros(100);
+/// How long a turn is waited for before the depot is said to be busy: about as long as the database itself is.
+const LONGEST_TURN: Duration = Duration::from_secs(60);
 
 /// A handle on the writer. Dropping it waits for the jobs under way.
 #[derive(Debug)]
@@ -205,10 +207,11 @@ fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
             turns,
             content,
         } = &*seat;
-        let turn = turns.as_ref().map(Turn::take);
-        let (group, committed) = match turns.as_ref().is_some_and(is_removed) {
-            true => (refused(&mut coming, &error::home_is_gone()), Ok(())),
-            false => connection.with(|writing| commit_group(writing, &mut coming, content)),
+        let turn = turns.as_ref().and_then(|turns| Turn::take(turns, LONGEST_TURN));
+        let (group, committed) = match turns {
+            Some(_) if turn.is_none() => (refused(&mut coming, &error::busy()), Ok(())),
+            Some(turns) if is_removed(turns) => (refused(&mut coming, &error::home_is_gone()), Ok(())),
+            _ => connection.with(|writing| commit_group(writing, &mut coming, content)),
         };
         drop(turn);
         drop(seat);
@@ -362,14 +365,38 @@ impl<'a> Turn<'a> {
     fn try_take(file: &'a File) -> Option<Self> {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => None,
+            // On a disk without locks the database's own lock still keeps writers apart, only less fairly.
             Ok(()) | Err(TryLockError::Error(_)) => Some(Self(file)),
         }
     }
 
-    fn take(file: &'a File) -> Self {
-        // On a disk without locks the database's own lock still keeps writers apart, only less fairly.
-        let _ = file.lock();
-        Self(file)
+    /// A turn; none where another process has it for longer than `longest`, since it hangs or was stopped.
+    fn take(file: &'a File, longest: Duration) -> Option<Self> {
+        let turn = Self::try_take(file);
+        if turn.is_some() {
+            return turn;
+        }
+        // The kernel wakes those who wait for a lock one after the other, but lets nobody give up: so another thread waits for it.
+        let (tell, told) = sync_channel(0);
+        match Self::wait_beside(file, tell) {
+            Ok(()) => told.recv_timeout(longest).ok()?,
+            Err(_) => drop(file.lock()),
+        }
+        Some(Self(file))
+    }
+
+    /// Has a thread take the lock and tell so; where nobody listens any more, it gives it back. That may be in the middle of a later turn
+    /// of this process, which then goes on by the database's lock alone.
+    fn wait_beside(file: &File, tell: SyncSender<()>) -> std::io::Result<()> {
+        let waiting = file.try_clone()?;
+        let wait = move || {
+            let _ = waiting.lock();
+            if tell.send(()).is_err() {
+                let _ = waiting.unlock();
+            }
+        };
+        let thread = std::thread::Builder::new().name("garret-depot-turn".into());
+        thread.spawn(wait).map(|_| ())
     }
 }
 
@@ -505,6 +532,22 @@ mod tests {
                 assert!(has(&database, "after"), "{weight:?}, {durability:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_turn_that_another_keeps_is_given_up_and_one_that_it_gives_back_is_taken() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (mine, other) = (file.reopen().unwrap(), file.reopen().unwrap());
+        other.lock().unwrap();
+        assert!(Turn::take(&mine, Duration::from_millis(1)).is_none());
+        let kept = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| Turn::take(&mine, LONGEST_TURN));
+            other.unlock().unwrap();
+            waiting.join().unwrap()
+        });
+        drop(kept.expect("it was given back"));
+        // Returns only when whoever waited in vain has given it back too.
+        other.lock().unwrap();
     }
 
     #[test]
