@@ -4,6 +4,7 @@
 //! that live there and for the files of other storages. Everything a user sees of it (text diffs, merges, paging, policies) is written
 //! once above it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,8 +12,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::path::quote;
 use crate::time::Timestamp;
-use crate::{Content, Directory, EntryKind, EntryPath, Keep, Opened, Origin, Result, Storage, Version, WsPath};
+use crate::{Content, Directory, EntryKind, EntryPath, Error, Keep, Opened, Origin, Result, Storage, Version, WsPath};
 
 /// The journal, snapshots and branches of one workspace.
 ///
@@ -309,6 +311,9 @@ impl Point {
     }
 }
 
+/// How many sessions an error names.
+const SHOWN_SESSIONS: usize = 10;
+
 /// Which changes to reverse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
@@ -321,7 +326,33 @@ pub enum Selection {
     /// Everything that one session did and that is not already undone.
     Session(String),
     /// Everything that one tool call did and that is not already undone.
-    ToolCall(String),
+    ToolCall {
+        /// The id of the call.
+        call: String,
+        /// Its session. Without one, a call that more than one session made is `invalid`, and the error names them.
+        session: Option<String>,
+    },
+}
+
+impl Selection {
+    /// Refuses a tool call that several sessions made: whoever undoes one of them does not mean the work of the others.
+    pub fn check_one_session(call: &str, sessions: &BTreeSet<Option<String>>) -> Result<()> {
+        if sessions.len() <= 1 {
+            return Ok(());
+        }
+        let named = |session: &Option<String>| session.as_deref().map_or("none".to_owned(), quote);
+        let shown: Vec<String> = sessions.iter().take(SHOWN_SESSIONS).map(named).collect();
+        let more = match sessions.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Err(Error::invalid(format!(
+            "several sessions made a tool call {}: {}{more}",
+            quote(call),
+            shown.join(", ")
+        ))
+        .hint("name the session of the call too, or undo single changes"))
+    }
 }
 
 /// What to put back.
