@@ -115,7 +115,13 @@ fn a_home_inside_a_workspace_is_left_out_of_it() {
     let room = Room::new();
     let inside = |arguments: &[&str]| room.run(&[&["--home", ".data/mine"], arguments].concat());
     inside(&["create", "notes"]).done();
-    inside(&["write", "a.txt", "x"]).done();
+    for change in [&["write", "a.txt", "o"][..], &["edit", "a.txt", "o", "x"]] {
+        let ran = inside(change);
+        ran.done();
+        assert!(ran.err().contains("note: the home lies inside"), "{}", ran.err());
+    }
+    let ran = inside(&["cat", "a.txt"]);
+    assert_eq!((ran.done(), ran.err()), ("x", ""), "only a change is remarked on");
     assert_eq!(inside(&["cat", ".data/mine/depot.db"]).failed(), "denied");
     assert_eq!(inside(&["rm", "-r", ".data/mine"]).failed(), "denied");
     assert_eq!(inside(&["glob", "**"]).done(), "a.txt\n");
