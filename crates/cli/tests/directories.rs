@@ -89,3 +89,31 @@ fn a_branch_is_checked_out_to_a_directory_and_merged_back() {
         assert_eq!(branches["branches"][0]["name"], "work", "{branches}");
     }
 }
+
+#[test]
+fn a_branch_that_never_saw_a_file_neither_replaces_nor_deletes_it_by_a_merge() {
+    let room = Room::new();
+    room.put("site/d/q", "original\n").put("site/d/other", "other\n");
+    room.run(&["create", "site", "--storage", "local:site"]).done();
+    let on = |arguments: &[&str]| room.run(&[&["-w", "site"], arguments].concat());
+    let tried = |arguments: &[&str]| room.run(&[&["-w", "try"], arguments].concat());
+    on(&["write", "a", "x"]).done();
+    on(&["branch", "create", "try", "--from", "1"]).done();
+    tried(&["write", "d/q", "by the branch\n"]).done();
+    for ran in [on(&["merge", "try"]), tried(&["merge", "site"])] {
+        assert_eq!(ran.failed(), "conflict");
+        assert!(ran.err().contains("d/q"), "{}", ran.err());
+    }
+    assert_eq!(room.get("site/d/q"), b"original\n");
+    tried(&["merge", "site", "--theirs"]).done();
+    assert_eq!(
+        tried(&["cat", "d/other"]).done(),
+        "other\n",
+        "what it never saw is new to it"
+    );
+    tried(&["write", "new", "new\n"]).done();
+    on(&["merge", "try"]).done();
+    assert_eq!(room.get("site/d/q"), b"original\n");
+    assert_eq!(room.get("site/d/other"), b"other\n");
+    assert_eq!(room.get("site/new"), b"new\n");
+}

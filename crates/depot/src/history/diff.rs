@@ -17,6 +17,14 @@ pub(crate) struct Differing {
     pub(crate) after: Option<Node>,
 }
 
+impl Differing {
+    /// The difference, where it is one.
+    fn of(path: Vec<u8>, before: Option<Node>, after: Option<Node>) -> Option<Self> {
+        let is_other = !is_same(before.as_ref(), after.as_ref());
+        is_other.then_some(Self { path, before, after })
+    }
+}
+
 impl DepotWorkspace {
     /// What differs between two points at `path` and below it, in the order of paths. Times do not count as a difference.
     pub async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
@@ -48,17 +56,24 @@ pub(crate) fn differing(session: Session<'_>, from: Level, to: Level, within: &W
     let (before, after) = (Past::at(session, from)?, Past::at(session, to)?);
     let mut found = Vec::new();
     for path in candidates(session, from, to)? {
-        if !is_within(&path, bytes(within)) {
-            continue;
+        if is_within(&path, bytes(within)) {
+            let (before, after) = (before.node(&path)?, after.node(&path)?);
+            found.extend(Differing::of(path, before, after));
         }
-        let one = Differing {
-            before: before.node(&path)?,
-            after: after.node(&path)?,
-            path,
-        };
-        if !is_same(one.before.as_ref(), one.after.as_ref()) {
-            found.push(one);
-        }
+    }
+    Ok(found)
+}
+
+/// What differs between what the depot itself had of each state: a path that a state had not met counts as nothing there.
+///
+/// For a merge, that is. Of two that parted at such a state, one met the path and the other never saw it, so what the one met is no base
+/// that the other began with: what only one has is new to the other, and what each has otherwise is a conflict.
+pub(crate) fn differing_as_held(session: Session<'_>, from: Level, to: Level) -> Result<Vec<Differing>> {
+    let (before, after) = (Tree::at(session, from)?, Tree::at(session, to)?);
+    let mut found = Vec::new();
+    for path in candidates(session, from, to)? {
+        let (before, after) = (before.node(&path)?, after.node(&path)?);
+        found.extend(Differing::of(path, before, after));
     }
     Ok(found)
 }

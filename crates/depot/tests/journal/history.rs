@@ -234,6 +234,24 @@ async fn two_handles_take_turns_and_see_each_other() {
 }
 
 #[tokio::test]
+async fn to_a_branch_from_before_a_file_was_met_the_file_is_unknown_and_not_the_base() {
+    let desk = Desk::over(&[("d/both", "here"), ("d/unseen", "only here")]).await;
+    desk.write("a", "1").await;
+    desk.room.branch("try".into(), &Point::Number(1)).await.unwrap();
+    let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
+    let branch = depot.workspace("try").await.unwrap();
+    branch.apply(write("d/both", "there").into()).await.unwrap();
+    let merging = desk.room.merging("try").await.unwrap();
+    let told = |side: &garret_core::Side| -> Vec<_> {
+        let changes = side.changes.iter();
+        changes.map(|one| (one.path.shown(), one.before.is_some())).collect()
+    };
+    let new = |paths: &[&str]| -> Vec<_> { paths.iter().map(|path| (path.to_string(), false)).collect() };
+    assert_eq!(told(&merging.ours), new(&["d", "d/both", "d/unseen"]));
+    assert_eq!(told(&merging.theirs), new(&["d", "d/both"]));
+}
+
+#[tokio::test]
 async fn large_files_are_captured_and_come_back() {
     let desk = Desk::new().await;
     let large: String = (0..1_200_000).map(|number| format!("{number:08}\n")).collect();
