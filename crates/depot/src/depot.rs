@@ -15,7 +15,7 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
 use crate::content::{ContentStore, folders};
 use crate::error;
-use crate::history::check_kept;
+use crate::history::{check_kept, is_whole};
 use crate::metadata::{Database, Expected, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::private;
@@ -100,6 +100,8 @@ pub struct Fork {
     pub workspace: String,
     /// The number of that workspace's change.
     pub change: u64,
+    /// Whether every file was known there; the branch began without the others.
+    pub is_whole: bool,
 }
 
 impl Depot {
@@ -382,10 +384,14 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 
 pub(crate) fn info(session: Session<'_>, row: WorkspaceRow) -> Result<WorkspaceInfo> {
     let fork = match row.fork {
-        Some(fork) => session.workspace(fork.workspace)?.map(|parent| Fork {
-            workspace: parent.uid,
-            change: fork.at.unsigned_abs(),
-        }),
+        Some(fork) => {
+            let is_whole = is_whole(session, fork)?;
+            session.workspace(fork.workspace)?.map(|parent| Fork {
+                workspace: parent.uid,
+                change: fork.at.unsigned_abs(),
+                is_whole,
+            })
+        }
         None => None,
     };
     Ok(WorkspaceInfo {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use garret_core::{ChangeKind, PathChange, Point, Result, WsPath};
 
-use super::point::{level_of, lineage};
+use super::point::{is_whole, level_of, lineage};
 use super::types::path_change;
 use crate::metadata::{Held, Level, Node, Session};
 use crate::tree::{Tree, bytes};
@@ -90,11 +90,9 @@ struct Past<'c> {
 
 impl<'c> Past<'c> {
     fn at(session: Session<'c>, level: Level) -> Result<Self> {
-        let journal = session.journal(level.workspace)?;
-        let is_partial = journal.is_some_and(|row| row.whole.is_none_or(|whole| level.at < whole));
         Ok(Self {
             tree: Tree::at(session, level)?,
-            partial: is_partial.then_some(level),
+            partial: (!is_whole(session, level)?).then_some(level),
         })
     }
 
