@@ -18,6 +18,7 @@ use crate::error;
 use crate::history::{check_kept, is_whole};
 use crate::metadata::{Database, Expected, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
+use crate::places::check_placed;
 use crate::private;
 use crate::workspace::DepotWorkspace;
 use crate::writer::{Weight, Writer};
@@ -247,22 +248,26 @@ impl Depot {
 
     /// Deletes the workspace `name`; [`Depot::recover`] brings it back until the garbage is collected. Its branches are not disturbed.
     pub async fn delete(&self, name: &str) -> Result<()> {
-        let now = stored_time(self.shared.clock.now());
-        self.set_deleted(name, Some(now)).await
+        let row = self.shared.database.read(|session| find(session, name))?;
+        let (number, now) = (row.id, stored_time(self.shared.clock.now()));
+        let delete = move |session: Session<'_>| session.set_deleted(number, Some(now));
+        let deleted = self.shared.writer.write(self.shared.options.durability, delete);
+        match row.deleted {
+            None => self.with_log_in_journal(&self.handle(&row), deleted).await,
+            Some(_) => deleted.await,
+        }
     }
 
-    /// Brings back a deleted workspace.
+    /// Brings back a deleted workspace. One whose files live at a place that another workspace took since is `already_exists`:
+    /// [`Depot::recover_at`] gives it the place again when that is free.
     pub async fn recover(&self, name: &str) -> Result<()> {
-        self.set_deleted(name, None).await
-    }
-
-    async fn set_deleted(&self, name: &str, deleted: Option<i64>) -> Result<()> {
         let name = name.to_owned();
-        let work = move |session: Session<'_>| {
+        let recover = move |session: Session<'_>| {
             let row = find(session, &name)?;
-            session.set_deleted(row.id, deleted)
+            check_placed(session, &row)?;
+            session.set_deleted(row.id, None)
         };
-        self.shared.writer.write(self.shared.options.durability, work).await
+        self.shared.writer.write(self.shared.options.durability, recover).await
     }
 
     pub(crate) fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {

@@ -18,7 +18,7 @@ impl Recover {
         let depot = session.depot().await?;
         let is_there = depot.workspace(&self.name).await.is_ok();
         if !is_there {
-            depot.recover(&self.name).await?;
+            session.garret().recover(&self.name).await?;
         }
         let workspace = depot.workspace(&self.name).await?;
         let name = printable(&self.name);
