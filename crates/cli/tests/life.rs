@@ -26,7 +26,7 @@ fn a_workspace_keeps_what_it_was_told_to() {
         5,
         "nothing goes before a collection"
     );
-    assert_eq!(room.run(&["gc", "--dry-run"]).done(), "there is nothing to remove\n");
+    assert_eq!(room.run(&["gc", "--dry-run"]).done(), "would remove 3 old changes: 0 B\n");
     room.run(&["gc"]).done();
     let log = room.run(&["-w", "notes", "log", "--json"]).data();
     assert_eq!(log["changes"].as_array().unwrap().len(), 2, "{log}");
@@ -91,6 +91,23 @@ fn a_directory_is_never_two_workspaces() {
     room.run(&["gc", "--grace", "0s"]).done();
     let log = room.run(&["-w", "old", "log"]);
     assert!(log.done().contains("write `a`"), "{}", log.out());
+}
+
+#[test]
+fn a_dry_run_tells_which_history_would_go() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    for turn in 1..=6 {
+        room.run(&["-w", "notes", "write", "a", &turn.to_string()]).done();
+    }
+    room.run(&["keep", "notes", "2"]).done();
+    let dry = room.run(&["gc", "--dry-run"]);
+    assert!(dry.done().starts_with("would remove 4 old changes: "), "{}", dry.out());
+    let foreseen = room.run(&["gc", "--dry-run", "--json"]).data();
+    let told = room.run(&["gc", "--json"]).data();
+    assert_eq!(foreseen["histories"], told["histories"]);
+    assert_eq!(told["histories"][0]["retained"]["changes"], 4, "{told}");
+    assert_eq!(room.run(&["gc", "--dry-run"]).done(), "there is nothing to remove\n");
 }
 
 #[test]

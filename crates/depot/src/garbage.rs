@@ -17,6 +17,7 @@ use crate::content::Address;
 use crate::depot::Depot;
 use crate::journaled::named_by_logs;
 use crate::metadata::{PieceRow, Session, stored_time};
+use crate::retention::droppable;
 
 /// Pieces swept in one transaction, so that other writers wait only for that.
 const SLICE: usize = 500;
@@ -121,12 +122,26 @@ impl Depot {
         let orphans: u64 = self.orphans(before.millis).await?.iter().map(|(_, size)| size).sum();
         Ok(Collected {
             workspaces: doomed.len() as u64,
-            versions: 0,
+            versions: self.droppable().await?,
             pieces: unnamed.len() as u64,
             database_bytes: sum(false),
             blob_bytes: sum(true) + orphans,
             leftovers: self.leftovers(before.millis)?.len() as u64,
         })
+    }
+
+    /// The old versions that only a snapshot or branch held that is gone. Those of a workspace that keeps no more than it must go with
+    /// its retention, which comes first.
+    async fn droppable(&self) -> Result<u64> {
+        let mut count = 0;
+        for workspace in self.handles()? {
+            if workspace.keep().await?.is_everything() {
+                let number = workspace.number;
+                let look = |session: Session<'_>| droppable(session, number, session.oldest(number)?.seq);
+                count += self.shared.database.read(look)?;
+            }
+        }
+        Ok(count)
     }
 
     /// Removes the workspaces deleted before `before`: out of sight at once, and then a slice at a time.

@@ -40,9 +40,10 @@ impl Gc {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let depot = session.depot().await?;
         let _progress = Progress::spinner("collecting garbage");
+        let now = SystemClock::default().now();
         let retained = match self.dry_run {
-            true => Vec::new(),
-            false => depot.retain_all(SystemClock::default().now()).await?,
+            true => depot.retainable_all(now).await?,
+            false => depot.retain_all(now).await?,
         };
         let options = CollectOptions {
             grace: self.grace,
