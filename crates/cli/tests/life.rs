@@ -26,7 +26,10 @@ fn a_workspace_keeps_what_it_was_told_to() {
         5,
         "nothing goes before a collection"
     );
-    assert_eq!(room.run(&["gc", "--dry-run"]).done(), "would remove 3 old changes: 0 B\n");
+    assert_eq!(
+        room.run(&["gc", "--dry-run"]).done(),
+        "would remove 3 old changes: 0 B\n"
+    );
     room.run(&["gc"]).done();
     let log = room.run(&["-w", "notes", "log", "--json"]).data();
     assert_eq!(log["changes"].as_array().unwrap().len(), 2, "{log}");

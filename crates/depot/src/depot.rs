@@ -109,16 +109,23 @@ impl Depot {
     /// Opens the depot in the directory `home`, making both where they are missing. A home of an older Garret is brought up to date; one
     /// of a newer Garret is `unsupported` and left alone; one whose database is lost is `corrupt`, and no new one is begun in it.
     pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
+        let owner = private::owner(home);
+        let refused = |failure: std::io::Error| error::home_of(owner, &failure);
         let turns = home.join("depot.lock");
         // Made last of all, so where it is, everything before it is on the disk.
-        let is_new = !turns.exists();
+        let is_new = !turns.try_exists().map_err(refused)?;
+        // Before SQLite meets files that it may not open, of which it tells no more than that.
+        let known_turns = (!is_new)
+            .then(|| private::make_file(&turns))
+            .transpose()
+            .map_err(refused)?;
         let blobs = home.join("blobs");
         if is_new {
-            make_folders(home, &blobs).map_err(|error| error::home(&error))?;
+            make_folders(home, &blobs).map_err(refused)?;
         }
         let file = home.join("depot.db");
         // Before the database is looked for: another process makes that before it writes a blob.
-        let expected = match is_new && !has_blobs(&blobs).map_err(|error| error::home(&error))? {
+        let expected = match is_new && !has_blobs(&blobs).map_err(refused)? {
             true => Expected::Either,
             false => Expected::Depot,
         };
@@ -128,13 +135,15 @@ impl Depot {
         }
         if expected == Expected::Either {
             // Before SQLite makes it, with the mode that the umask leaves; the files beside it get the mode of this one.
-            private::make_file(&file).map_err(|error| error::home(&error))?;
+            private::make_file(&file).map_err(refused)?;
         }
         let (database, connection) = Database::open(&file, expected)?;
         if is_new {
-            sync_home(home).map_err(|error| error::home(&error))?;
+            sync_home(home).map_err(refused)?;
         }
-        let turns = private::make_file(&turns).map_err(|error| error::home(&error))?;
+        let turns = known_turns
+            .map_or_else(|| private::make_file(&turns), Ok)
+            .map_err(refused)?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
         let content = Arc::new(content);
         let writer = Writer::start(connection, Some(turns), content.clone())?;
@@ -176,7 +185,7 @@ impl Depot {
     /// What tells this depot from every other.
     pub fn id(&self) -> Result<String> {
         let id = self.shared.database.read(|session| session.identity())?;
-        id.ok_or_else(|| error::damaged("the depot has lost its id"))
+        id.ok_or_else(|| error::damaged("the home has lost its id"))
     }
 
     /// Makes an empty workspace. A name that is taken is `already_exists`.

@@ -196,7 +196,7 @@ impl Depot {
             match content.parts(database, list).await {
                 Ok(parts) => named.extend(parts),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    return Err(error.hint("check the depot to see which file it is; nothing was swept"));
+                    return Err(error.hint("check the home (`garret fsck`) to see which file it is; nothing was swept"));
                 }
                 Err(error) => return Err(error),
             }

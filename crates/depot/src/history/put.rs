@@ -177,7 +177,7 @@ impl Changing<'_> {
     fn held(&self, image: &Image) -> Result<Node> {
         let node = node_of(image, self.now());
         match node.content {
-            Some(address) if !self.refer(address)? => Err(damaged("the depot no longer has it")),
+            Some(address) if !self.refer(address)? => Err(damaged("the home no longer has it")),
             None if node.kind == EntryKind::File => Err(damaged("a file has no content")),
             _ => Ok(node),
         }
