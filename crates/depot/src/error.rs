@@ -121,8 +121,10 @@ pub(crate) fn is_failure(error: &Error) -> bool {
 }
 
 fn disk_full() -> Error {
-    Error::new(ErrorKind::QuotaExceeded, "the disk of the home is full")
-        .hint("nothing was changed; make room on the disk of the home (`garret gc`, or remove other files), then retry")
+    Error::new(ErrorKind::QuotaExceeded, "the disk of the home is full").hint(
+        "nothing was changed; make room on the disk of the home, then retry: remove other files, or run `garret gc`, \
+             with `--grace 0s` where no other program uses the home",
+    )
 }
 
 /// A write that failed may have happened all the same, so no word of that here.

@@ -8,6 +8,7 @@
 //! Whoever adds a table that names content adds it to `Session::named_addresses`.
 
 use std::collections::HashSet;
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use garret_core::{Durability, ErrorKind, Result};
@@ -65,6 +66,17 @@ pub struct Collected {
     pub leftovers: u64,
 }
 
+impl AddAssign for Collected {
+    fn add_assign(&mut self, other: Self) {
+        self.workspaces += other.workspaces;
+        self.versions += other.versions;
+        self.pieces += other.pieces;
+        self.database_bytes += other.database_bytes;
+        self.blob_bytes += other.blob_bytes;
+        self.leftovers += other.leftovers;
+    }
+}
+
 /// The moment before which things are old, in the units of either table.
 #[derive(Debug, Clone, Copy)]
 struct Before {
@@ -86,8 +98,26 @@ impl Depot {
         };
         match options.is_dry_run {
             true => self.collectable(before).await,
-            false => self.collect_before(before).await,
+            false => self.collect_on_full_disk(before).await,
         }
+    }
+
+    /// Collects; where the disk is too full for the database to take a word, what goes without one goes first.
+    async fn collect_on_full_disk(&self, before: Before) -> Result<Collected> {
+        let full = match self.collect_before(before).await {
+            Err(error) if error.kind() == ErrorKind::QuotaExceeded => error,
+            collected => return collected,
+        };
+        let mut freed = Collected {
+            blob_bytes: self.sweep_blobs(before.millis).await?,
+            leftovers: self.remove_leftovers(before.millis)?,
+            ..Collected::default()
+        };
+        if freed == Collected::default() {
+            return Err(full);
+        }
+        freed += self.collect_before(before).await?;
+        Ok(freed)
     }
 
     async fn collect_before(&self, before: Before) -> Result<Collected> {
@@ -106,8 +136,11 @@ impl Depot {
         }
         collected.blob_bytes = self.sweep_blobs(before.millis).await?;
         collected.leftovers = self.remove_leftovers(before.millis)?;
-        self.shared.database.empty_log()?;
-        Ok(collected)
+        match self.shared.database.empty_log() {
+            // It stays as long as it is until there is room; what was collected is.
+            Err(error) if error.kind() == ErrorKind::QuotaExceeded => Ok(collected),
+            emptied => emptied.map(|()| collected),
+        }
     }
 
     /// What a collection would remove, without removing it.
