@@ -42,6 +42,10 @@ pub trait History: Send + Sync + fmt::Debug {
     /// asked for.
     async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>>;
 
+    /// Whether it has every file of the state at `point`. Of files that live elsewhere, those that it had not met by then are not in
+    /// its views: whoever shows one says so.
+    async fn is_whole(&self, point: &Point) -> Result<bool>;
+
     /// What differs between two points at `path` and below it, in the order of paths. Times do not count as a difference.
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>>;
 
@@ -573,6 +577,9 @@ pub struct Branch {
     pub changes: u64,
     /// When it was made.
     pub created: Timestamp,
+    /// Set where not every file of that point was captured: it began without the others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 /// A branch that was handed out.
