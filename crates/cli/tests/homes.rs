@@ -47,7 +47,7 @@ fn as_a_stranger(room: &Room, arguments: &[&str]) -> common::Ran {
     use std::os::unix::process::CommandExt as _;
     let mut command = room.command(arguments);
     let may = |path: std::path::PathBuf, mode: u32| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its mode is set");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its owner may change it");
     };
     match rustix::process::geteuid().is_root() {
         true => {
