@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use garret_core::{
     Change, Dropped, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow, History, Making,
-    NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Timestamp,
+    NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Storage, Timestamp,
 };
 
+use super::batch::has;
 use super::result::{ChangeMade, Changed, DroppedShown, Excluded, Refusal};
 use super::workshop::Workshop;
 use crate::Workspace;
@@ -218,6 +219,8 @@ impl Workspace {
         }
     }
 
+    /// Puts effects into the history. Where others changed the same paths, only what differs from how those were when the work began, and from how they are, counts;
+    /// where that is in the way of the others still, it goes on a branch.
     async fn put_effects(
         &self,
         history: &dyn History,
@@ -225,22 +228,56 @@ impl Workspace {
         basis: &Basis,
         maker: Maker,
     ) -> Result<Keeping> {
+        if let Some(kept) = self.try_put(history, effects, basis, &maker).await? {
+            return Ok(kept);
+        }
+        let differing = self.differing(history, effects, basis).await;
+        if differing.is_empty() {
+            return Ok(Keeping::nothing());
+        }
+        if differing.len() < effects.len()
+            && let Some(kept) = self.try_put(history, &differing, basis, &maker).await?
+        {
+            return Ok(kept);
+        }
+        self.put_aside(history, &differing, basis, &maker).await
+    }
+
+    /// Those of the effects by which a path is neither what it was at the basis nor what it is now. What cannot be told counts.
+    async fn differing(&self, history: &dyn History, effects: &[Effect], basis: &Basis) -> Vec<Effect> {
+        let then = history.at(&Point::Number(basis.head)).await.ok();
+        let sides: Vec<&dyn Storage> = then.as_deref().into_iter().chain([self.storage()]).collect();
+        let mut differing = Vec::new();
+        for effect in effects {
+            if !is_on_any(&sides, effect).await {
+                differing.push(effect.clone());
+            }
+        }
+        differing
+    }
+
+    /// Puts effects into the history; `None` where others changed the same paths since.
+    async fn try_put(
+        &self,
+        history: &dyn History,
+        effects: &[Effect],
+        basis: &Basis,
+        maker: &Maker,
+    ) -> Result<Option<Keeping>> {
         let witness = Witness::default();
-        let (making, _turns) = self.making_of(&maker, &witness, false).await?;
+        let (making, _turns) = self.making_of(maker, &witness, false).await?;
         let done = history.put(puts_of(effects, basis), making).await;
         let paths = witness.paths();
         let kept = match done {
             Ok(Some(change)) => Kept::Change(Box::new(change)),
-            Ok(None) => return Ok(Keeping::nothing()),
+            Ok(None) => return Ok(Some(Keeping::nothing())),
             Err(error) => match witness.refusal() {
                 Some(refusal) => Kept::Refused(refusal),
-                None if error.kind() == ErrorKind::Conflict => {
-                    return self.put_aside(history, effects, basis, &maker).await;
-                }
+                None if error.kind() == ErrorKind::Conflict => return Ok(None),
                 None => return Err(error),
             },
         };
-        Ok(Keeping::of(paths, kept))
+        Ok(Some(Keeping::of(paths, kept)))
     }
 
     /// How the change is made: by its maker, and refused where this view may not do what it does. The turns are kept until it is made.
@@ -271,7 +308,11 @@ impl Workspace {
             return Ok(Keeping::of(paths, Kept::Refused(refusal)));
         }
         let id = self.shared.ids.next();
-        let name = format!("{}-{}", maker.origin.operation, &id[id.len().saturating_sub(12)..]);
+        let name = format!(
+            "{}-{}",
+            maker.origin.operation,
+            &id[id.len().saturating_sub(12)..]
+        );
         let new = NewBranch {
             name: name.clone(),
             config: self.shared.branch_config.clone(),
@@ -362,6 +403,18 @@ impl Workspace {
         }
         excluded
     }
+}
+
+async fn is_on_any(sides: &[&dyn Storage], effect: &Effect) -> bool {
+    let Some(path) = effect.path.as_path() else {
+        return false;
+    };
+    for side in sides {
+        if has(*side, path, &effect.placed).await.unwrap_or(false) {
+            return true;
+        }
+    }
+    false
 }
 
 /// What is to be where; what is inside a directory goes before it, and comes after it.

@@ -21,6 +21,7 @@ mod processes;
 mod request;
 mod result;
 mod run;
+mod shadow;
 pub(crate) mod workshop;
 
 pub use kept_out::LeftAlone;
