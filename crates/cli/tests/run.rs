@@ -280,3 +280,17 @@ fn a_leftover_that_cannot_be_read_is_listed_all_the_same_and_can_be_discarded() 
     room.run(&["-w", "box", "leftovers", "--discard", &id]).done();
     assert_eq!(room.run(&["-w", "box", "leftovers"]).done(), "nothing was left\n");
 }
+
+#[test]
+fn what_would_end_with_the_call_is_refused_with_what_to_do_instead() {
+    let room = room();
+    let ran = room.run(&["-w", "box", "call", "start", r#"{"command": "sleep 60"}"#, "--json"]);
+    let json = ran.json();
+    assert_eq!(
+        (ran.code(), &json["error"]["kind"]),
+        (1, &"unsupported".into()),
+        "{json}"
+    );
+    let hint = json["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains("`garret run`") && hint.contains("`garret mcp`"), "{hint}");
+}
