@@ -294,3 +294,17 @@ fn what_would_end_with_the_call_is_refused_with_what_to_do_instead() {
     let hint = json["error"]["hint"].as_str().unwrap();
     assert!(hint.contains("`garret run`") && hint.contains("`garret mcp`"), "{hint}");
 }
+
+#[test]
+fn a_branch_of_a_command_is_merged_by_whoever_may_run_commands_and_no_other_branch() {
+    let room = Room::new();
+    room.run(&["create", "bare", "--capability", "fs,shell"]).done();
+    let merge = |branch: &str| room.run(&["-w", "bare", "merge", branch]).err().to_owned();
+    let refused = merge("mine");
+    assert!(
+        refused.contains("does not declare the capability `snapshot`"),
+        "{refused}"
+    );
+    let missing = merge("run-2bb56b1b6e94");
+    assert!(missing.starts_with("error: not_found"), "{missing}");
+}

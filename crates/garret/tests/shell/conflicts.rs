@@ -4,10 +4,11 @@ use std::io::Write;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garret::{Chunk, OutputSink, RunRequest};
+use garret::{Capabilities, Chunk, OutputSink, RunRequest};
+use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::support::{On, Room, everywhere, room};
+use crate::support::{On, Room, everywhere, room, room_with};
 
 #[test]
 fn promise_32_work_on_the_same_file_is_kept_on_a_branch_and_nothing_is_lost() {
@@ -105,6 +106,30 @@ fn on_local<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
         .build()
         .unwrap();
     runtime.block_on(test());
+}
+
+#[test]
+fn promise_32_whoever_runs_commands_merges_what_one_did_without_the_capability_for_branches() {
+    on_local(|| async {
+        let room = room_with(On::Local, |config| {
+            config.capabilities = Capabilities::named(["fs", "shell"]).unwrap();
+        })
+        .await;
+        room.write("shared", "before\n").await;
+        let branch = collide(&room, "echo by the command > shared; echo new > fresh", "by a tool\n")
+            .await
+            .unwrap();
+        let merge = |from: String| {
+            room.toolbox
+                .call("merge", json!({"from": from, "on_conflict": "theirs"}))
+        };
+        let merged = merge(branch).await;
+        assert!(merged.ok, "{}", merged.text);
+        assert_eq!(room.read("shared").await, "by the command\n");
+        assert_eq!(room.read("fresh").await, "new\n");
+        let refused = merge("somebody".into()).await;
+        assert!(refused.text.contains("snapshot"), "{}", refused.text);
+    });
 }
 
 #[test]
