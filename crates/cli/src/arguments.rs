@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands;
-use crate::output::{Format, Outcome};
+use crate::output::{Failure, Format, Outcome};
 use crate::session::{EventsChoice, Session};
 
 const AFTER_HELP: &str = "\
@@ -29,7 +29,7 @@ With --json, every command prints one object: {\"ok\", \"text\", \"data\", \"err
 
 /// Workspaces for AI agents: files, tools and a way back.
 #[derive(Debug, Parser)]
-#[command(name = "garret", version, after_help = AFTER_HELP, disable_help_subcommand = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "garret", version, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -161,6 +161,9 @@ pub(crate) enum Command {
     /// Say how much of its history a workspace keeps
     #[command(after_help = commands::keep::EXAMPLES)]
     Keep(commands::keep::Keep),
+    /// Say what may be done in a workspace of the home
+    #[command(after_help = commands::capabilities::EXAMPLES)]
+    Capabilities(commands::capabilities::Capabilities),
     /// Remove what nobody can get at any more
     #[command(after_help = commands::gc::DETAILS)]
     Gc(commands::gc::Gc),
@@ -190,7 +193,39 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Why `-w` says nothing to this command; `None` where it does.
+    fn without_workspace(&self) -> Option<(&'static str, &'static str)> {
+        let leave_out = "leave out -w";
+        match self {
+            Self::List(_) => Some((
+                "`list` shows the whole home",
+                "leave out -w; `garret usage NAME` shows one workspace",
+            )),
+            Self::Gc(_) => Some(("`gc` collects the garbage of the whole home", leave_out)),
+            Self::Fsck(_) => Some(("`fsck` looks the whole home over", leave_out)),
+            Self::Import(_) => Some((
+                "`import` makes a new workspace",
+                "leave out -w, and give its name with --name",
+            )),
+            Self::Demo(_) => Some(("`demo` makes a workspace of its own", leave_out)),
+            Self::Config(_) => Some(("`config` looks at a file", leave_out)),
+            Self::Completions(_) => Some(("`completions` needs no workspace", leave_out)),
+            _ => None,
+        }
+    }
+
+    /// Refuses `-w` where it would be without effect: whoever gave it meant something by it.
+    fn check_workspace(&self, global: &Global) -> Result<(), Failure> {
+        match (&global.workspace, self.without_workspace()) {
+            (Some(_), Some((why, hint))) => Err(Failure::usage(
+                garret::Error::invalid(format!("-w chooses a workspace, and {why}")).hint(hint),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        self.check_workspace(session.global())?;
         match self {
             Self::Ls(command) => command.run(session).await,
             Self::Tree(command) => command.run(session).await,
@@ -228,6 +263,7 @@ impl Command {
             Self::Import(command) => command.run(session).await,
             Self::Usage(command) => command.run(session).await,
             Self::Keep(command) => command.run(session).await,
+            Self::Capabilities(command) => command.run(session).await,
             Self::Gc(command) => command.run(session).await,
             Self::Fsck(command) => command.run(session).await,
             Self::Ref(command) => command.run(session).await,
@@ -236,7 +272,7 @@ impl Command {
             Self::Mcp(command) => command.run(session).await,
             Self::Demo(command) => command.run(session).await,
             Self::Doctor(command) => command.run(session).await,
-            Self::Config(command) => command.run(session),
+            Self::Config(command) => command.run(session).await,
             Self::Completions(command) => command.run(),
         }
     }

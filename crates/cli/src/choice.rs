@@ -90,9 +90,35 @@ pub(crate) fn unknown(text: &str, known: &Known<'_>) -> Error {
 /// Refuses `-w` beside a workspace given in another way.
 pub(crate) fn one_of(flag: Option<&str>, argument: Option<&str>) -> Result<Option<String>> {
     match (flag, argument) {
-        (Some(_), Some(_)) => Err(Error::invalid("the workspace is given twice").hint("leave out -w or the argument")),
+        (Some(_), Some(_)) => Err(twice()),
         (flag, argument) => Ok(argument.or(flag).map(str::to_owned)),
     }
+}
+
+/// The name of a workspace of the home, and what follows it: with `-w`, the first argument is no name but what follows one.
+pub(crate) fn name_and_rest<'a>(
+    flag: Option<&'a str>,
+    first: Option<&'a str>,
+    second: Option<&'a str>,
+) -> Result<(&'a str, Option<&'a str>)> {
+    match (flag, first, second) {
+        (None, Some(name), rest) | (Some(name), rest, None) => Ok((name, rest)),
+        (Some(_), _, Some(_)) => Err(twice()),
+        (None, None, _) => Err(unnamed()),
+    }
+}
+
+/// The name of a workspace of the home, as an argument or by `-w`.
+pub(crate) fn name_of(flag: Option<&str>, argument: Option<&str>) -> Result<String> {
+    one_of(flag, argument)?.ok_or_else(unnamed)
+}
+
+fn twice() -> Error {
+    Error::invalid("the workspace is given twice").hint("leave out -w or the argument")
+}
+
+fn unnamed() -> Error {
+    Error::invalid("no workspace is named").hint("give the name of one, as an argument or by -w")
 }
 
 #[cfg(test)]
@@ -158,5 +184,16 @@ mod tests {
     fn two_workspaces_are_one_too_many() {
         assert!(one_of(Some("a"), Some("b")).is_err());
         assert_eq!(one_of(None, Some("b")).unwrap().as_deref(), Some("b"));
+        assert!(name_and_rest(Some("a"), Some("b"), Some("c")).is_err());
+        assert!(name_of(Some("a"), Some("b")).is_err());
+    }
+
+    #[test]
+    fn the_name_that_an_option_gives_is_not_looked_for_among_the_arguments() {
+        assert_eq!(name_and_rest(Some("a"), Some("3"), None).unwrap(), ("a", Some("3")));
+        assert_eq!(name_and_rest(Some("a"), None, None).unwrap(), ("a", None));
+        assert_eq!(name_and_rest(None, Some("a"), Some("3")).unwrap(), ("a", Some("3")));
+        assert_eq!(name_of(Some("a"), None).unwrap(), "a");
+        assert!(name_and_rest(None, None, None).is_err() && name_of(None, None).is_err());
     }
 }

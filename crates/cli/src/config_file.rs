@@ -17,9 +17,21 @@ pub(crate) struct ConfigFile {
     pub(crate) config: Config,
     pub(crate) directory: PathBuf,
     path: PathBuf,
+    /// The file as seen from where its user is.
+    shown: String,
 }
 
 impl ConfigFile {
+    /// The name of the file.
+    pub(crate) fn name(&self) -> String {
+        file_name(&self.path)
+    }
+
+    /// An error in what the file says of the workspace `name`, with its place.
+    pub(crate) fn blame(&self, name: &str, error: Error) -> Error {
+        placed(&self.shown, &format!("{}, workspaces.{name}", self.shown), error)
+    }
+
     /// The glob that matches this file within the workspace on `directory`; `None` where it lies elsewhere.
     pub(crate) fn glob_within(&self, directory: &Path) -> Option<String> {
         let (file, directory) = (self.path.canonicalize().ok()?, directory.canonicalize().ok()?);
@@ -38,34 +50,44 @@ pub(crate) fn glob_of(path: &str) -> String {
 
 /// The configuration: the file given, or the nearest `garret.toml` in the current directory or above it, where there is one.
 pub(crate) fn load(given: Option<&Path>) -> Result<Option<ConfigFile>> {
-    match given.map(Path::to_owned).or_else(nearest) {
-        Some(path) => read(&path).map(Some),
-        None => Ok(None),
-    }
+    let found = match given {
+        Some(path) => Some((path.to_owned(), file_name(path))),
+        None => nearest(),
+    };
+    found.map(|(path, shown)| read(&path, shown)).transpose()
 }
 
-/// The nearest `garret.toml` in the current directory or above it.
-pub(crate) fn nearest() -> Option<PathBuf> {
+/// The nearest `garret.toml` in the current directory or above it, and how it is seen from here: `../../garret.toml`.
+fn nearest() -> Option<(PathBuf, String)> {
     let start = std::env::current_dir().ok()?;
-    start
-        .ancestors()
-        .map(|directory| directory.join(FILE_NAME))
-        .find(|file| file.is_file())
+    let mut files = start.ancestors().map(|directory| directory.join(FILE_NAME)).enumerate();
+    let (above, path) = files.find(|(_, file)| file.is_file())?;
+    Some((path, format!("{}{FILE_NAME}", "../".repeat(above))))
 }
 
-/// Reads a configuration file: JSON where its name says so, TOML otherwise.
-pub(crate) fn read(path: &Path) -> Result<ConfigFile> {
-    let name = path
-        .file_name()
-        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&name, &error))?;
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// An error about `file`, with the place in it.
+fn placed(file: &str, place: &str, error: Error) -> Error {
+    let message = format!("in {}: {}", garret::path::printable(place), error.message());
+    Error::new(error.kind(), message)
+        .hint(error.hint_text().to_owned())
+        .at_text(file)
+}
+
+/// Reads a configuration file: JSON where its name says so, TOML otherwise. Errors call it `shown`.
+fn read(path: &Path, shown: String) -> Result<ConfigFile> {
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&shown, &error))?;
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     let parsed = if is_json {
         Config::from_json(&text)
     } else {
         Config::from_toml(&text)
     };
-    let config = parsed.map_err(|error| error.at_text(name))?;
+    let config = parsed.map_err(|error| placed(&shown, &shown, error))?;
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -74,6 +96,7 @@ pub(crate) fn read(path: &Path) -> Result<ConfigFile> {
         config,
         directory: directory.to_owned(),
         path: path.to_owned(),
+        shown,
     })
 }
 

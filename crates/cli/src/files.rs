@@ -12,15 +12,34 @@ use std::path::{Path, PathBuf};
 use garret::path::quote;
 use garret::{Error, ErrorKind, Result};
 
-/// A path on this machine.
-pub(crate) fn as_written(place: &str) -> PathBuf {
-    PathBuf::from(place)
+/// The endings of archives and other single files that Garret does not write plain files into.
+const FILE_ENDINGS: [&str; 18] = [
+    "7z", "br", "bz2", "cab", "cpio", "garret", "gz", "iso", "jar", "lz", "lz4", "lzma", "rar", "tbz", "txz", "xz",
+    "zip", "zst",
+];
+
+/// A directory for plain files. A name that looks like a file is none, unless such a directory is there.
+pub(crate) fn target_directory(place: &str) -> Result<PathBuf> {
+    let path = Path::new(place);
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+    let is_file = |ending: &String| FILE_ENDINGS.contains(&ending.as_str());
+    let shown = quote(place);
+    match ending.filter(is_file) {
+        Some(_) if path.is_dir() => Ok(path.to_owned()),
+        Some(ending) if ending == "garret" => Err(Error::invalid(format!(
+            "{shown} is neither a directory nor the name of an archive"
+        ))
+        .hint("leave out --to for a portable file")),
+        Some(_) => Err(Error::invalid(format!("{shown} is no archive that can be written"))
+            .hint("name a .tar, .tar.gz or .tar.zst, or a directory")),
+        None => Ok(path.to_owned()),
+    }
 }
 
 /// A directory that is there.
 pub(crate) fn directory(place: &str) -> Result<PathBuf> {
     match Path::new(place).is_dir() {
-        true => Ok(as_written(place)),
+        true => Ok(PathBuf::from(place)),
         false => Err(Error::new(
             ErrorKind::NotFound,
             format!("{} is neither a directory nor the name of an archive", quote(place)),

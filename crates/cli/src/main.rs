@@ -20,6 +20,7 @@ mod progress;
 mod render;
 mod session;
 mod time;
+mod wording;
 
 use std::process::ExitCode;
 
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
             return output::print(Err(wrong_usage(&error)), Format::Json);
         }
         // Help and version are no errors, and a person is told in the parser's own words.
-        Err(error) => error.exit(),
+        Err(error) => return in_own_words(&error),
     };
     let format = cli.global.format();
     allow_many_open_files();
@@ -80,6 +81,14 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 fn wants_json() -> bool {
     let mut arguments = std::env::args_os().take_while(|argument| argument != "--");
     arguments.any(|argument| argument == "--json")
+}
+
+/// Prints what the parser says: help, the version, or what is wrong.
+fn in_own_words(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        Err(failed) if !error.use_stderr() => output::print_lost(failed.kind()),
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(u8::MAX)),
+    }
 }
 
 /// What the parser says in its first lines; the rest repeats the help.

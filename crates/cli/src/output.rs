@@ -1,7 +1,7 @@
 //! What a command gives back, and the only place that prints it.
 //!
 //! A result goes to standard output, an error to standard error, or, with `--json`, both to standard output as one object. A reader
-//! that goes away early (`garret ls | head -1`) is no error.
+//! that goes away early (`garret ls | head -1`) is no error. Output that cannot be written for another reason, such as a full disk, is.
 
 use std::io::{ErrorKind as IoErrorKind, Write};
 use std::ops::ControlFlow;
@@ -10,6 +10,8 @@ use std::process::ExitCode;
 use garret::{Answer, Error, ErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use crate::wording;
 
 const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
@@ -33,6 +35,8 @@ pub(crate) struct Report {
     object: Box<dyn FnOnce(String) -> Value>,
     note: String,
     error: Option<Error>,
+    /// Why output that was printed before did not arrive.
+    lost: Option<IoErrorKind>,
     code: u8,
 }
 
@@ -76,6 +80,14 @@ impl Report {
         }
     }
 
+    /// What a tool answered to a command that is not `call`: nobody who typed it knows of the tool.
+    pub(crate) fn answer_for_a_person(answer: Answer) -> Self {
+        match answer.error {
+            Some(error) => Self::answer(Answer::of_error(wording::for_a_person(error))),
+            None => Self::answer(answer),
+        }
+    }
+
     /// Something was looked at and found wanting: printed as a result, with the exit code of a failure.
     pub(crate) fn wanting(text: impl Into<String>, data: impl Serialize + 'static) -> Self {
         Self {
@@ -113,6 +125,11 @@ impl Report {
         }
     }
 
+    /// Says that some of what was printed before did not arrive.
+    pub(crate) fn with_lost(self, lost: Option<IoErrorKind>) -> Self {
+        Self { lost, ..self }
+    }
+
     fn into_object(self) -> Value {
         let text = match self.body {
             Body::Text(text) => text,
@@ -127,6 +144,7 @@ impl Report {
             object: Box::new(object),
             note: String::new(),
             error: None,
+            lost: None,
             code: 0,
         }
     }
@@ -135,21 +153,16 @@ impl Report {
 /// Bytes that go to standard output as they come, because all of them may be more than fits into memory.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
-    code: u8,
+    lost: Option<IoErrorKind>,
 }
 
 impl Pipe {
-    /// Prints a piece; says to break off where nobody reads any more.
+    /// Prints a piece; says to break off where nobody reads any more, or it cannot be written.
     pub(crate) fn put(&mut self, piece: &[u8]) -> ControlFlow<()> {
-        let mut stdout = std::io::stdout().lock();
-        match stdout.write_all(piece).and_then(|()| stdout.flush()) {
+        match write_all(std::io::stdout().lock(), &[piece]) {
             Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.code = if error.kind() == IoErrorKind::BrokenPipe {
-                    0
-                } else {
-                    FAILED
-                };
+            Err(reason) => {
+                self.lost = lost(reason);
                 ControlFlow::Break(())
             }
         }
@@ -157,10 +170,7 @@ impl Pipe {
 
     /// How it ended.
     pub(crate) fn done(self) -> Report {
-        Report {
-            code: self.code,
-            ..Report::silent()
-        }
+        Report::silent().with_lost(self.lost)
     }
 }
 
@@ -186,9 +196,13 @@ impl Failure {
     }
 }
 
+/// What a command does goes wrong in the words of the layers below, which are those of the tools.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { error, code: FAILED }
+        Self {
+            error: wording::for_a_person(error),
+            code: FAILED,
+        }
     }
 }
 
@@ -217,32 +231,62 @@ fn put_report(report: &Report) -> u8 {
         Body::Text(text) if text.is_empty() || text.ends_with('\n') => (text.as_bytes(), ""),
         Body::Text(text) => (text.as_bytes(), "\n"),
     };
-    let code = put(std::io::stdout().lock(), &[bytes, end.as_bytes()], report.code);
+    let code = put_out(&[bytes, end.as_bytes()], report.lost, report.code);
     let error = report.error.as_ref().map_or_else(String::new, error_lines);
     put_note(&format!("{}{error}", report.note), code)
 }
 
 fn put_note(text: &str, code: u8) -> u8 {
-    put(std::io::stderr().lock(), &[text.as_bytes()], code)
+    match write_all(std::io::stderr().lock(), &[text.as_bytes()])
+        .err()
+        .and_then(lost)
+    {
+        Some(_) => code.max(FAILED),
+        None => code,
+    }
 }
 
 fn put_object(object: &Value, code: u8) -> u8 {
     match object {
         Value::Null => code,
-        object => put(std::io::stdout().lock(), &[format!("{object}\n").as_bytes()], code),
+        object => put_out(&[format!("{object}\n").as_bytes()], None, code),
     }
 }
 
-/// Writes everything; the exit code is `code`, unless the writing itself failed.
-fn put(mut stream: impl Write, parts: &[&[u8]], code: u8) -> u8 {
+/// Writes to standard output; the exit code is `code`, unless this or something before, for the reason `before`, did not arrive.
+fn put_out(parts: &[&[u8]], before: Option<IoErrorKind>, code: u8) -> u8 {
+    let written = write_all(std::io::stdout().lock(), parts);
+    match before.or_else(|| written.err().and_then(lost)) {
+        Some(reason) => put_note(&error_lines(&not_written(reason)), code.max(FAILED)),
+        None => code,
+    }
+}
+
+/// Says that standard output did not take what was printed.
+pub(crate) fn print_lost(reason: IoErrorKind) -> ExitCode {
+    ExitCode::from(put_out(&[], lost(reason), 0))
+}
+
+/// Writes everything to where it goes at last.
+pub(crate) fn write_all(mut stream: impl Write, parts: &[&[u8]]) -> Result<(), IoErrorKind> {
     let mut parts = parts.iter();
-    match parts
+    parts
         .try_for_each(|part| stream.write_all(part))
         .and_then(|()| stream.flush())
-    {
-        Err(error) if error.kind() != IoErrorKind::BrokenPipe => FAILED,
-        _ => code,
-    }
+        .map_err(|error| error.kind())
+}
+
+/// Whether output is missed that did not arrive for `reason`: a reader who went away wants no more of it.
+pub(crate) fn lost(reason: IoErrorKind) -> Option<IoErrorKind> {
+    (reason != IoErrorKind::BrokenPipe).then_some(reason)
+}
+
+fn not_written(reason: IoErrorKind) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("the output could not be written: {reason}"),
+    )
+    .hint("see that the place it goes to has room and can be written; what the command did to the workspace stands")
 }
 
 fn failed(error: &Error) -> Value {

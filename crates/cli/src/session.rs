@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use garret::path::printable;
 use garret::sandboxes::namespace::{self, NamespaceSandbox, SupervisorProgram};
 use garret::sandboxes::supervisor;
 use garret::{
@@ -123,6 +124,20 @@ impl Session {
         &self.global
     }
 
+    /// The name of a workspace of the home: the argument, or `-w`.
+    pub(crate) fn name(&self, argument: Option<&str>) -> Result<String, Failure> {
+        choice::name_of(self.global.workspace.as_deref(), argument).map_err(Failure::usage)
+    }
+
+    /// The same, with what follows the name.
+    pub(crate) fn name_and_rest<'a>(
+        &'a self,
+        first: Option<&'a str>,
+        second: Option<&'a str>,
+    ) -> Result<(&'a str, Option<&'a str>), Failure> {
+        choice::name_and_rest(self.global.workspace.as_deref(), first, second).map_err(Failure::usage)
+    }
+
     /// The home, where there is a place for one.
     pub(crate) fn home(&self) -> Option<&HomeChoice> {
         self.home.as_ref()
@@ -210,6 +225,7 @@ impl Session {
             };
         };
         let file = config_file::load(self.global.config.as_deref()).map_err(Failure::usage)?;
+        let file = file.map(Arc::new);
         match (choice::choose(text, file.as_ref().map(|file| &file.config)), &file) {
             (Choice::Url(url), _) => Ok(Chosen::unnamed(WorkspaceConfig::on(StorageConfig::Url(url)))),
             (Choice::Name(name, point), Some(file)) => Ok(Chosen::configured(name, point, file)),
@@ -219,7 +235,7 @@ impl Session {
                 }
                 match Path::new(&directory).is_dir() {
                     true => Chosen::directory(&directory),
-                    false => Err(self.unknown(text, file.as_ref()).await),
+                    false => Err(self.unknown(text, file.as_deref()).await),
                 }
             }
             (Choice::Name(..), None) => unreachable!("a name is configured in a file"),
@@ -237,6 +253,8 @@ impl Session {
                 point,
                 config,
                 base: None,
+                file: None,
+                is_named: true,
                 holds_home: false,
             })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -270,6 +288,10 @@ pub(crate) struct Chosen {
     pub(crate) config: WorkspaceConfig,
     /// Where its relative directories start, if not at the current one.
     base: Option<PathBuf>,
+    /// The file that it is configured in.
+    file: Option<Arc<ConfigFile>>,
+    /// Whether it is one of the home.
+    is_named: bool,
     /// Whether the home lies inside it.
     holds_home: bool,
 }
@@ -281,14 +303,18 @@ impl Chosen {
             point: None,
             config,
             base: None,
+            file: None,
+            is_named: false,
             holds_home: false,
         }
     }
 
-    fn configured(name: String, point: Option<String>, file: &ConfigFile) -> Self {
+    fn configured(name: String, point: Option<String>, file: &Arc<ConfigFile>) -> Self {
         let mut chosen = Self {
             config: file.config.workspaces[&name].clone(),
             base: Some(file.directory.clone()),
+            file: Some(file.clone()),
+            is_named: false,
             holds_home: false,
             name,
             point,
@@ -386,10 +412,13 @@ impl Chosen {
         };
         let mut wanted: Vec<&str> = self.config.capabilities.declared();
         wanted.push(capability);
-        format!(
-            "make a workspace that does, with a name of your choice: `garret create NAME{storage} --capability {}`",
-            wanted.join(",")
-        )
+        let wanted = wanted.join(",");
+        match self.is_named {
+            true => format!("declare it: `garret capabilities {} {wanted}`", printable(&self.name)),
+            false => format!(
+                "make a workspace that does, with a name of your choice: `garret create NAME{storage} --capability {wanted}`"
+            ),
+        }
     }
 
     /// Refuses a point of the past where the workspace itself is needed.
@@ -419,6 +448,15 @@ impl Chosen {
         }
     }
 
+    /// A workspace that is described wrongly is wrong usage, of the file that describes it; one that cannot be reached is a failure.
+    fn opening(&self, error: Error) -> Failure {
+        match (error.kind(), &self.file) {
+            (ErrorKind::Invalid, Some(file)) => Failure::usage(file.blame(&self.name, error)),
+            (ErrorKind::Invalid, None) => Failure::usage(error),
+            _ => error.into(),
+        }
+    }
+
     /// Opens it.
     pub(crate) async fn open(&self, session: &Session) -> Result<Toolbox, Failure> {
         self.open_with(session, session.garret()).await
@@ -433,19 +471,12 @@ impl Chosen {
             Some(base) => garret.clone().relative_to(base),
             None => garret.clone(),
         };
-        let toolbox = garret.open_config(&self.name, &self.config).await.map_err(opening)?;
+        let opened = garret.open_config(&self.name, &self.config).await;
+        let toolbox = opened.map_err(|error| self.opening(error))?;
         match &self.point {
             Some(point) => Ok(garret.open_at(&toolbox, point).await?),
             None => Ok(toolbox),
         }
-    }
-}
-
-/// A workspace that is described wrongly is wrong usage; one that cannot be reached is a failure.
-fn opening(error: Error) -> Failure {
-    match error.kind() {
-        ErrorKind::Invalid => Failure::usage(error),
-        _ => error.into(),
     }
 }
 

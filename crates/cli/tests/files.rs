@@ -33,6 +33,24 @@ fn write_takes_the_argument_exactly_and_a_dash_as_standard_input() {
     assert_eq!(room.get("a"), b"from a pipe");
 }
 
+#[test]
+fn a_set_user_id_file_is_made_by_no_door() {
+    let room = Room::new();
+    for mode in ["4755", "2755", "1777", "77777"] {
+        let written = room.run(&["write", "su", "x", "--mode", mode]);
+        assert_ne!(written.code(), 0, "{mode}");
+        let arguments = json!({"path": "su", "content": "x", "mode": mode}).to_string();
+        assert_eq!(
+            room.run(&["call", "write_file", &arguments]).failed(),
+            "invalid",
+            "{mode}"
+        );
+    }
+    let patch = "diff --git a/su b/su\nnew file mode 104755\n--- /dev/null\n+++ b/su\n@@ -0,0 +1 @@\n+x\n";
+    assert_eq!(room.run_with(&["patch"], patch.as_bytes()).failed(), "invalid");
+    assert!(!room.path().join("su").exists());
+}
+
 /// More than is kept in memory of a pipe, and a file that is redirected from a place in its middle.
 #[test]
 fn write_takes_what_is_larger_than_memory_should_hold() {
@@ -258,4 +276,46 @@ fn a_copy_of_many_directories_does_not_run_out_of_handles() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{err}");
     assert_eq!(room.get("copy/149/file"), b"x");
+}
+
+/// Each as the layer below gives it to a model, and as a person who typed a command reads it.
+#[test]
+fn hints_speak_of_the_options_that_a_person_can_give() {
+    let room = Room::new();
+    room.put("f", "a a\n").put("g", "x").put("dir/inner", "x");
+    let cases: [(&[&str], &str); 14] = [
+        (&["mv", "f", "g"], "give -f to replace it"),
+        (&["cp", "f", "g"], "give -f to replace it"),
+        (&["mv", "f", "dir/"], "name the new path: `dir/f`"),
+        (&["mv", "-f", "f", "dir"], "name the new path: `dir/f`"),
+        (&["cp", "f", "dir"], "name the new path: `dir/f`"),
+        (&["mkdir", "new/er"], "give -p to make"),
+        (&["rm", "dir"], "give -r to remove"),
+        (&["append", "--no-create", "new", "x"], "leave out --no-create"),
+        (&["grep", "("], "give -F"),
+        (&["edit", "f", "", "x"], "Use `garret write`"),
+        (
+            &["edit", "f", "a", "x"],
+            "give --replace-all, or --expect with the count",
+        ),
+        (&["edit", "f", "a", "x", "--expect", "3"], "correct --expect"),
+        (&["ls", "--limit", "0"], "--depth and --limit must be at least 1"),
+        (
+            &["ls", "--at", "2026-11-16"],
+            "a time is written as 2026-11-15T20:00:00Z",
+        ),
+    ];
+    for (arguments, words) in cases {
+        let ran = room.run(arguments);
+        assert_eq!(ran.code(), 1, "{arguments:?}: {}", ran.out());
+        assert!(ran.err().contains(words), "{arguments:?}: {}", ran.err());
+        let object = room.run(&[arguments, &["--json"]].concat()).json();
+        assert!(object["error"].to_string().contains(words), "{object}");
+    }
+    let call = room.run(&["call", "move", r#"{"src": "f", "dest": "g"}"#]);
+    assert!(
+        call.err().contains("set `overwrite`"),
+        "a tool is spoken of in its own words: {}",
+        call.err()
+    );
 }

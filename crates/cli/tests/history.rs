@@ -366,3 +366,30 @@ fn now_can_be_written_wherever_a_point_can() {
         "invalid"
     );
 }
+
+#[test]
+fn what_is_missing_or_nothing_is_said() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    assert_eq!(
+        room.run(&["-w", "notes", "write", "a", "x"]).done(),
+        "created a (1 byte)\n"
+    );
+    assert_eq!(
+        room.run(&["-w", "notes", "append", "a", "y"]).done(),
+        "appended to a (2 bytes now)\n"
+    );
+    for command in [&["log"][..], &["versions", "a"]] {
+        let ran = room.run(&[&["-w", "notes"], command, &["--limit", "0"]].concat());
+        assert_eq!(ran.failed(), "invalid");
+        assert!(ran.err().contains("--limit must be at least 1"), "{}", ran.err());
+    }
+    let pathless = room.run(&["-w", "notes", "restore", "--version", "v"]);
+    assert_eq!(pathless.misused(), "invalid");
+    assert!(
+        pathless.err().contains("the path of the file is missing"),
+        "{}",
+        pathless.err()
+    );
+    assert_eq!(room.run(&["-w", "notes", "restore"]).misused(), "invalid");
+}

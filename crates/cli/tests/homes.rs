@@ -255,6 +255,16 @@ fn plain_files_come_in_and_go_out() {
         room.path().join("out/link").read_link().unwrap().to_str(),
         Some("b.txt")
     );
+    for archive in ["x.zip", "x.tar.xz", "x.tar.bz2", "x.7z", "x.RAR", "x.garret"] {
+        assert_eq!(
+            room.run(&["export", "tree", "--to", archive]).failed(),
+            "invalid",
+            "{archive}"
+        );
+        assert!(!room.path().join(archive).exists());
+    }
+    std::fs::create_dir(room.path().join("taken.zip")).unwrap();
+    room.run(&["export", "tree", "--to", "taken.zip"]).done();
     let full = room.run(&["export", "tree", "--to", "out"]);
     assert_eq!(full.code(), 1, "{}", full.out());
     assert!(!full.err().contains(room.path().to_str().unwrap()), "{}", full.err());
@@ -270,4 +280,102 @@ fn plain_files_come_in_and_go_out() {
         "not_found"
     );
     assert_eq!(room.run(&["import", "--from", "tree"]).code(), 2);
+}
+
+#[test]
+fn the_option_names_the_workspace_where_no_argument_does() {
+    let room = Room::new();
+    room.run(&["-w", "k", "create"]).done();
+    room.run(&["create", "other"]).done();
+    room.run(&["-w", "k", "write", "a", "x"]).done();
+    assert_eq!(room.run(&["-w", "k", "usage", "--json"]).data()["name"], "k");
+    assert_eq!(room.run(&["-w", "k", "keep"]).done(), "k keeps everything\n");
+    assert_eq!(
+        room.run(&["-w", "k", "keep", "3"]).done(),
+        room.run(&["keep", "k"]).done()
+    );
+    room.run(&["-w", "k", "export", "k.garret"]).done();
+    room.run(&["-w", "k", "export", "--to", "files"]).done();
+    assert_eq!(room.get("files/a"), b"x");
+    room.run(&["-w", "k", "rename", "new"]).done();
+    room.run(&["-w", "new", "delete"]).done();
+    room.run(&["-w", "new", "recover"]).done();
+    assert_eq!(room.run(&["-w", "new", "cat", "a"]).done(), "x");
+    let twice: [&[&str]; 6] = [
+        &["create", "x"],
+        &["usage", "other"],
+        &["keep", "other", "3"],
+        &["rename", "other", "x"],
+        &["delete", "other"],
+        &["export", "other", "x.garret"],
+    ];
+    for arguments in twice {
+        let ran = room.run(&[&["-w", "new"], arguments].concat());
+        assert_eq!(ran.misused(), "invalid", "{arguments:?}");
+        assert!(ran.err().contains("given twice"), "{}", ran.err());
+    }
+    for arguments in [
+        &["keep"][..],
+        &["rename", "new"],
+        &["delete"],
+        &["recover"],
+        &["create"],
+        &["export", "new"],
+    ] {
+        assert_eq!(room.run(arguments).misused(), "invalid", "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_option_is_refused_where_it_would_be_without_effect() {
+    let room = Room::new();
+    room.run(&["create", "k"]).done();
+    let all: [&[&str]; 7] = [
+        &["list"],
+        &["gc"],
+        &["fsck"],
+        &["demo"],
+        &["import", "x.garret"],
+        &["config", "check"],
+        &["completions", "bash"],
+    ];
+    for arguments in all {
+        let ran = room.run(&[&["-w", "k"], arguments].concat());
+        assert_eq!(ran.misused(), "invalid", "{arguments:?}");
+        assert!(ran.err().contains("leave out -w"), "{}", ran.err());
+    }
+}
+
+#[test]
+fn what_may_be_done_in_a_workspace_can_be_said_later() {
+    let room = Room::new();
+    room.run(&["create", "box"]).done();
+    assert_eq!(room.run(&["capabilities", "box"]).done(), "box declares fs, snapshot\n");
+    let refused = room.run(&["-w", "box", "run", "-c", "true"]);
+    assert_eq!(refused.failed(), "denied");
+    assert!(
+        refused.err().contains("garret capabilities box fs,snapshot,shell"),
+        "{}",
+        refused.err()
+    );
+    room.run(&["-w", "box", "capabilities", "fs,snapshot,shell"]).done();
+    room.run(&["-w", "box", "run", "-c", "echo x > a"]).done();
+    assert_eq!(room.run(&["-w", "box", "cat", "a"]).done(), "x\n");
+    assert_eq!(room.run(&["capabilities", "box", "git"]).misused(), "invalid");
+    assert_eq!(room.run(&["capabilities", "nosuch", "fs"]).failed(), "not_found");
+    room.run(&["capabilities", "box", "snapshot"]).done();
+    assert_eq!(room.run(&["-w", "box", "ls"]).failed(), "denied");
+    room.put("tree/a", "one");
+    room.run(&["import", "--from", "tree", "--name", "tree", "--capability", "fs,shell"])
+        .done();
+    assert_eq!(room.run(&["-w", "tree", "run", "-c", "cat a"]).done(), "one");
+    room.run(&["export", "tree", "tree.garret"]).done();
+    room.run(&["import", "tree.garret", "--name", "again", "--capability", "fs"])
+        .done();
+    assert_eq!(room.run(&["capabilities", "again"]).done(), "again declares fs\n");
+    assert_eq!(
+        room.run(&["import", "tree.garret", "--name", "more", "--capability", "git"])
+            .misused(),
+        "invalid"
+    );
 }

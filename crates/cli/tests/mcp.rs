@@ -92,6 +92,18 @@ fn a_whole_session_over_a_pipe() {
     let unknown = pipe.ask(6, "tools/call", json!({"name": "reed_file", "arguments": {}}));
     assert_eq!(unknown["error"]["code"], -32602);
     assert_eq!(pipe.ask(7, "no/such/method", json!({}))["error"]["code"], -32601);
+    for (id, arguments) in (8..).zip([json!([]), json!("path"), json!(3)]) {
+        let wrong = pipe.ask(id, "tools/call", json!({"name": "read_file", "arguments": arguments}));
+        assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+        assert!(
+            wrong["error"]["message"].as_str().unwrap().contains("an object"),
+            "{wrong}"
+        );
+    }
+    assert_eq!(
+        pipe.ask(11, "tools/call", json!({"arguments": {}}))["error"]["code"],
+        -32602
+    );
     assert_eq!(pipe.close(), "");
 }
 
@@ -140,10 +152,42 @@ fn events_of_a_session_name_client_and_call() {
     let mut pipe = Pipe::open(&room, &["mcp", "--events", "jsonl"]);
     pipe.call(41, "exists", json!({"path": "a"}));
     let event: Value = serde_json::from_str(pipe.close().trim()).unwrap();
+    let session = &event["actor"]["session"];
+    assert!(session.as_str().is_some_and(|session| session.len() == 12), "{event}");
     assert_eq!(
         event["actor"],
-        json!({"agent": "pipe", "tool_call": "41", "door": "mcp"})
+        json!({"agent": "pipe", "session": session, "tool_call": "41", "door": "mcp"})
     );
+}
+
+#[test]
+fn each_connection_is_a_session_of_its_own() {
+    let room = Room::new();
+    for name in ["one", "two"] {
+        let mut pipe = Pipe::open(&room, &["mcp"]);
+        for id in [1, 2] {
+            let arguments = json!({"path": format!("{name}{id}"), "content": "x"});
+            assert_eq!(pipe.call(id, "write_file", arguments)["isError"], false);
+        }
+        assert_eq!(pipe.close(), "");
+    }
+    let log = room.run(&["log", "--json"]).data();
+    let changes = log["changes"].as_array().unwrap().iter();
+    let sessions: Vec<_> = changes
+        .map(|change| change["actor"]["session"].as_str().unwrap())
+        .collect();
+    assert!(sessions[0] == sessions[1] && sessions[2] == sessions[3] && sessions[0] != sessions[2]);
+    assert!(room.run(&["log"]).done().contains(sessions[0]));
+    let refused = room.run(&["undo", "--tool-call", "2"]);
+    assert_eq!(refused.failed(), "invalid");
+    assert!(refused.err().contains(sessions[0]) && refused.err().contains(sessions[2]));
+    room.run(&["undo", "--tool-call", "2", "--session", sessions[2]]).done();
+    assert_eq!(room.run(&["ls"]).done(), "one1\ntwo1\ntwo2\n");
+    let mut pipe = Pipe::open(&room, &["mcp"]);
+    pipe.call(1, "write_file", json!({"path": "three", "content": "x"}));
+    assert_eq!(pipe.call(2, "undo", json!({"what": "session"}))["isError"], false);
+    assert_eq!(pipe.close(), "");
+    assert_eq!(room.run(&["ls"]).done(), "one1\ntwo1\ntwo2\n");
 }
 
 #[test]

@@ -9,7 +9,46 @@ mod common;
 
 use common::Room;
 
-const COMMANDS: [&str; 43] = [
+/// A disk that is full: whoever asked for the output must be told that it is not there.
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let room = Room::new();
+    room.run(&["create", "box", "--capability", "fs,shell,code"]).done();
+    room.run(&["-w", "box", "write", "a", "x"]).done();
+    let all: [&[&str]; 9] = [
+        &["ls"],
+        &["ls", "--json"],
+        &["cat", "a"],
+        &["cat", "a", "--limit", "1"],
+        &["write", "b", "x"],
+        &["run", "-c", "seq 1 100000; echo kept > kept"],
+        &["run", "-c", "seq 1 100000", "--json"],
+        &["code", "bash", "-c", "seq 1 10"],
+        &["--help"],
+    ];
+    for arguments in all {
+        let mut command = room.command(&[&["-w", "box"], arguments].concat());
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+        assert!(
+            error.contains("error: unavailable: the output could not be written"),
+            "{arguments:?}: {error}"
+        );
+    }
+    assert_eq!(room.run(&["-w", "box", "cat", "kept"]).done(), "kept\n");
+    let mut closed = room.command(&["-w", "box", "cat", "a"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = closed.stdout(writer).output().unwrap();
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(0), b"".as_slice())
+    );
+}
+
+const COMMANDS: [&str; 44] = [
     "ls",
     "tree",
     "cat",
@@ -43,6 +82,7 @@ const COMMANDS: [&str; 43] = [
     "import",
     "usage",
     "keep",
+    "capabilities",
     "gc",
     "fsck",
     "ref",
@@ -76,6 +116,21 @@ fn the_help_says_what_there_is() {
         let help = room.run(&[command, action, "--help"]);
         insta::assert_snapshot!(format!("help_{command}_{action}"), help.done());
     }
+}
+
+#[test]
+fn help_is_a_command_too() {
+    let room = Room::new();
+    assert_eq!(room.run(&["help"]).done(), room.run(&["--help"]).done());
+    assert_eq!(
+        room.run(&["help", "write"]).done(),
+        room.run(&["write", "--help"]).done()
+    );
+    assert_eq!(
+        room.run(&["help", "snapshot", "create"]).done(),
+        room.run(&["snapshot", "create", "--help"]).done()
+    );
+    assert_eq!(room.run(&["help", "nosuch"]).code(), 2);
 }
 
 #[test]

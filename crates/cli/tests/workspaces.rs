@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::Room;
+use common::{Ran, Room};
 
 const NOTES: &str = "[workspaces.notes]\nstorage = 'local:notes'\ncapabilities = { fs = { read_only = true } }\n";
 
@@ -109,7 +109,7 @@ fn a_workspace_without_files_has_no_file_commands_and_no_tools() {
 #[test]
 fn config_check_names_the_place_and_the_nearest_key() {
     let room = Room::new();
-    room.put("garret.toml", NOTES);
+    room.put("garret.toml", NOTES).put("notes/a", "");
     assert_eq!(room.run(&["config", "check"]).done(), "garret.toml is right: notes\n");
     let wrong = |text: &str| {
         room.put("wrong.toml", text);
@@ -137,6 +137,22 @@ fn config_check_names_the_place_and_the_nearest_key() {
         "config_check_unknown_storage_option",
         wrong("[workspaces.a]\nstorage = { kind = 'local', dir = 'x', durabilty = 'full' }\n")
     );
+    insta::assert_snapshot!(
+        "config_check_unknown_url_option",
+        wrong("[workspaces.a]\nstorage = 's3://bucket/prefix?fo=1'\n")
+    );
+    insta::assert_snapshot!(
+        "config_check_missing_directory",
+        wrong("[workspaces.a]\nstorage = 'local:missing'\n")
+    );
+    insta::assert_snapshot!(
+        "config_check_wrong_type",
+        wrong("[workspaces.a]\nstorage = 'memory:'\n[workspaces.a.capabilities.fs]\nmax_files = 'a'\n")
+    );
+    insta::assert_snapshot!(
+        "config_check_memory_option",
+        wrong("[workspaces.a]\nstorage = { kind = 'memory', size = 3 }\n")
+    );
     insta::assert_snapshot!("config_check_not_toml", wrong("[workspaces.a\n"));
     insta::assert_snapshot!("config_check_no_storage", wrong("[workspaces.a]\n"));
 }
@@ -163,6 +179,25 @@ fn a_wrong_configuration_is_wrong_usage_where_it_is_used() {
     let ran = room.run(&["-w", "a", "ls"]);
     assert_eq!(ran.misused(), "invalid");
     assert!(ran.err().contains("storage"), "{}", ran.err());
+    room.put("deep/er/x", "");
+    let from_below = |text: &str| {
+        room.put("garret.toml", text);
+        let mut command = room.command(&["-w", "a", "ls"]);
+        command.current_dir(room.path().join("deep/er"));
+        let ran = Ran::of(command, b"");
+        assert_eq!(ran.misused(), "invalid");
+        ran.err().to_owned()
+    };
+    let wrong_key = from_below("[workspaces.a]\nstorge = 'memory:'\n");
+    assert!(
+        wrong_key.contains("in ../../garret.toml: there is no `workspaces.a.storge`"),
+        "{wrong_key}"
+    );
+    let wrong_kind = from_below("[workspaces.a]\nstorage = 'lokal:x'\n");
+    assert!(
+        wrong_kind.contains("in ../../garret.toml, workspaces.a: there is no storage"),
+        "{wrong_kind}"
+    );
 }
 
 #[test]

@@ -29,7 +29,11 @@ impl<'de, P: DeserializeOwned> Deserialize<'de> for Declared<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::Bool(switch) => Ok(Self::Switch(switch)),
-            value @ Value::Object(_) => P::deserialize(value).map(Self::Options).map_err(D::Error::custom),
+            value @ Value::Object(_) => {
+                // The reader around this one knows the way to the capability, and not the way within it.
+                let options = serde_path_to_error::deserialize(value);
+                options.map(Self::Options).map_err(D::Error::custom)
+            }
             _ => Err(D::Error::custom(
                 "a capability is `true`, `false` or an object with options",
             )),
@@ -41,6 +45,14 @@ impl<P> Declared<P> {
     /// Whether it is declared.
     pub const fn is_declared(&self) -> bool {
         !matches!(self, Self::Switch(false))
+    }
+
+    /// What it was before, where it is declared now and was then.
+    fn keeping(self, before: Self) -> Self {
+        match self.is_declared() && before.is_declared() {
+            true => before,
+            false => self,
+        }
     }
 }
 
@@ -105,6 +117,17 @@ impl Capabilities {
             }
         }
         Ok(all)
+    }
+
+    /// The same capabilities; those that `before` declares too are as they were there, with their options.
+    #[must_use]
+    pub fn keeping(self, before: Self) -> Self {
+        Self {
+            fs: self.fs.keeping(before.fs),
+            snapshot: self.snapshot.keeping(before.snapshot),
+            shell: self.shell.keeping(before.shell),
+            code: self.code.keeping(before.code),
+        }
     }
 
     /// The names of those that are declared.

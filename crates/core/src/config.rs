@@ -298,6 +298,16 @@ mod tests {
     }
 
     #[test]
+    fn a_value_of_a_wrong_type_is_refused_by_its_key() {
+        let error =
+            WorkspaceConfig::from_toml("storage = 'memory:'\n[capabilities.fs]\nmax_files = 'a'\n").unwrap_err();
+        assert!(
+            error.message().contains("capabilities.fs") && error.message().contains("max_files"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn what_is_kept_of_the_history_is_an_age_a_number_a_size_or_a_list() {
         let kept = |keep: &str| WorkspaceConfig::from_toml(&format!("storage = 'memory:'\nkeep = {keep}"));
         for (written, meant) in [

@@ -102,6 +102,11 @@ impl StorageRegistry {
         self.prepare(config).map(|_| ())
     }
 
+    /// The options of a storage as a table, whichever way they are written.
+    pub fn options_of(&self, config: &StorageConfig) -> Result<Map<String, Value>> {
+        self.prepare(config).map(|(_, options)| options)
+    }
+
     /// Opens a storage by its URL or table.
     pub async fn open(&self, config: &StorageConfig, context: &OpenContext) -> Result<Opened> {
         let (factory, options) = self.prepare(config)?;

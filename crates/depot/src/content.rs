@@ -5,8 +5,10 @@
 //! then stores the parts it changed, and a range is read and verified without the rest. The cuts depend on the content alone, so the
 //! same content has the same address however it was written.
 
+mod apart;
 mod cut;
 mod encoding;
+mod folder;
 mod pieces;
 mod plan;
 mod store;

@@ -93,9 +93,18 @@ pub(crate) fn blob_not_written(error: object_store::Error) -> Error {
 
 /// What the blob store says when content cannot be taken from it.
 pub(crate) fn blob_not_read(error: object_store::Error) -> Error {
-    match error {
-        object_store::Error::NotFound { .. } => damaged("it is no longer in the depot"),
-        _ => disk_fails("the depot's blob store cannot be read"),
+    blob_lost(matches!(error, object_store::Error::NotFound { .. }))
+}
+
+/// The same of a blob that is a file.
+pub(crate) fn blob_file_not_read(error: &std::io::Error) -> Error {
+    blob_lost(error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn blob_lost(is_gone: bool) -> Error {
+    match is_gone {
+        true => damaged("it is no longer in the depot"),
+        false => disk_fails("the depot's blob store cannot be read"),
     }
 }
 

@@ -71,11 +71,33 @@ impl<'c> Session<'c> {
     pub(crate) fn attempt<T>(self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.execute("SAVEPOINT attempt", [])?;
         let done = work();
-        if done.is_err() {
-            self.execute("ROLLBACK TO attempt", [])?;
+        if let Err(failed) = &done {
+            self.forget_group();
+            let taken_back = self.execute("ROLLBACK TO attempt", []);
+            // A disk that fails takes the savepoint along with the transaction. Why is what `work` met, and not that there is none.
+            taken_back.map_err(|error| {
+                if error::is_failure(failed) {
+                    failed.clone()
+                } else {
+                    error
+                }
+            })?;
         }
         self.execute("RELEASE attempt", [])?;
         done
+    }
+
+    /// What changes have left to each other may be taken back.
+    fn forget_group(self) {
+        if let Some(group) = self.group {
+            group.forget();
+        }
+    }
+
+    /// Ends the transaction as SQLite does when the disk fails in the middle of a statement.
+    #[cfg(test)]
+    pub(crate) fn end_as_a_failing_disk_does(self) {
+        self.execute("ROLLBACK", []).expect("a transaction is open");
     }
 
     fn execute(self, sql: &str, params: impl Params) -> Result<usize> {
@@ -105,4 +127,55 @@ pub(crate) fn stored_time(time: Timestamp) -> i64 {
 /// A time from the database.
 pub(crate) fn time_of(stored: i64) -> Timestamp {
     Timestamp::from_microsecond(stored).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use garret_core::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_is_taken_back_leaves_nothing_to_the_next_change() {
+        let (_database, connection) = Database::in_memory().unwrap();
+        connection.with(|writing| {
+            writing.begin().unwrap();
+            let session = writing.session();
+            let levels = vec![Level { workspace: 7, at: HEAD }];
+            let refused = session.attempt(|| {
+                session.remember_head(7, 3, levels.clone());
+                Err::<(), _>(Error::new(ErrorKind::Conflict, "no"))
+            });
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
+            assert_eq!(session.head(7).unwrap(), None, "there is no such workspace");
+            let kept = session.attempt(|| {
+                session.remember_head(7, 3, levels.clone());
+                Ok(())
+            });
+            assert!(kept.is_ok());
+            assert_eq!(session.head(7).unwrap(), Some((3, levels)));
+            writing.take_back().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_a_failing_disk_ends_is_told_as_what_it_met() {
+        let home = tempfile::tempdir().unwrap();
+        let (database, connection) = Database::open(&home.path().join("database"), Expected::Either).unwrap();
+        let look = |session: Session<'_>| {
+            session.end_as_a_failing_disk_does();
+            Err::<(), _>(Error::new(ErrorKind::Unavailable, "the disk fails"))
+        };
+        assert_eq!(database.read(look).unwrap_err().message(), "the disk fails");
+        assert!(
+            database.read(|session| session.workspaces()).unwrap().is_empty(),
+            "others go on"
+        );
+        connection.with(|writing| {
+            writing.begin().unwrap();
+            let session = writing.session();
+            let failed = session.attempt(|| look(session));
+            assert_eq!(failed.unwrap_err().message(), "the disk fails");
+        });
+    }
 }

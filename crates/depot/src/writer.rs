@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::panic::AssertUnwindSafe;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -31,6 +32,8 @@ const GROUP: usize = 512;
 /// How long a group that is smaller than the one before it waits for each further job before it commits. Those that were answered together
 /// come back together, and a sync for the first of them alone would make the others wait for it.
 const GATHERING: Duration = Duration::from_micros(100);
+/// How long a turn is waited for before the depot is said to be busy: about as long as the database itself is.
+const LONGEST_TURN: Duration = Duration::from_secs(60);
 
 /// A handle on the writer. Dropping it waits for the jobs under way.
 #[derive(Debug)]
@@ -120,7 +123,7 @@ impl Writer {
     ) -> Result<T> {
         let (sender, answer) = oneshot::channel();
         let run = move |session: Result<Session<'_>>| {
-            let outcome = session.and_then(work);
+            let outcome = session.and_then(|session| unless_it_panics(|| work(session)));
             Ran {
                 error: outcome.as_ref().err().cloned(),
                 answer: Box::new(move |committed: Result<()>| {
@@ -179,6 +182,18 @@ impl Drop for Writer {
     }
 }
 
+/// Runs the work of a job. One that panics is refused like any other: nobody else's work ends with it, and no transaction stays open.
+fn unless_it_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What it leaves behind in the database is taken back, and nothing else is shared with it.
+    let done = std::panic::catch_unwind(AssertUnwindSafe(work));
+    done.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Internal,
+            "a change failed in its middle, and nothing of it is kept",
+        ))
+    })
+}
+
 fn gone() -> Error {
     Error::new(ErrorKind::Internal, "the depot's writer has ended")
 }
@@ -192,10 +207,11 @@ fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {
             turns,
             content,
         } = &*seat;
-        let turn = turns.as_ref().map(Turn::take);
-        let (group, committed) = match turns.as_ref().is_some_and(is_removed) {
-            true => (refused(&mut coming, &error::home_is_gone()), Ok(())),
-            false => connection.with(|writing| commit_group(writing, &mut coming, content)),
+        let turn = turns.as_ref().and_then(|turns| Turn::take(turns, LONGEST_TURN));
+        let (group, committed) = match turns {
+            Some(_) if turn.is_none() => (refused(&mut coming, &error::busy()), Ok(())),
+            Some(turns) if is_removed(turns) => (refused(&mut coming, &error::home_is_gone()), Ok(())),
+            _ => connection.with(|writing| commit_group(writing, &mut coming, content)),
         };
         drop(turn);
         drop(seat);
@@ -309,13 +325,13 @@ pub(crate) fn is_removed(file: &File) -> bool {
 
 /// Runs a job so that nothing of it stays where it is refused; where that cannot be, `spoiled` tells why nothing of the group may stay.
 fn run_job(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
-    let is_single = job.weight == Weight::Single;
-    let (before, ran) = match is_single {
-        true => (writing.rows_put(), (job.run)(Ok(writing.session()))),
-        false => (0, run_guarded(writing, job)),
-    };
+    if job.weight != Weight::Single {
+        return run_guarded(writing, job, spoiled);
+    }
+    let before = writing.rows_put();
+    let ran = (job.run)(Ok(writing.session()));
     if let Some(error) = &ran.error
-        && (!writing.is_open() || is_single && writing.rows_put() != before)
+        && (!writing.is_open() || writing.rows_put() != before)
     {
         *spoiled = Err(error.clone());
     }
@@ -323,18 +339,17 @@ fn run_job(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
 }
 
 /// Runs a job under a savepoint. Without one, each page that it changes need not be kept as it was before.
-fn run_guarded(writing: Writing<'_>, job: Job) -> Ran {
-    let ran = match writing.begin_job() {
-        Ok(()) => (job.run)(Ok(writing.session())),
-        Err(error) => return (job.run)(Err(error)),
-    };
-    match writing.end_job(ran.error.is_none()) {
-        Ok(()) => ran,
-        Err(error) => Ran {
-            error: Some(error.clone()),
-            answer: Box::new(move |_| (ran.answer)(Err(error))),
-        },
+fn run_guarded(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
+    if let Err(error) = writing.begin_job() {
+        *spoiled = Err(error.clone());
+        return (job.run)(Err(error));
     }
+    let ran = (job.run)(Ok(writing.session()));
+    if let Err(error) = writing.end_job(ran.error.is_none()) {
+        // A disk that fails takes the savepoint along with the transaction. Why is what the job met, and not that there is none.
+        *spoiled = Err(ran.error.clone().unwrap_or(error));
+    }
+    ran
 }
 
 fn begin(writing: Writing<'_>, is_durable: bool) -> Result<()> {
@@ -350,14 +365,38 @@ impl<'a> Turn<'a> {
     fn try_take(file: &'a File) -> Option<Self> {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => None,
+            // On a disk without locks the database's own lock still keeps writers apart, only less fairly.
             Ok(()) | Err(TryLockError::Error(_)) => Some(Self(file)),
         }
     }
 
-    fn take(file: &'a File) -> Self {
-        // On a disk without locks the database's own lock still keeps writers apart, only less fairly.
-        let _ = file.lock();
-        Self(file)
+    /// A turn; none where another process has it for longer than `longest`, since it hangs or was stopped.
+    fn take(file: &'a File, longest: Duration) -> Option<Self> {
+        let turn = Self::try_take(file);
+        if turn.is_some() {
+            return turn;
+        }
+        // The kernel wakes those who wait for a lock one after the other, but lets nobody give up: so another thread waits for it.
+        let (tell, told) = sync_channel(0);
+        match Self::wait_beside(file, tell) {
+            Ok(()) => told.recv_timeout(longest).ok()?,
+            Err(_) => drop(file.lock()),
+        }
+        Some(Self(file))
+    }
+
+    /// Has a thread take the lock and tell so; where nobody listens any more, it gives it back. That may be in the middle of a later turn
+    /// of this process, which then goes on by the database's lock alone.
+    fn wait_beside(file: &File, tell: SyncSender<()>) -> std::io::Result<()> {
+        let waiting = file.try_clone()?;
+        let wait = move || {
+            let _ = waiting.lock();
+            if tell.send(()).is_err() {
+                let _ = waiting.unlock();
+            }
+        };
+        let thread = std::thread::Builder::new().name("garret-depot-turn".into());
+        thread.spawn(wait).map(|_| ())
     }
 }
 
@@ -446,6 +485,69 @@ mod tests {
         assert!(!has(&database, "before") && !has(&database, "half"));
         assert!(after.is_ok(), "it came later, and is in the next group");
         assert!(has(&database, "after"));
+    }
+
+    #[test]
+    fn a_disk_that_fails_under_a_job_is_why_the_others_of_its_group_fail() {
+        let (database, writer) = started();
+        let (tell, told) = channel();
+        let before = move |session: Session<'_>| {
+            told.recv().expect("it is told");
+            put(session, "before")
+        };
+        let failing = |session: Session<'_>| {
+            put(session, "half")?;
+            session.end_as_a_failing_disk_does();
+            Err::<(), _>(Error::new(ErrorKind::Unavailable, "the disk fails"))
+        };
+        let (before, done) = block_on(async {
+            let sent = async { tell.send(()).expect("the writer waits for it") };
+            let jobs = (
+                writer.write(Durability::Full, before),
+                writer.write(Durability::Full, failing),
+            );
+            let (before, done, ()) = join!(jobs.0, jobs.1, sent);
+            (before, done)
+        });
+        assert_eq!(done.unwrap_err().message(), "the disk fails");
+        assert_eq!(before.unwrap_err().message(), "the disk fails");
+        assert!(!has(&database, "before") && !has(&database, "half"));
+        block_on(writer.write(Durability::Full, |session| put(session, "after"))).unwrap();
+        assert!(has(&database, "after"));
+    }
+
+    #[test]
+    fn a_job_that_panics_is_refused_and_the_writer_goes_on() {
+        for durability in [Durability::Full, Durability::Relaxed] {
+            for weight in [Weight::Single, Weight::Small, Weight::Any] {
+                let (database, writer) = started();
+                let panicking = |session: Session<'_>| -> Result<()> {
+                    put(session, "half")?;
+                    panic!("of no good reason")
+                };
+                let refused = block_on(writer.write_weighed(weight, durability, panicking));
+                assert_eq!(refused.unwrap_err().kind(), ErrorKind::Internal);
+                assert!(!has(&database, "half"));
+                block_on(writer.write_weighed(weight, durability, |session| put(session, "after"))).unwrap();
+                assert!(has(&database, "after"), "{weight:?}, {durability:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_turn_that_another_keeps_is_given_up_and_one_that_it_gives_back_is_taken() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (mine, other) = (file.reopen().unwrap(), file.reopen().unwrap());
+        other.lock().unwrap();
+        assert!(Turn::take(&mine, Duration::from_millis(1)).is_none());
+        let kept = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| Turn::take(&mine, LONGEST_TURN));
+            other.unlock().unwrap();
+            waiting.join().unwrap()
+        });
+        drop(kept.expect("it was given back"));
+        // Returns only when whoever waited in vain has given it back too.
+        other.lock().unwrap();
     }
 
     #[test]

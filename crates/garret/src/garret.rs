@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Clock, Error, EventSink, Exclusions, FsPolicy, FsRules, HistoryMode, Ids, NoEvents, OpenContext, Opened,
-    RandomIds, Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock, WorkspaceConfig, shape,
+    Actor, Clock, Error, EventSink, Exclusions, FsPolicy, FsRules, HistoryMode, Ids, MemoryFactory, NoEvents,
+    OpenContext, Opened, RandomIds, Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock,
+    WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
 use garret_storage::s3::{S3Factory, S3Options};
@@ -166,12 +167,26 @@ impl Garret {
 
     /// Checks a configuration as far as it can be without opening its storage.
     pub fn check(&self, config: &WorkspaceConfig) -> Result<()> {
-        self.storages.check(&config.storage)?;
-        check_options(&config.storage)?;
+        let options = self.storages.options_of(&config.storage)?;
+        check_options(config.storage.kind(), options)?;
         let policy = config.capabilities.fs.policy().unwrap_or_default();
         check_tools(&policy.require_approval)?;
         self.check_shell(config)?;
         FsRules::new(policy).map(|_| ())
+    }
+
+    /// Checks a configuration as [`Garret::check`] does, and opens the storage where that needs neither a network nor a home: a directory
+    /// of `local` must be there. Nothing is made.
+    pub async fn check_with_storage(&self, config: &WorkspaceConfig) -> Result<()> {
+        self.check(config)?;
+        self.history_of(config)?;
+        Exclusions::new(&config.exclude)?;
+        let kind = config.storage.kind();
+        if kind == LocalFactory.kind() || kind == MemoryFactory.kind() {
+            let context = self.context(HistoryMode::Off);
+            self.storages.open(&config.storage, &context).await?;
+        }
+        Ok(())
     }
 
     /// Opens the workspace `name` as configured. This is the default stack, from the ground up:
@@ -300,18 +315,16 @@ impl Garret {
 }
 
 /// Checks the options of a storage as far as they are known without opening it.
-fn check_options(storage: &StorageConfig) -> Result<()> {
-    match storage {
-        StorageConfig::Table { kind, options } if kind == LocalFactory.kind() => {
-            shape::from_value::<LocalOptions>(Value::Object(options.clone())).map(|_| ())
-        }
-        StorageConfig::Table { kind, options } if kind == S3Factory.kind() => {
-            shape::from_value::<S3Options>(Value::Object(options.clone())).and_then(|options| options.check())
-        }
-        StorageConfig::Table { kind, options } if kind == filestore::KIND => {
-            shape::from_value::<FilestoreOptions>(Value::Object(options.clone())).map(|_| ())
-        }
-        _ => Ok(()),
+fn check_options(kind: &str, options: Map<String, Value>) -> Result<()> {
+    let options = Value::Object(options);
+    if kind == LocalFactory.kind() {
+        shape::from_value::<LocalOptions>(options).map(|_| ())
+    } else if kind == S3Factory.kind() {
+        shape::from_value::<S3Options>(options).and_then(|options| options.check())
+    } else if kind == filestore::KIND {
+        shape::from_value::<FilestoreOptions>(options).map(|_| ())
+    } else {
+        Ok(())
     }
 }
 

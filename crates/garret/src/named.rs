@@ -1,7 +1,7 @@
 //! Workspaces by name: made once, kept in the home, opened from anywhere.
 
 use garret_core::path::quote;
-use garret_core::{Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WorkspaceConfig, shape};
+use garret_core::{Capabilities, Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WorkspaceConfig, shape};
 use garret_depot::{Journaled, NewWorkspace, WorkspaceInfo};
 use garret_tools::Toolbox;
 use garret_workspace::Workspace;
@@ -63,6 +63,19 @@ impl Garret {
         let workspace = self.depot().await?.workspace(name).await?;
         let info = workspace.describe().await?;
         Ok(with_workspace(read_back(&info.kind, info.config)?, &info.id))
+    }
+
+    /// Says what may be done in the workspace `name` of the home from the next opening on, and gives it as it is kept. A capability that
+    /// it declares already keeps its options.
+    pub async fn set_capabilities(&self, name: &str, capabilities: &Capabilities) -> Result<Capabilities> {
+        let depot = self.depot().await?;
+        let workspace = depot.workspace(name).await?;
+        let info = workspace.describe().await?;
+        let mut config = read_back(&info.kind, info.config)?;
+        config.capabilities = capabilities.clone().keeping(config.capabilities);
+        self.check(&with_workspace(config.clone(), &info.id))?;
+        depot.set_storage(&workspace, &info.kind, &kept(&config)?).await?;
+        Ok(config.capabilities)
     }
 
     /// Moves the files of the workspace `name` out of the home into the empty directory that `storage` is. From then on they live there,

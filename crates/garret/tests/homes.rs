@@ -7,8 +7,8 @@
 )]
 
 use garret::{
-    Capabilities, ErrorKind, Garret, HistoryMode, Home, LogRequest, MergeOptions, Point, Reference, SnapshotOptions,
-    StorageConfig, Toolbox, UndoRequest, WorkspaceConfig, WriteOptions,
+    Capabilities, Declared, ErrorKind, FsPolicy, Garret, HistoryMode, Home, LogRequest, MergeOptions, Point, Reference,
+    SnapshotOptions, StorageConfig, Toolbox, UndoRequest, WorkspaceConfig, WriteOptions,
 };
 use serde_json::json;
 
@@ -64,6 +64,32 @@ async fn a_change_says_who_made_it_and_with_what() {
     assert_eq!(told, [("edit_file", "edit `a.txt`"), ("write_file", "write `a.txt`")]);
     assert_eq!(log.changes[0].actor.door, "api");
     assert_eq!(log.changes[0].paths, ["a.txt"]);
+}
+
+#[tokio::test]
+async fn capabilities_that_are_said_anew_keep_their_options() {
+    let home = tempfile::tempdir().unwrap();
+    let policy = FsPolicy {
+        read_only: true,
+        ..FsPolicy::default()
+    };
+    let config = WorkspaceConfig {
+        capabilities: Capabilities {
+            fs: Declared::Options(policy.clone()),
+            ..Capabilities::default()
+        },
+        ..filestore()
+    };
+    garret(&home).create("notes", &config).await.unwrap();
+    let wanted = Capabilities::named(["fs", "shell"]).unwrap();
+    let kept = garret(&home).set_capabilities("notes", &wanted).await.unwrap();
+    assert_eq!(kept.declared(), ["fs", "shell"]);
+    let config = garret(&home).config_of("notes").await.unwrap();
+    assert_eq!(config.capabilities, kept);
+    assert_eq!(config.capabilities.fs.policy(), Some(policy));
+    assert!(garret(&home).open_named("notes").await.is_ok());
+    let missing = garret(&home).set_capabilities("other", &wanted).await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
 }
 
 #[tokio::test]

@@ -34,13 +34,18 @@ pub(crate) enum What {
 pub(crate) struct Arguments {
     /// What to take back. `last`: the newest `count` changes. `change`: the one change that `id` names, wherever it stands; later changes
     /// to other files stay. `session`, `tool_call`: everything that the session or tool call `id` did. `redo`: the newest undo, so that
-    /// what it took back comes again. Left out: `change` where `id` is given, else `last`.
+    /// what it took back comes again. Left out: `change` where `id` is given alone, `tool_call` or `session` where `session` is given, else
+    /// `last`.
     #[serde(default, deserialize_with = "unless_empty")]
     what: Option<What>,
     /// The id or number of the change, the id of the session (left out, your own), or the id of the tool call. `last` and `redo` take
     /// no notice of it.
     #[serde(default, deserialize_with = "text_or_number")]
     id: Option<String>,
+    /// The session that a tool call belongs to: every session may count its calls from 1. Left out, a call that several sessions made is
+    /// refused, and they are named.
+    #[serde(default, deserialize_with = "unless_empty")]
+    session: Option<String>,
     /// How many changes `last` takes back; the others take no notice of it. Left out or 0: 1.
     #[serde(default)]
     count: Option<u64>,
@@ -84,8 +89,18 @@ impl Tool for Undo {
 
 /// What is to be undone; `None` for a redo.
 fn request(workspace: &Workspace, arguments: Arguments) -> Result<Option<UndoRequest>> {
-    let Arguments { what, id, count } = arguments;
-    let implied = if id.is_some() { What::Change } else { What::Last };
+    let Arguments {
+        what,
+        id,
+        session,
+        count,
+    } = arguments;
+    let implied = match (&id, &session) {
+        (None, None) => What::Last,
+        (Some(_), None) => What::Change,
+        (Some(_), Some(_)) => What::ToolCall,
+        (None, Some(_)) => What::Session,
+    };
     Ok(Some(match what.unwrap_or(implied) {
         What::Redo => return Ok(None),
         What::Last => {
@@ -95,9 +110,12 @@ fn request(workspace: &Workspace, arguments: Arguments) -> Result<Option<UndoReq
         What::Change => UndoRequest::Change(id.ok_or_else(|| missing("change"))?),
         What::Session => {
             let own = workspace.actor().session.clone();
-            UndoRequest::Session(id.or(own).ok_or_else(|| missing("session"))?)
+            UndoRequest::Session(id.or(session).or(own).ok_or_else(|| missing("session"))?)
         }
-        What::ToolCall => UndoRequest::ToolCall(id.ok_or_else(|| missing("tool_call"))?),
+        What::ToolCall => UndoRequest::ToolCall {
+            call: id.ok_or_else(|| missing("tool_call"))?,
+            session,
+        },
     }))
 }
 

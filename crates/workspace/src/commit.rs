@@ -1,6 +1,6 @@
 //! The one function through which every mutation of a workspace goes.
 
-use garret_core::{Applied, Batch, Follow, Mutation, Origin, Result, StatOptions};
+use garret_core::{Applied, Batch, EntryKind, Error, ErrorKind, Follow, Mutation, Origin, Result, StatOptions, WsPath};
 
 use crate::Workspace;
 
@@ -42,10 +42,11 @@ impl Workspace {
         self.storage().apply(batch).await
     }
 
-    /// The batch of these mutations, if no file would be too large.
+    /// The batch of these mutations, if no file would be too large, and none where history leaves out what commands make.
     async fn batch(&self, operation: &'static str, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
         let summary = summary_of(operation, &mutations);
         for mutation in &mutations {
+            self.check_in_history(mutation).await?;
             self.check_size(mutation).await?;
         }
         Ok(Batch {
@@ -63,6 +64,37 @@ impl Workspace {
             actor: self.actor().clone(),
             command: None,
         }
+    }
+
+    /// Checks that nothing is put where history leaves out what commands make: whoever writes there by hand would have another file than
+    /// the commands see. What is there already can be removed.
+    async fn check_in_history(&self, mutation: &Mutation) -> Result<()> {
+        let Some(shop) = self.workshop().ok().filter(|shop| !shop.exclusions.is_empty()) else {
+            return Ok(());
+        };
+        let is_directory = match mutation {
+            Mutation::Remove { .. } | Mutation::SetMode { .. } => return Ok(()),
+            Mutation::MakeDir { .. } => true,
+            Mutation::Rename { from, .. } | Mutation::Copy { from, .. } => self.is_directory(from).await,
+            _ => false,
+        };
+        match shop
+            .exclusions
+            .covers_bytes(mutation.path().as_str().as_bytes(), is_directory)
+        {
+            false => Ok(()),
+            true => Err(Error::new(
+                ErrorKind::Denied,
+                "`exclude` leaves this path out of history: only commands keep files there",
+            )
+            .at(&self.shown(mutation.path()))
+            .hint("write it by a command, write it elsewhere, or take the pattern off `exclude`")),
+        }
+    }
+
+    async fn is_directory(&self, path: &WsPath) -> bool {
+        let stat = self.storage().stat(path, StatOptions::default()).await;
+        stat.is_ok_and(|stat| stat.kind == EntryKind::Directory)
     }
 
     /// Checks the size that a file would have.

@@ -34,9 +34,9 @@ impl Append {
         let written = workspace.append(&self.path, content, options).await?;
         Ok(Report::done(
             format!(
-                "appended to {} ({} bytes now)",
+                "appended to {} ({} now)",
                 render::shown(&written.path),
-                written.size
+                render::counted(written.size, "byte")
             ),
             written,
         ))

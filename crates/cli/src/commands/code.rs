@@ -77,7 +77,9 @@ impl Code {
         let report = match format {
             Format::Json => Report::done(result.output.clone(), result),
             // Its output went where it belongs as it came.
-            Format::Text => Report::raw(value(&result).into_bytes()).with_note(remarks(&result)),
+            Format::Text => Report::raw(value(&result).into_bytes())
+                .with_lost(terminal.lost)
+                .with_note(remarks(&result)),
         };
         Ok(report.with_code(code))
     }

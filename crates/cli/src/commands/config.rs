@@ -1,9 +1,9 @@
 //! `garret config`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use garret::{Error, ErrorKind, Result, WorkspaceConfig};
+use garret::{Error, ErrorKind};
 use serde_json::json;
 
 use crate::config_file::{self, ConfigFile};
@@ -18,7 +18,8 @@ pub(crate) struct Config {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Check a configuration file: its syntax, every key and value, and the storages it names
+    /// Check a configuration file: its syntax, every key and value, the options of each storage, and that the directory of a
+    /// `local` one is there; no server is asked
     Check {
         /// The file: TOML, or JSON by its name [default: --config, or the nearest garret.toml]
         file: Option<PathBuf>,
@@ -26,31 +27,21 @@ enum Action {
 }
 
 impl Config {
-    pub(crate) fn run(&self, session: &Session) -> Outcome {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let Action::Check { file } = &self.action;
-        let given = file.clone().or_else(|| session.global().config.clone());
-        let path = given.or_else(config_file::nearest).ok_or_else(none_found)?;
-        let file = config_file::read(&path)?;
+        let given = file.as_deref().or(session.global().config.as_deref());
+        let file = config_file::load(given)?.ok_or_else(none_found)?;
+        let garret = session.garret().clone().relative_to(&file.directory);
         for (name, config) in &file.config.workspaces {
-            check(session, name, config)?;
+            let checked = garret.check_with_storage(config).await;
+            checked.map_err(|error| file.blame(name, error))?;
         }
-        Ok(report(&path, &file))
+        Ok(report(&file))
     }
 }
 
-/// Checks one workspace; the error says which.
-fn check(session: &Session, name: &str, config: &WorkspaceConfig) -> Result<()> {
-    let place = |error: Error| {
-        let message = format!("in workspaces.{name}: {}", error.message());
-        Error::new(error.kind(), message).hint(error.hint_text().to_owned())
-    };
-    session.garret().check(config).map_err(place)
-}
-
-fn report(path: &Path, file: &ConfigFile) -> Report {
-    let name = path
-        .file_name()
-        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+fn report(file: &ConfigFile) -> Report {
+    let name = file.name();
     let names: Vec<&String> = file.config.workspaces.keys().collect();
     let text = match names.len() {
         0 => format!("{name} is right, and names no workspace"),

@@ -1,7 +1,8 @@
 //! `garret cp`
 
 use clap::Args;
-use garret::TransferOptions;
+use garret::path::quote;
+use garret::{EntryKind, Error, ErrorKind, TransferOptions, Workspace};
 
 use crate::output::{Outcome, Report};
 use crate::render;
@@ -23,7 +24,30 @@ impl Cp {
         let options = TransferOptions {
             overwrite: self.overwrite,
         };
-        let transferred = session.workspace().await?.copy(&self.src, &self.dest, options).await?;
+        let workspace = session.workspace().await?;
+        let copied = workspace.copy(&self.src, &self.dest, options).await;
+        let transferred = match copied {
+            Ok(transferred) => transferred,
+            Err(error) => return Err(with_new_path(&workspace, &self.src, &self.dest, error).await.into()),
+        };
         Ok(Report::done(render::transfer("copied", &transferred), transferred))
+    }
+}
+
+/// The error of a transfer to `dest`. Where a directory is there, whoever wrote it may have meant a place inside.
+pub(crate) async fn with_new_path(workspace: &Workspace, src: &str, dest: &str, error: Error) -> Error {
+    let is_taken = matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::IsADirectory);
+    let name = src.trim_end_matches('/').rsplit('/').next().unwrap_or(src);
+    match is_taken
+        && workspace
+            .stat(dest)
+            .await
+            .is_ok_and(|stat| stat.r#type == EntryKind::Directory)
+    {
+        true => error.hint(format!(
+            "name the new path: {}",
+            quote(&format!("{}/{name}", dest.trim_end_matches('/')))
+        )),
+        false => error,
     }
 }

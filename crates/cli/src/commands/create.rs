@@ -6,7 +6,7 @@ use garret::{
 };
 use serde_json::{Map, Value};
 
-use crate::commands::list;
+use crate::commands::{capabilities, list};
 use crate::home;
 use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
@@ -22,13 +22,13 @@ Then: garret -w notes write a.txt hello";
 
 #[derive(Debug, Args)]
 pub(crate) struct Create {
-    /// The name: up to 100 letters, digits, `-`, `_` and `.`
-    name: String,
+    /// The name: up to 100 letters, digits, `-`, `_` and `.`; -w gives it as well
+    name: Option<String>,
     /// Where its files live: `filestore` (in the home), `local:DIR` (a directory that exists) or `s3://BUCKET/PREFIX?endpoint=URL`
     #[arg(long, default_value = "filestore", value_name = "STORAGE")]
     storage: String,
     /// What may be done in it: `fs` (files and their history), `snapshot` (snapshots, branches, merges), `shell` (commands),
-    /// `code` (Python, JavaScript and Bash that keeps its state from call to call)
+    /// `code` (Python, JavaScript and Bash, each piece by itself; contexts that keep their state need a garret.toml)
     /// [default: fs,snapshot]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     capability: Vec<String>,
@@ -65,11 +65,12 @@ enum HistoryChoice {
 
 impl Create {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let name = session.name(self.name.as_deref())?;
         let config = self.config().map_err(Failure::usage)?;
         if session.home().is_none() {
             return Err(Failure::usage(home::missing()));
         }
-        let info = session.garret().create(&self.name, &config).await?;
+        let info = session.garret().create(&name, &config).await?;
         let row = list::Row::of(&info, std::slice::from_ref(&info));
         let text = format!("created workspace {} on {}", row.shown_name(), row.storage);
         Ok(Report::done(text, row))
@@ -78,7 +79,7 @@ impl Create {
     fn config(&self) -> Result<WorkspaceConfig> {
         let capabilities = match self.capability.is_empty() {
             true => Capabilities::default(),
-            false => Capabilities::named(self.capability.iter().map(String::as_str))?,
+            false => capabilities::parsed(&self.capability)?,
         };
         Ok(WorkspaceConfig {
             capabilities,

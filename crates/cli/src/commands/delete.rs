@@ -13,20 +13,21 @@ Its branches are not disturbed. The directory of a workspace on `local:` is left
 
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
-    /// The workspace
-    name: String,
+    /// The workspace; -w names it as well
+    name: Option<String>,
 }
 
 impl Delete {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let name = session.name(self.name.as_deref())?;
         let depot = session.depot().await?;
         // One that is deleted already keeps the date of its deletion.
-        let workspace = depot.workspace(&self.name).await?;
+        let workspace = depot.workspace(&name).await?;
         depot.delete(workspace.id()).await?;
-        let name = printable(&self.name);
+        let shown = printable(&name);
         Ok(Report::done(
-            format!("deleted {name}; `garret recover {name}` brings it back until the garbage is collected"),
-            json!({"id": workspace.id(), "name": self.name}),
+            format!("deleted {shown}; `garret recover {shown}` brings it back until the garbage is collected"),
+            json!({"id": workspace.id(), "name": name}),
         ))
     }
 }

@@ -45,7 +45,8 @@ impl Edit {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let arguments = self.arguments().map_err(Failure::usage)?;
         let toolbox = session.toolbox().await?;
-        Ok(Report::answer(toolbox.call_canonical("edit_file", arguments).await))
+        let answer = toolbox.call_canonical("edit_file", arguments).await;
+        Ok(Report::answer_for_a_person(answer))
     }
 
     fn arguments(&self) -> Result<Value> {

@@ -3,7 +3,7 @@
 use clap::Args;
 use garret::depot::{Compression, DepotWorkspace, Exported, Extent, Moved, TreeTarget};
 use garret::path::printable;
-use garret::{Error, Point, WsPath, split_point};
+use garret::{Error, Point, Result, WsPath, split_point};
 use serde_json::json;
 
 use crate::files::{self, Unfinished};
@@ -26,10 +26,9 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// The workspace of the home; NAME@POINT for its files as they were
-    name: String,
+    /// The workspace of the home; NAME@POINT for its files as they were. -w names it as well
+    name: Option<String>,
     /// The portable file to write; it must not be there yet
-    #[arg(required_unless_present = "to")]
     file: Option<String>,
     /// Leave the history out of the portable file
     #[arg(long, conflicts_with = "to")]
@@ -41,14 +40,15 @@ pub(crate) struct Export {
 
 impl Export {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let (name, point) = split_point(&self.name);
+        let (name, file) = session.name_and_rest(self.name.as_deref(), self.file.as_deref())?;
+        let target = target(file, self.to.as_deref()).map_err(Failure::usage)?;
+        let (name, point) = split_point(name);
         let depot = session.depot().await?;
         let workspace = depot.workspace(name).await?;
         check_kind(&workspace)?;
-        match (&self.to, &self.file) {
-            (Some(place), _) => put_out(&workspace, point, place).await,
-            (None, Some(file)) => self.pack(&workspace, point, file).await,
-            (None, None) => unreachable!("one of them is required"),
+        match target {
+            Target::Files(place) => put_out(&workspace, point, place).await,
+            Target::Portable(file) => self.pack(&workspace, point, file).await,
         }
     }
 
@@ -66,6 +66,26 @@ impl Export {
         writing.keep()?;
         drop(progress);
         Ok(Report::done(packed_text(file, &exported), json!(exported)))
+    }
+}
+
+/// Where an export goes.
+enum Target<'a> {
+    /// A directory or an archive, for plain files.
+    Files(&'a str),
+    /// A portable file.
+    Portable(&'a str),
+}
+
+fn target<'a>(file: Option<&'a str>, to: Option<&'a str>) -> Result<Target<'a>> {
+    match (file, to) {
+        (None, Some(place)) => Ok(Target::Files(place)),
+        (Some(file), None) => Ok(Target::Portable(file)),
+        (None, None) => Err(Error::invalid("it is not said where to export to")
+            .hint("name a portable FILE, or a directory or an archive with --to")),
+        (Some(_), Some(_)) => {
+            Err(Error::invalid("a portable file and --to are both given").hint("leave out one of them"))
+        }
     }
 }
 
@@ -89,7 +109,7 @@ async fn put_out(workspace: &DepotWorkspace, point: Option<&str>, place: &str) -
     let root = WsPath::root();
     let moved = match Compression::of_name(place) {
         None => {
-            let target = TreeTarget::Directory(files::as_written(place));
+            let target = TreeTarget::Directory(files::target_directory(place)?);
             workspace.export_tree(&point, &root, target, &mut watch).await?
         }
         Some(compression) => {

@@ -6,6 +6,7 @@ use garret::path::printable;
 use garret::{Actor, Error, Origin, WsPath};
 use serde_json::json;
 
+use crate::commands::capabilities;
 use crate::commands::export::{amount, left_out};
 use crate::files;
 use crate::output::{Failure, Outcome, Report};
@@ -22,7 +23,7 @@ Examples:
   garret import notes.garret                      under the name it had
   garret import notes.garret --name copy
   garret import --from path/to/project --name project
-  garret import --from files.tar.zst --name files
+  garret import --from files.tar.zst --name files --capability fs,snapshot,shell
 The workspace is new: its name must be free. A portable file is verified whole before anything is
 taken in. Plain files become one change; links stay links, devices and sockets are left out.";
 
@@ -37,37 +38,54 @@ pub(crate) struct Import {
     /// Take plain files instead: from a directory, or a .tar, .tar.gz or .tar.zst
     #[arg(long, value_name = "DIR|TAR", conflicts_with = "file", requires = "name")]
     from: Option<String>,
+    /// What may be done in it, as for `garret create` [default: fs,snapshot]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    capability: Vec<String>,
 }
 
 impl Import {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let capabilities = capabilities::parsed(&self.capability).map_err(Failure::usage)?;
         let depot = session.depot().await?;
-        match (&self.from, &self.file, &self.name) {
-            (Some(place), _, Some(name)) => take_in(&depot, place, name).await,
-            (_, Some(file), _) => self.unpack(&depot, file).await,
+        let (name, report) = match (&self.from, &self.file, &self.name) {
+            (Some(place), _, Some(name)) => (name.clone(), take_in(&depot, place, name).await?),
+            (_, Some(file), _) => {
+                let name = self.name_for(file)?;
+                let report = unpack(&depot, file, &name).await?;
+                (name, report)
+            }
             _ => unreachable!("one of them is required, with its name"),
+        };
+        if !self.capability.is_empty() {
+            session.garret().set_capabilities(&name, &capabilities).await?;
         }
+        Ok(report)
     }
 
-    async fn unpack(&self, depot: &Depot, file: &str) -> Outcome {
-        let name = match &self.name {
-            Some(name) => name.clone(),
-            None => Depot::manifest(files::open(file)?)?.name.ok_or_else(nameless)?,
-        };
-        let source = files::open(file)?;
-        let progress = Progress::bar("importing");
-        let new = NewWorkspace::named(&name);
-        let (_, imported) = depot.import(new, source, &mut |done| progress.set(done)).await?;
-        drop(progress);
-        let text = format!(
-            "imported {}: {}, {}",
-            printable(&name),
-            render::counted(imported.changes, "change"),
-            render::size(imported.bytes)
-        );
-        let data = json!({"name": name, "imported": imported});
-        Ok(Report::done(text, data))
+    /// What the workspace of a portable file is to be called.
+    fn name_for(&self, file: &str) -> Result<String, Failure> {
+        match &self.name {
+            Some(name) => Ok(name.clone()),
+            None => Depot::manifest(files::open(file)?)?.name.ok_or_else(nameless),
+        }
     }
+}
+
+/// Takes in a portable file under `name`.
+async fn unpack(depot: &Depot, file: &str, name: &str) -> Outcome {
+    let source = files::open(file)?;
+    let progress = Progress::bar("importing");
+    let new = NewWorkspace::named(name);
+    let (_, imported) = depot.import(new, source, &mut |done| progress.set(done)).await?;
+    drop(progress);
+    let text = format!(
+        "imported {}: {}, {}",
+        printable(name),
+        render::counted(imported.changes, "change"),
+        render::size(imported.bytes)
+    );
+    let data = json!({"name": name, "imported": imported});
+    Ok(Report::done(text, data))
 }
 
 /// Makes a workspace of plain files; where they cannot be had, there is none.

@@ -19,21 +19,22 @@ Nothing goes before the next `garret gc`. The newest state, snapshots and branch
 
 #[derive(Debug, Args)]
 pub(crate) struct Keep {
-    /// The workspace
-    name: String,
+    /// The workspace; -w names it as well
+    name: Option<String>,
     /// An age, a number of changes, a size, or several of them with commas; `everything` for no limit [default: show it]
     limits: Option<String>,
 }
 
 impl Keep {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let limits = self.limits.as_deref().map(parsed).transpose()?;
-        let workspace = session.depot().await?.workspace(&self.name).await?;
+        let (name, limits) = session.name_and_rest(self.name.as_deref(), self.limits.as_deref())?;
+        let limits = limits.map(parsed).transpose()?;
+        let workspace = session.depot().await?.workspace(name).await?;
         if let Some(limits) = &limits {
             workspace.set_keep(limits).await?;
         }
         let kept = workspace.keep().await?;
-        let text = format!("{} keeps {kept}", printable(&self.name));
+        let text = format!("{} keeps {kept}", printable(name));
         Ok(Report::done(text, json!({"id": workspace.id(), "keep": kept})))
     }
 }

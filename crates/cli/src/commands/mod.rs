@@ -3,6 +3,7 @@
 pub(crate) mod append;
 pub(crate) mod branch;
 pub(crate) mod call;
+pub(crate) mod capabilities;
 pub(crate) mod cat;
 pub(crate) mod code;
 pub(crate) mod completions;

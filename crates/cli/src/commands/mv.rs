@@ -3,6 +3,7 @@
 use clap::Args;
 use garret::TransferOptions;
 
+use crate::commands::cp::with_new_path;
 use crate::output::{Outcome, Report};
 use crate::render;
 use crate::session::Session;
@@ -23,11 +24,12 @@ impl Mv {
         let options = TransferOptions {
             overwrite: self.overwrite,
         };
-        let transferred = session
-            .workspace()
-            .await?
-            .rename(&self.src, &self.dest, options)
-            .await?;
+        let workspace = session.workspace().await?;
+        let moved = workspace.rename(&self.src, &self.dest, options).await;
+        let transferred = match moved {
+            Ok(transferred) => transferred,
+            Err(error) => return Err(with_new_path(&workspace, &self.src, &self.dest, error).await.into()),
+        };
         Ok(Report::done(render::transfer("moved", &transferred), transferred))
     }
 }

@@ -9,24 +9,25 @@ use crate::session::Session;
 
 #[derive(Debug, Args)]
 pub(crate) struct Recover {
-    /// The workspace that was deleted (see `garret list --all`)
-    name: String,
+    /// The workspace that was deleted (see `garret list --all`); -w names it as well
+    name: Option<String>,
 }
 
 impl Recover {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let name = session.name(self.name.as_deref())?;
         let depot = session.depot().await?;
-        let is_there = depot.workspace(&self.name).await.is_ok();
+        let is_there = depot.workspace(&name).await.is_ok();
         if !is_there {
-            depot.recover(&self.name).await?;
+            depot.recover(&name).await?;
         }
-        let workspace = depot.workspace(&self.name).await?;
-        let name = printable(&self.name);
+        let workspace = depot.workspace(&name).await?;
+        let shown = printable(&name);
         let text = match is_there {
-            true => format!("{name} is not deleted"),
-            false => format!("recovered {name}"),
+            true => format!("{shown} is not deleted"),
+            false => format!("recovered {shown}"),
         };
-        let data = json!({"id": workspace.id(), "name": self.name, "recovered": !is_there});
+        let data = json!({"id": workspace.id(), "name": name, "recovered": !is_there});
         Ok(Report::done(text, data))
     }
 }

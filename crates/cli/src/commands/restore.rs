@@ -2,7 +2,7 @@
 
 use clap::Args;
 use garret::path::printable;
-use garret::{Error, Point, RestoreRequest, Workspace};
+use garret::{Error, Point, RestoreRequest, Result, Workspace};
 
 use crate::output::{Failure, Outcome, Report};
 use crate::render::history;
@@ -24,7 +24,7 @@ A restore is one change, and `garret undo` takes it back.";
 pub(crate) struct Restore {
     /// A snapshot, a change (its number or id) or a time; with --version, the path
     #[arg(value_name = "POINT")]
-    first: String,
+    first: Option<String>,
     /// Only this path, with everything below it
     path: Option<String>,
     /// Put back this version of one file, whatever it was called then
@@ -37,37 +37,45 @@ pub(crate) struct Restore {
 
 impl Restore {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let first = self.first().map_err(Failure::usage)?;
         if let Some(version) = &self.version {
             let workspace = session.with_history("fs").await?;
-            return self.version(&workspace, version).await;
+            let change = workspace.restore_version(first, version).await?;
+            return Ok(Report::done(history::restored(change.as_ref()), change));
         }
         let workspace = session.with_history("snapshot").await?;
         match &self.into {
-            Some(name) => self.make_new(session, &workspace, name).await,
-            None => self.in_place(&workspace).await,
+            Some(name) => make_new(session, &workspace, first, name).await,
+            None => self.in_place(&workspace, first).await,
         }
     }
 
-    async fn version(&self, workspace: &Workspace, version: &str) -> Outcome {
-        let change = workspace.restore_version(&self.first, version).await?;
-        Ok(Report::done(history::restored(change.as_ref()), change))
+    /// The point, or with --version the path.
+    fn first(&self) -> Result<&str> {
+        let missing = || match self.version {
+            Some(_) => {
+                Error::invalid("the path of the file is missing").hint("write `garret restore --version VERSION PATH`")
+            }
+            None => Error::invalid("it is not said which point to restore").hint("write `garret restore POINT [PATH]`"),
+        };
+        self.first.as_deref().ok_or_else(missing)
     }
 
-    async fn in_place(&self, workspace: &Workspace) -> Outcome {
+    async fn in_place(&self, workspace: &Workspace, point: &str) -> Outcome {
         let request = RestoreRequest {
-            point: Point::or_now(Some(&self.first)),
+            point: Point::or_now(Some(point)),
             path: self.path.clone(),
         };
         let change = workspace.restore(request).await?;
         Ok(Report::done(history::restored(change.as_ref()), change))
     }
+}
 
-    async fn make_new(&self, session: &Session, workspace: &Workspace, name: &str) -> Outcome {
-        check_home(session)?;
-        let branch = workspace.branch(name, &Point::or_now(Some(&self.first))).await?;
-        let text = format!("made {} as of {}", printable(name), printable(&self.first));
-        Ok(Report::done(text, branch))
-    }
+async fn make_new(session: &Session, workspace: &Workspace, point: &str, name: &str) -> Outcome {
+    check_home(session)?;
+    let branch = workspace.branch(name, &Point::or_now(Some(point))).await?;
+    let text = format!("made {} as of {}", printable(name), printable(point));
+    Ok(Report::done(text, branch))
 }
 
 /// Refuses to make a workspace that nobody could open again.

@@ -1,6 +1,5 @@
 //! `garret run`
 
-use std::io::Write;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,7 +8,7 @@ use garret::path::{printable, quote};
 use garret::{Changed, Chunk, EffectsMode, Error, Limit, OutputSink, Program, Result, RunRequest, Stream};
 
 use crate::interruption::{ReaderGone, unless_interrupted};
-use crate::output::{Failure, Format, Outcome, Report};
+use crate::output::{Failure, Format, Outcome, Report, lost, write_all};
 use crate::session::Session;
 use crate::{input, time};
 
@@ -79,7 +78,7 @@ impl Run {
         let report = match session.global().format() {
             Format::Json => Report::done(result.output.clone(), result),
             // It went where it belongs as it came.
-            Format::Text => Report::silent().with_note(note),
+            Format::Text => Report::silent().with_lost(terminal.lost).with_note(note),
         };
         Ok(report.with_code(code))
     }
@@ -115,24 +114,24 @@ pub(crate) fn variable(text: &str) -> Result<(String, String)> {
 #[derive(Debug, Default)]
 pub(crate) struct Terminal {
     pub(crate) reader: ReaderGone,
+    /// Why some of it did not arrive.
+    pub(crate) lost: Option<std::io::ErrorKind>,
 }
 
 #[async_trait]
 impl OutputSink for Terminal {
     async fn take(&mut self, chunk: &Chunk) {
         let put = match chunk.stream {
-            Stream::Stdout => put(std::io::stdout().lock(), &chunk.bytes),
-            Stream::Stderr => put(std::io::stderr().lock(), &chunk.bytes),
+            Stream::Stdout => write_all(std::io::stdout().lock(), &[&chunk.bytes]),
+            Stream::Stderr => write_all(std::io::stderr().lock(), &[&chunk.bytes]),
         };
-        if put.is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
-            self.reader.notify_one();
+        match put.map_err(lost) {
+            Ok(()) => {}
+            Err(None) => self.reader.notify_one(),
+            // The command goes on: what it does to the files is worth more than what it says.
+            Err(reason) => self.lost = reason,
         }
     }
-}
-
-fn put(mut stream: impl Write, bytes: &[u8]) -> std::io::Result<()> {
-    stream.write_all(bytes)?;
-    stream.flush()
 }
 
 /// How something that ran went.

@@ -13,6 +13,7 @@ Examples:
   garret -w notes undo --last 3    the newest three, as one
   garret -w notes undo 17          that change alone; later changes to other paths stay
   garret -w notes undo --tool-call call_7
+  garret -w notes undo --session 9f3b01c2d4e5 --tool-call 7    a call of that session
 An undo is a change itself, and `garret redo` takes it back. Where a path was changed since, each
 such path is named, and nothing is touched.";
 
@@ -23,11 +24,11 @@ pub(crate) struct Undo {
     /// The newest so many changes that stand
     #[arg(long, value_name = "CHANGES", conflicts_with = "change")]
     last: Option<usize>,
-    /// Everything that one session did
+    /// Everything that one session did (see `garret log`)
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["change", "last"])]
     session: Option<String>,
-    /// Everything that one tool call did
-    #[arg(long, value_name = "CALL", conflicts_with_all = ["change", "last", "session"])]
+    /// Everything that one tool call did; with --session, one of that session
+    #[arg(long, value_name = "CALL", conflicts_with_all = ["change", "last"])]
     tool_call: Option<String>,
 }
 
@@ -41,8 +42,11 @@ impl Undo {
     fn request(&self) -> UndoRequest {
         match (&self.change, &self.session, &self.tool_call) {
             (Some(change), ..) => UndoRequest::Change(change.clone()),
-            (None, Some(session), _) => UndoRequest::Session(session.clone()),
-            (None, None, Some(call)) => UndoRequest::ToolCall(call.clone()),
+            (None, session, Some(call)) => UndoRequest::ToolCall {
+                call: call.clone(),
+                session: session.clone(),
+            },
+            (None, Some(session), None) => UndoRequest::Session(session.clone()),
             (None, None, None) => UndoRequest::Last(self.last.unwrap_or(1)),
         }
     }

@@ -8,7 +8,8 @@ use garret::path::{printable, quote};
 use garret::{Depot, Error, ErrorKind, Result};
 use serde_json::json;
 
-use crate::output::{Outcome, Report};
+use crate::choice;
+use crate::output::{Failure, Outcome, Report};
 use crate::progress::Progress;
 use crate::render;
 use crate::session::Session;
@@ -19,20 +20,22 @@ snapshots and versions share it. Files are counted as their users see them, befo
 
 #[derive(Debug, Args)]
 pub(crate) struct Usage {
-    /// Only this workspace, with its snapshots
+    /// Only this workspace, with its snapshots; -w names it as well
     name: Option<String>,
 }
 
 impl Usage {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let flag = session.global().workspace.as_deref();
+        let name = choice::one_of(flag, self.name.as_deref()).map_err(Failure::usage)?;
         let depot = session.depot().await?;
         let progress = Progress::spinner("counting");
         let held = depot.usage().await?;
         drop(progress);
-        match &self.name {
+        match &name {
             None => Ok(Report::done(all(&held), held)),
             Some(name) => {
-                let is_meant = |one: &&WorkspaceUsage| one.name.as_deref() == Some(name) || one.id == *name;
+                let is_meant = |one: &&WorkspaceUsage| one.name.as_ref() == Some(name) || one.id == *name;
                 let one = held.workspaces.iter().find(is_meant).ok_or_else(|| missing(name))?;
                 Ok(Report::done(details(one), json!(one)))
             }

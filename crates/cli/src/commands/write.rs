@@ -40,7 +40,11 @@ impl Write {
         let written = workspace.write(&self.path, content, options).await?;
         let what = if written.created { "created" } else { "wrote" };
         Ok(Report::done(
-            format!("{what} {} ({} bytes)", render::shown(&written.path), written.size),
+            format!(
+                "{what} {} ({})",
+                render::shown(&written.path),
+                render::counted(written.size, "byte")
+            ),
             written,
         ))
     }

@@ -5,6 +5,7 @@ use garret_core::{Applied, EntryKind, Error, ErrorKind, Follow, Mutation, Precon
 
 use super::Changing;
 use crate::content::Prepared;
+use crate::error::damaged;
 use crate::metadata::Node;
 use crate::tree::{Last, Place, bytes, version_of};
 
@@ -115,7 +116,9 @@ impl Changing<'_> {
             let prepared = self.content.prepare_in(session, content, self.durability)?;
             return self.write(place, &prepared, precondition, None, true);
         };
-        let address = before.content.expect("a file has content");
+        let address = before
+            .content
+            .ok_or_else(|| damaged("a file has no content").at(&place.path))?;
         let joined = self.content.append(session, address, content, self.durability)?;
         self.put_file(&place.path, &joined, before.mode, before.created, false)
     }

@@ -1,8 +1,11 @@
 //! A piece of content as it is stored: one byte that says how, then the bytes. The byte is the same in the database and in a blob, so a
 //! blob tells what it is without the database.
 
+use std::cell::RefCell;
+
 use bytes::Bytes;
 use garret_core::Result;
+use zstd::bulk::{Compressor, Decompressor};
 
 use super::Address;
 use crate::error::damaged;
@@ -34,12 +37,18 @@ pub(super) enum Decoded {
 /// Bytes as they are stored: compressed where that saves an eighth or more.
 pub(super) fn encode(bytes: &[u8]) -> Vec<u8> {
     if bytes.len() >= SHORTEST_COMPRESSED
-        && let Ok(compressed) = zstd::bulk::compress(bytes, LEVEL)
+        && let Ok(compressed) = COMPRESSOR.with_borrow_mut(|compressor| compressor.compress(bytes))
         && compressed.len() < bytes.len() - bytes.len() / 8
     {
         return tagged(ZSTD, &compressed);
     }
     tagged(PLAIN, bytes)
+}
+
+thread_local! {
+    /// To make one takes a good part of the time that it takes to pack or unpack a part of a file.
+    static COMPRESSOR: RefCell<Compressor<'static>> = RefCell::new(Compressor::new(LEVEL).expect("the level is one"));
+    static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::new(Decompressor::new().expect("it needs nothing"));
 }
 
 /// A list of parts as it is stored.
@@ -71,7 +80,8 @@ pub(super) fn decode(encoded: Bytes, address: Address, size: u64) -> Result<Deco
     match tag {
         PLAIN => verified(bytes, address).map(Decoded::Whole),
         ZSTD => {
-            let plain = zstd::bulk::decompress(&bytes, size as usize).map_err(|_| damaged("it cannot be unpacked"))?;
+            let plain = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress(&bytes, size as usize));
+            let plain = plain.map_err(|_| damaged("it cannot be unpacked"))?;
             verified(plain.into(), address).map(Decoded::Whole)
         }
         LIST if Address::of_list(&bytes) == address => Ok(Decoded::List(parts_of(&bytes))),

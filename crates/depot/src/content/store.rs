@@ -7,7 +7,7 @@ mod transfer;
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use bytes::{Bytes, BytesMut};
@@ -19,8 +19,10 @@ use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
 use super::Address;
+use super::apart::{apart, side_by_side};
 use super::cut::{LONGEST, SHORTEST};
 use super::encoding::{Decoded, Part, decode};
+use super::folder::Folder;
 use super::pieces::Pieces;
 use super::plan::{Piece, Plan, plan};
 use crate::error::{blob_not_read, blob_not_written, damaged};
@@ -41,7 +43,7 @@ pub(crate) struct ContentStore {
     pub(super) synced: Arc<dyn ObjectStore>,
     relaxed: Arc<dyn ObjectStore>,
     /// Where the blobs are files.
-    pub(super) folder: Option<PathBuf>,
+    pub(super) folder: Option<Arc<Folder>>,
     /// At most the shortest part: what is inline waits in memory for its row, and a large file has many parts.
     inline: usize,
     long_list: LongList,
@@ -113,7 +115,7 @@ impl ContentStore {
         Ok(Self {
             synced: Arc::new(store.clone().with_fsync(true)),
             relaxed: Arc::new(store),
-            folder: Some(blobs.to_owned()),
+            folder: Some(Arc::new(Folder::at(blobs))),
             inline: inline.min(SHORTEST),
             long_list: LongList::default(),
             clock,
@@ -178,7 +180,7 @@ impl ContentStore {
             Decoded::Whole(bytes) => (Vec::new(), bytes),
             Decoded::List(mut parts) => {
                 let last = parts.pop().ok_or_else(|| damaged("its list of parts is empty"))?;
-                (parts, block_on(self.part(&row, last))?)
+                (parts, block_on(self.read_parts(&row, &[last], 0..last.size))?)
             }
         };
         let joined = joined([last, added.clone()]);
@@ -255,30 +257,36 @@ impl ContentStore {
     }
 
     async fn read_parts<R: RowOf>(&self, row: &R, parts: &[Part], range: Range<u64>) -> Result<Bytes> {
-        let slices: Vec<Bytes> = stream::iter(overlapping(parts, range))
-            .map(|(part, wanted)| async move { Ok::<_, Error>(self.part(row, part).await?.slice(wanted)) })
+        let found: Vec<_> = stream::iter(overlapping(parts, range))
+            .map(|(part, wanted)| async move { Ok::<_, Error>((part, wanted, self.found(row, part.address).await?)) })
             .buffered(AT_ONCE)
             .try_collect()
             .await?;
-        Ok(joined(slices))
-    }
-
-    async fn part<R: RowOf>(&self, row: &R, part: Part) -> Result<Bytes> {
-        match self.decoded(row, part.address).await? {
-            Decoded::Whole(bytes) if bytes.len() as u64 == part.size => Ok(bytes),
+        let unpacked = |(part, wanted, found): (Part, Range<usize>, Found)| match found.decoded(part.address)? {
+            Decoded::Whole(bytes) if bytes.len() as u64 == part.size => Ok(bytes.slice(wanted)),
             _ => Err(damaged("a part of it is not the one that was stored")),
-        }
+        };
+        Ok(joined(side_by_side(found, unpacked).await?))
     }
 
     async fn decoded<R: RowOf>(&self, row: &R, address: Address) -> Result<Decoded> {
+        self.found(row, address).await?.decoded(address)
+    }
+
+    async fn found<R: RowOf>(&self, row: &R, address: Address) -> Result<Found> {
         let row = row(address)?.ok_or_else(|| damaged("the depot has lost it"))?;
-        decode(self.encoded(address, row.data).await?, address, row.size)
+        let place = match (row.data, &self.folder) {
+            (None, Some(folder)) => FoundIn::Folder(folder.clone()),
+            (data, _) => FoundIn::Memory(self.encoded(address, data).await?),
+        };
+        Ok(Found { size: row.size, place })
     }
 
     pub(super) async fn encoded(&self, address: Address, inline: Option<Vec<u8>>) -> Result<Bytes> {
-        match inline {
-            Some(data) => Ok(data.into()),
-            None => {
+        match (inline, &self.folder) {
+            (Some(data), _) => Ok(data.into()),
+            (None, Some(folder)) => folder.read(address),
+            (None, None) => {
                 let found = self.synced.get(&blob_path(address)).await.map_err(blob_not_read)?;
                 found.bytes().await.map_err(blob_not_read)
             }
@@ -348,7 +356,7 @@ impl ContentStore {
         if is_relied_on(address)? && self.has_blob(address).await {
             return Ok(row(0, Place::ReliedOn));
         }
-        let encoded = piece.encoded();
+        let encoded = apart(move || piece.encoded()).await?;
         let stored = encoded.len() as u64;
         let is_synced = self.put(address, encoded.into(), durability).await?;
         Ok(row(stored, Place::Written { is_synced }))
@@ -385,7 +393,10 @@ impl ContentStore {
     }
 
     async fn has_blob(&self, address: Address) -> bool {
-        self.synced.head(&blob_path(address)).await.is_ok()
+        match &self.folder {
+            Some(folder) => folder.has(address),
+            None => self.synced.head(&blob_path(address)).await.is_ok(),
+        }
     }
 
     /// Removes the blob at `address`; gives its size. Only inside a transaction, in which no row names it.
@@ -433,6 +444,30 @@ impl ContentStore {
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(error)),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// A piece whose row was found; it is unpacked and verified when it is asked for.
+#[derive(Debug)]
+struct Found {
+    size: u64,
+    place: FoundIn,
+}
+
+#[derive(Debug)]
+enum FoundIn {
+    Memory(Bytes),
+    /// A file, which is still to be read.
+    Folder(Arc<Folder>),
+}
+
+impl Found {
+    fn decoded(self, address: Address) -> Result<Decoded> {
+        let encoded = match self.place {
+            FoundIn::Memory(encoded) => encoded,
+            FoundIn::Folder(folder) => folder.read(address)?,
+        };
+        decode(encoded, address, self.size)
     }
 }
 

@@ -13,6 +13,7 @@ use garret_core::{ErrorKind, Result};
 use object_store::{ObjectStoreExt, PutPayload};
 
 use super::encoding::{Decoded, decode};
+use super::folder::Folder;
 use super::store::blob_path;
 use super::{Address, ContentStore};
 use crate::error::{blob_not_written, home};
@@ -28,7 +29,7 @@ impl ContentStore {
     /// builds upon is then as durable as itself. A blob that is lost stays listed; reading it is `corrupt`.
     pub(crate) fn sync_listed(&self, session: Session<'_>) -> Result<()> {
         let listed = session.unsynced()?;
-        let Some(blobs) = self.folder.as_deref().filter(|_| !listed.is_empty()) else {
+        let Some(blobs) = self.folder.as_ref().filter(|_| !listed.is_empty()) else {
             return listed
                 .into_iter()
                 .try_for_each(|address| session.remove_unsynced(address));
@@ -43,7 +44,7 @@ impl ContentStore {
         touched.sort();
         touched.dedup();
         for folder in touched {
-            sync(&blobs.join(folder)).map_err(|error| home(&error))?;
+            sync(&blobs.path().join(folder)).map_err(|error| home(&error))?;
         }
         synced
             .into_iter()
@@ -51,8 +52,8 @@ impl ContentStore {
     }
 
     /// Tells whether the blob is there and synced.
-    fn sync_blob(&self, session: Session<'_>, blobs: &Path, address: Address) -> Result<bool> {
-        match sync(&blobs.join(blob_path(address).as_ref())) {
+    fn sync_blob(&self, session: Session<'_>, blobs: &Folder, address: Address) -> Result<bool> {
+        match sync(&blobs.file(address)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
             // After a sync that failed, the kernel may call the next one a success without the data: it is written anew.

@@ -275,8 +275,11 @@ fn in_transaction<T>(connection: &Connection, look: impl FnOnce(Session<'_>) -> 
     let session = Session::reading(connection);
     session.execute("BEGIN", [])?;
     let outcome = look(session);
-    session.execute("COMMIT", [])?;
-    Ok(outcome)
+    match (session.execute("COMMIT", []), outcome) {
+        // A disk that fails has ended the transaction. Why is what the look met, and not that there is none.
+        (Err(_), Err(failed)) => Err(failed),
+        (ended, outcome) => ended.map(|_| outcome),
+    }
 }
 
 /// A connection whose statements wait for what others have locked.
@@ -315,4 +318,26 @@ fn prepared(connection: Connection) -> Result<Connection> {
 pub(super) fn leave_log(connection: &Connection) -> rusqlite::Result<()> {
     let setting = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     connection.set_db_config(setting, true).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whether_commits_are_synced_can_be_changed_again_and_again() {
+        let home = tempfile::tempdir().unwrap();
+        let (_database, connection) = Database::open(&home.path().join("database"), Expected::Either).unwrap();
+        connection.with(|writing| {
+            for is_durable in [false, true, true, false, true, false, false, true] {
+                writing.set_durable(is_durable).unwrap();
+                let level = writing
+                    .connection
+                    .pragma_query_value(None, "synchronous", |row| row.get(0));
+                assert_eq!(level, Ok(if is_durable { 2 } else { 1 }));
+                writing.begin().unwrap();
+                writing.end(Ok(())).unwrap();
+            }
+        });
+    }
 }

@@ -267,6 +267,24 @@ fn damage_is_named_when_a_file_is_appended_to_or_taken_from_the_past() {
 }
 
 #[test]
+fn a_file_whose_row_has_lost_its_content_is_corrupt_and_work_goes_on() {
+    block_on(async {
+        let home = home();
+        let depot = on_disk(home.path()).await;
+        let desk = Desk::over(workspace(&depot, "box").await);
+        desk.probe.write("f", "x").await;
+        let database = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+        assert_eq!(database.execute("UPDATE entry SET hash = NULL", []).unwrap(), 1);
+        let error = desk.probe.try_apply(append("f", "more")).await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Corrupt, Some("f")));
+        assert_eq!(desk.probe.try_read("f").await.unwrap_err().kind(), ErrorKind::Corrupt);
+        desk.probe.write("f", "written again").await;
+        desk.probe.apply(append("f", ", and more")).await;
+        assert_eq!(desk.probe.text("f").await, "written again, and more");
+    });
+}
+
+#[test]
 fn the_same_content_is_stored_once_across_workspaces() {
     block_on(async {
         let home = home();

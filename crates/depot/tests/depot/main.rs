@@ -9,6 +9,7 @@ mod branches;
 mod contract;
 mod durability;
 mod garbage;
+mod grouped;
 mod history;
 mod large;
 mod merging;

@@ -7,7 +7,7 @@ use crate::work::{After, Place, Work, block_on};
 use crate::{say, scratch, start};
 
 /// The signal that the kernel sends with the error is ignored by those whose parent ignored it.
-const IGNORING: [&str; 3] = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
+pub(crate) const IGNORING: [&str; 3] = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
 
 pub(crate) fn run() {
     for role in ["limited", "limited-local"] {
@@ -47,7 +47,7 @@ pub(crate) fn inside(directory: &Path, place: Place) {
 }
 
 /// Sets the limit of this very process, which stays free to take it back.
-fn set_limit(bytes: &str) {
+pub(crate) fn set_limit(bytes: &str) {
     let process = std::process::id().to_string();
     let limit = format!("--fsize={bytes}:unlimited");
     let set = Command::new("prlimit").args(["--pid", &process, &limit]).status();

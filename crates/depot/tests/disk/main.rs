@@ -1,7 +1,7 @@
 //! The disk is full or fails; errors are clean, nothing is corrupted, and work goes on when it is well again, in the same process.
 //!
 //! The faults are the kernel's own: a small tmpfs in a mount namespace of the test ([`full`]), a limit on the size of files, which gives
-//! short writes and then errors ([`limited`]), and single calls that `strace` makes fail ([`failing`]). A program of its own instead of a
+//! short writes and then errors ([`limited`]; [`beside`] another process that has none), and single calls that `strace` makes fail ([`failing`]). A program of its own instead of a
 //! list of tests, since it starts itself under each of them.
 
 #![allow(
@@ -9,6 +9,7 @@
     reason = "it starts itself under a failing disk, looks at that disk, and says how it went"
 )]
 
+mod beside;
 mod failing;
 mod full;
 mod limited;
@@ -28,11 +29,14 @@ fn main() {
         [INSIDE, "full-local", directory] => return full::inside(directory.as_ref(), Place::Local),
         [INSIDE, "limited", directory] => return limited::inside(directory.as_ref(), Place::Filestore),
         [INSIDE, "limited-local", directory] => return limited::inside(directory.as_ref(), Place::Local),
+        [INSIDE, "beside", directory] => return beside::inside(directory.as_ref()),
+        [INSIDE, "beside-other", home] => return beside::other(home.as_ref()),
         [INSIDE, "failing", directory, call] => return failing::inside(directory.as_ref(), call),
         _ => {}
     }
     full::run();
     limited::run();
+    beside::run();
     failing::run();
 }
 

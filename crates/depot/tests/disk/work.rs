@@ -267,7 +267,7 @@ impl Work {
 }
 
 /// What errors are allowed while the disk fails, and what they say.
-fn check_error(error: &Error, hidden: &str) {
+pub(crate) fn check_error(error: &Error, hidden: &str) {
     // SQLite calls a page that the disk does not give corrupt; the message then says both.
     let is_unread = error.kind() == ErrorKind::Corrupt && error.message().ends_with("or its disk cannot be read");
     // A limit on the size of files is that of the file system, of which no disk can be healed.

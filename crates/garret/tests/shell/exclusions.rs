@@ -1,6 +1,6 @@
 //! What history leaves out.
 
-use garret::{RunRequest, UndoRequest};
+use garret::{ErrorKind, RunRequest, UndoRequest};
 
 use crate::support::{On, Room, each, everywhere, room_with};
 
@@ -61,6 +61,32 @@ fn promise_37_undo_leaves_what_is_kept_out_and_a_command_that_deletes_it_says_so
             "{on:?}"
         );
         assert_eq!(room.sh("ls p").await.output, "a\n", "{on:?}");
+    });
+}
+
+#[test]
+fn promise_37_a_tool_writes_nothing_where_history_leaves_out_what_commands_make() {
+    everywhere(|on| async move {
+        let room = room(on).await;
+        room.sh("mkdir -p target d p && echo built > target/x && echo f > f")
+            .await;
+        let workspace = room.workspace();
+        let write = async |path: &str| {
+            let written = workspace.write(path, "by hand", Default::default()).await;
+            written.map(|_| ()).map_err(|error| error.kind())
+        };
+        for path in ["target/x", "target/new", "p/target/y", "b.log"] {
+            assert_eq!(write(path).await, Err(ErrorKind::Denied), "{on:?}: {path}");
+        }
+        assert_eq!(room.sh("cat target/x; ls target").await.output, "built\nx\n", "{on:?}");
+        let moved = workspace.rename("d", "p/target", Default::default()).await;
+        assert_eq!(moved.unwrap_err().kind(), ErrorKind::Denied, "{on:?}: a directory");
+        workspace.rename("f", "p/target", Default::default()).await.unwrap();
+        assert_eq!(
+            room.sh("cat p/target").await.output,
+            "f\n",
+            "{on:?}: a file of that name is none"
+        );
     });
 }
 

@@ -1,9 +1,9 @@
 //! A toolbox as an MCP server.
 
-use garret::{Actor, Toolbox};
+use garret::{Actor, Ids, RandomIds, Toolbox};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -12,19 +12,27 @@ use serde_json::Value;
 use super::convert;
 use super::progress::Progress;
 
-/// Serves one toolbox. Lists and calls come from the same toolbox, so what is not listed cannot be called.
+/// Serves one toolbox to one client. Lists and calls come from the same toolbox, so what is not listed cannot be called.
 #[derive(Debug, Clone)]
 pub struct Handler {
     toolbox: Toolbox,
     /// Made once: schemas do not change while a workspace is open.
     tools: Vec<Tool>,
+    /// What the changes of this connection have in common.
+    session: String,
 }
 
 impl Handler {
-    /// Serves `toolbox`.
+    /// Serves `toolbox`. The session is the one that its actor names, or a new one: the ids of calls begin again with every connection,
+    /// and mean something only within it.
     pub fn new(toolbox: Toolbox) -> Self {
         let tools = toolbox.definitions().into_iter().map(convert::tool).collect();
-        Self { toolbox, tools }
+        let session = toolbox.workspace().actor().session.clone().unwrap_or_else(new_session);
+        Self {
+            toolbox,
+            tools,
+            session,
+        }
     }
 
     /// The toolbox, with its operations attributed to this call of this client.
@@ -32,6 +40,7 @@ impl Handler {
         let workspace = self.toolbox.workspace();
         let actor = Actor {
             agent: context.client_info().map(|client| client.name),
+            session: Some(self.session.clone()),
             tool_call: Some(context.id.to_string()),
             ..workspace.actor().clone()
         };
@@ -84,6 +93,20 @@ impl ServerHandler for Handler {
         self.tools.iter().find(|tool| tool.name == name).cloned()
     }
 
+    /// What the SDK could read as no request that it knows. A known method with parameters of a wrong shape is one of them, and a client
+    /// that is told of an unknown method looks in the wrong place.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match request.method.as_str() {
+            "tools/call" => ErrorData::invalid_params(wrong_call(request.params.as_ref()), None),
+            "tools/list" => ErrorData::invalid_params("the parameters of tools/list are an object", None),
+            _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
+    }
+
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
@@ -101,6 +124,22 @@ impl ServerHandler for Handler {
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
         };
         Ok(convert::result(answer).into())
+    }
+}
+
+/// The last part of an id, which is random: it tells connections apart, and a person can type it.
+fn new_session() -> String {
+    let id = RandomIds.next();
+    id.rsplit('-').next().unwrap_or(&id).to_owned()
+}
+
+/// What is wrong with the parameters of a call.
+fn wrong_call(params: Option<&Value>) -> &'static str {
+    match params {
+        Some(params) if !params["name"].is_string() => "tools/call needs the `name` of a tool, a string",
+        Some(params) if !params["arguments"].is_object() => "the `arguments` of tools/call are an object",
+        Some(_) => "the parameters of tools/call have a wrong shape",
+        None => "tools/call needs parameters: the `name` of a tool and its `arguments`",
     }
 }
 

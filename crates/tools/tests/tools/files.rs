@@ -69,6 +69,13 @@ fn write_file_sets_the_mode_that_stat_shows() {
         text,
         "invalid: `mode` must be permission bits in octal, not `rwx`. Hint: pass a string such as \"644\" or \"755\"."
     );
+    let text = refused(
+        &tools,
+        "write_file",
+        json!({"path": "su", "content": "x", "mode": "4755"}),
+    );
+    assert!(text.starts_with("invalid: ") && text.contains("777"), "{text}");
+    assert_eq!(done(&tools, "exists", json!({"path": "su"})).1["exists"], false);
 }
 
 #[test]

@@ -293,6 +293,14 @@ fn undo_takes_back_a_session_or_a_tool_call() {
     );
     done(&one, "undo", json!({"what": "session"}));
     assert_eq!(done(&tools, "glob", json!({"pattern": "*"})).1["paths"], json!([]));
+    put(&acting(&tools, "s3", "2"), "d", "4");
+    put(&acting(&tools, "s4", "2"), "e", "5");
+    let text = refused(&tools, "undo", json!({"what": "tool_call", "id": "2"}));
+    assert!(text.contains("`s3`, `s4`"), "{text}");
+    done(&tools, "undo", json!({"id": "2", "session": "s3"}));
+    assert_eq!(done(&tools, "glob", json!({"pattern": "*"})).1["paths"], json!(["e"]));
+    done(&tools, "undo", json!({"session": "s4"}));
+    assert_eq!(done(&tools, "glob", json!({"pattern": "*"})).1["paths"], json!([]));
     for what in ["change", "session", "tool_call"] {
         let text = refused(&tools, "undo", json!({"what": what, "id": ""}));
         assert!(text.contains("needs the `id`"), "{text}");

@@ -5,6 +5,7 @@ mod copy;
 mod edit;
 mod list;
 mod make;
+mod mode;
 mod patch;
 mod read;
 mod remove;

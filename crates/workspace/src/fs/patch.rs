@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::Workspace;
 use crate::admit::{Names, Target};
 use crate::fs::edit::{ATTEMPTS, is_overtaken, kind};
+use crate::fs::mode::permitted;
 use crate::text::patch::{Action, FilePatch, Patch, PatchError, apply_file, parse};
 
 /// How to apply a patch.
@@ -124,7 +125,7 @@ impl Workspace {
             from,
             to,
             content,
-            mode: file.new_mode,
+            mode: permitted(file.new_mode)?,
             has_hunks: !file.hunks.is_empty(),
             summary,
         })

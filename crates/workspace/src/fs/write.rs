@@ -7,13 +7,14 @@ use serde::Serialize;
 
 use crate::Workspace;
 use crate::admit::Names;
+use crate::fs::mode::permitted;
 
 /// How to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// What must hold.
     pub precondition: Precondition,
-    /// New permission bits; an existing file keeps its own where none are given.
+    /// New permission bits, up to 0777; an existing file keeps its own where none are given.
     pub mode: Option<u32>,
 }
 
@@ -61,13 +62,17 @@ impl Workspace {
             Precondition::Any => &[Access::Write],
             _ => &[Access::Read, Access::Write],
         };
-        let work = self.put("write_file", path, accesses, |path| Mutation::Write {
-            path,
-            content,
-            precondition,
-            mode,
-            parents: true,
-        });
+        let work = async {
+            let mode = permitted(mode)?;
+            let write = |path| Mutation::Write {
+                path,
+                content,
+                precondition,
+                mode,
+                parents: true,
+            };
+            self.put("write_file", path, accesses, write).await
+        };
         self.operate("write_file", &[path], |_| size, work).await
     }
 

@@ -196,6 +196,7 @@ impl Workspace {
     }
 
     async fn page_of_log(&self, request: LogRequest) -> Result<Log> {
+        check_limit(request.limit)?;
         let path = self
             .recorded_directory(request.path.as_deref().unwrap_or_default())
             .await?;
@@ -235,6 +236,14 @@ impl Workspace {
             change: change.into(),
             paths,
         })
+    }
+}
+
+/// Refuses a page that can hold nothing: there would be no end to them.
+pub(super) fn check_limit(limit: usize) -> Result<()> {
+    match limit {
+        0 => Err(Error::invalid("`limit` must be at least 1")),
+        _ => Ok(()),
     }
 }
 

@@ -1,11 +1,17 @@
 //! Undo and redo, from within a view.
 
+use std::collections::BTreeSet;
+
+use garret_core::path::quote;
 use garret_core::{
     Change, ChangeKind, ChangesOptions, Clash, ClashReason, Error, ErrorKind, Result, Reversed, Selection, WsPath,
 };
 
 use super::changes::ChangeShown;
 use crate::Workspace;
+
+/// How many sessions an error names.
+const SHOWN_SESSIONS: usize = 10;
 
 /// Which changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +22,13 @@ pub enum UndoRequest {
     Change(String),
     /// Everything that one session did.
     Session(String),
-    /// Everything that one tool call did.
-    ToolCall(String),
+    /// Everything that one tool call did. A call is known by its session and its id: every connection may count its calls from 1.
+    ToolCall {
+        /// The id of the call.
+        call: String,
+        /// Its session. Without one, a call that more than one session made is `invalid`, and the error names them.
+        session: Option<String>,
+    },
 }
 
 impl Workspace {
@@ -38,10 +49,11 @@ impl Workspace {
                 return Err(Error::invalid("nothing to undo was asked for").hint("give a number from 1"));
             }
             UndoRequest::Change(id) => Selection::Change(id),
+            // Whose calls they were is known when they are looked at, so a tool call is looked for here too.
+            request @ UndoRequest::ToolCall { .. } => self.standing_here(&request).await?,
             request if self.is_fenced() => self.standing_here(&request).await?,
             UndoRequest::Last(count) => Selection::Last(count),
             UndoRequest::Session(session) => Selection::Session(session),
-            UndoRequest::ToolCall(call) => Selection::ToolCall(call),
         };
         let (making, _turns) = self.making_in_turn("undo").await?;
         let reversed = self.journal()?.undo(selection, making).await?;
@@ -64,16 +76,12 @@ impl Workspace {
 
     /// The work that stands, is asked for, and shows here: what was done elsewhere is not in the way of a view that cannot see it.
     async fn standing_here(&self, request: &UndoRequest) -> Result<Selection> {
-        let is_asked = |change: &Change| match request {
-            UndoRequest::Session(session) => change.actor.session.as_ref() == Some(session),
-            UndoRequest::ToolCall(call) => change.actor.tool_call.as_ref() == Some(call),
-            UndoRequest::Last(_) | UndoRequest::Change(_) => true,
-        };
         let most = match request {
             UndoRequest::Last(count) => *count,
             _ => usize::MAX,
         };
         let mut ids = Vec::new();
+        let mut sessions = BTreeSet::new();
         let mut before = None;
         while ids.len() < most {
             let found = self.page_here(before).await?;
@@ -81,10 +89,14 @@ impl Workspace {
             before = Some(oldest.number);
             for change in found {
                 let stands = change.undone_by.is_none() && change.kind.is_work();
-                if stands && is_asked(&change) && self.seen(change.clone()).await?.is_some() {
+                if stands && is_asked(request, &change) && self.seen(change.clone()).await?.is_some() {
                     ids.push(change.id);
+                    sessions.insert(change.actor.session);
                 }
             }
+        }
+        if let UndoRequest::ToolCall { call, .. } = request {
+            check_one_session(call, &sessions)?;
         }
         ids.truncate(most);
         match ids.is_empty() {
@@ -159,13 +171,44 @@ impl Workspace {
     }
 
     fn words(&self, clash: &Clash) -> String {
-        let path = garret_core::path::quote(&self.shown_entry(&clash.path).shown());
+        let path = quote(&self.shown_entry(&clash.path).shown());
         match clash.reason {
             ClashReason::Changed => format!("{path} was changed since"),
             ClashReason::WouldLoseItsDirectory => format!("{path} would lose its directory"),
             ClashReason::DirectoryIsGone => format!("the directory of {path} is gone"),
         }
     }
+}
+
+/// Whether a change is one of those that are to be undone.
+fn is_asked(request: &UndoRequest, change: &Change) -> bool {
+    let actor = &change.actor;
+    match request {
+        UndoRequest::Session(session) => actor.session.as_ref() == Some(session),
+        UndoRequest::ToolCall { call, session } => {
+            actor.tool_call.as_ref() == Some(call) && (session.is_none() || actor.session == *session)
+        }
+        UndoRequest::Last(_) | UndoRequest::Change(_) => true,
+    }
+}
+
+/// Refuses a call that several sessions made: whoever undoes one of them does not mean the work of the others.
+fn check_one_session(call: &str, sessions: &BTreeSet<Option<String>>) -> Result<()> {
+    if sessions.len() <= 1 {
+        return Ok(());
+    }
+    let named = |session: &Option<String>| session.as_deref().map_or("none".to_owned(), quote);
+    let shown: Vec<String> = sessions.iter().take(SHOWN_SESSIONS).map(named).collect();
+    let more = match sessions.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Err(Error::invalid(format!(
+        "several sessions made a tool call {}: {}{more}",
+        quote(call),
+        shown.join(", ")
+    ))
+    .hint("name the session of the call too, or undo single changes"))
 }
 
 fn nothing_to_reverse() -> Error {

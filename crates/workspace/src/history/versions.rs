@@ -4,7 +4,7 @@ use garret_core::{Access, Error, ErrorKind, PathVersion, Restore, Result, WsPath
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::changes::{ActorShown, ChangeShown};
+use super::changes::{ActorShown, ChangeShown, check_limit};
 use crate::Workspace;
 
 /// A version of a file.
@@ -59,6 +59,7 @@ impl Workspace {
     }
 
     async fn page_of_versions(&self, path: &str, request: VersionsRequest) -> Result<Versions> {
+        check_limit(request.limit)?;
         let path = self.recorded_path(path, &[Access::Read]).await?;
         // One more than asked for tells whether another page follows.
         let wanted = request.limit.saturating_add(1);

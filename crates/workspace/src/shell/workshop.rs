@@ -43,7 +43,7 @@ pub(crate) struct Workshop {
     pub(super) bench: Arc<dyn Bench>,
     pub(super) is_direct: bool,
     pub(super) rules: ShellRules,
-    pub(super) exclusions: Exclusions,
+    pub(crate) exclusions: Exclusions,
     /// What a command has of the environment of the program.
     pub(super) inherited: BTreeMap<String, String>,
     /// One command in the foreground at a time.

@@ -53,6 +53,32 @@ async fn a_window_deep_in_a_large_file_is_found() {
 }
 
 #[tokio::test]
+async fn no_operation_sets_a_bit_beyond_the_permissions() {
+    let workspace = workspace();
+    put(&workspace, "kept", "old\n").await;
+    for mode in [0o4755, 0o2755, 0o1777, 0o7777, 0o10_644, 0o104_755] {
+        let options = WriteOptions {
+            mode: Some(mode),
+            ..WriteOptions::default()
+        };
+        let error = workspace.write("su", "x", options).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{mode:o}");
+        assert!(error.hint_text().contains("777"), "{error}");
+    }
+    let patches = [
+        "diff --git a/su b/su\nnew file mode 104755\n--- /dev/null\n+++ b/su\n@@ -0,0 +1 @@\n+x\n",
+        "diff --git a/kept b/kept\nold mode 100644\nnew mode 102755\n",
+        "diff --git a/kept b/su\nsimilarity index 100%\ncopy from kept\ncopy to su\nnew mode 101777\n",
+    ];
+    for patch in patches {
+        let patched = workspace.apply_patch(patch, PatchOptions::default()).await;
+        assert_eq!(patched.unwrap_err().kind(), ErrorKind::Invalid, "{patch}");
+    }
+    assert_eq!(shown(&workspace).await, ["kept"]);
+    assert_eq!(workspace.stat("kept").await.unwrap().mode.as_deref(), Some("0644"));
+}
+
+#[tokio::test]
 async fn bytes_that_are_not_text_come_as_base64() {
     let workspace = workspace();
     workspace

@@ -305,6 +305,36 @@ async fn a_clash_names_each_path_and_touches_nothing() {
     assert_eq!(log(&workspace).await.len(), 3);
 }
 
+fn tool_call(call: &str, session: Option<&str>) -> UndoRequest {
+    UndoRequest::ToolCall {
+        call: call.into(),
+        session: session.map(Into::into),
+    }
+}
+
+/// Every connection counts its calls from 1, so the same id says nothing about whose work it was.
+#[tokio::test]
+async fn a_tool_call_is_undone_in_one_session_alone() {
+    let workspace = kept().await;
+    put(&acting(&workspace, "s1", "2"), "a", "1").await;
+    put(&acting(&workspace, "s2", "2"), "b", "1").await;
+    put(&acting(&workspace, "s2", "3"), "c", "1").await;
+    for view in [workspace.clone(), scope(&workspace, "")] {
+        let error = view.undo(tool_call("2", None)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.message().contains("`s1`, `s2`"), "{error}");
+    }
+    assert_eq!(shown(&workspace).await, ["a", "b", "c"]);
+    assert_eq!(
+        kind_of(undo(&workspace, tool_call("3", Some("s1"))).await),
+        ErrorKind::NotFound
+    );
+    workspace.undo(tool_call("2", Some("s2"))).await.unwrap();
+    assert_eq!(shown(&workspace).await, ["a", "c"]);
+    workspace.undo(tool_call("2", None)).await.unwrap();
+    assert_eq!(shown(&workspace).await, ["c"], "one that is undone is in nobody's way");
+}
+
 #[tokio::test]
 async fn everything_of_a_session_or_a_tool_call_is_undone_together() {
     let workspace = kept().await;
@@ -312,7 +342,7 @@ async fn everything_of_a_session_or_a_tool_call_is_undone_together() {
     put(&acting(&workspace, "s2", "c2"), "b", "1").await;
     put(&acting(&workspace, "s1", "c3"), "a", "2").await;
     put(&acting(&workspace, "s1", "c4"), "c", "1").await;
-    workspace.undo(UndoRequest::ToolCall("c4".into())).await.unwrap();
+    workspace.undo(tool_call("c4", None)).await.unwrap();
     assert_eq!(shown(&workspace).await, ["a", "b"]);
     let change = workspace.undo(UndoRequest::Session("s1".into())).await.unwrap();
     assert_eq!(change.reverses, [3, 1]);

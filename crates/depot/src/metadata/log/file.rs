@@ -225,6 +225,9 @@ unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
 }
 
 #[cfg(test)]
+mod failing;
+
+#[cfg(test)]
 mod tests {
     #![allow(clippy::disallowed_methods, reason = "the kernel's own count of writes")]
 
@@ -234,14 +237,14 @@ mod tests {
     use super::super::committing;
     use super::*;
 
-    struct Bench {
+    pub(super) struct Bench {
         directory: TempDir,
-        writer: Connection,
+        pub(super) writer: Connection,
     }
 
     impl Bench {
         /// A database of few cached pages, so that a transaction is put into the log before it is complete.
-        fn new(synchronous: &str, cached: u32) -> Self {
+        pub(super) fn new(synchronous: &str, cached: u32) -> Self {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("database");
             let writer = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), files().unwrap()).unwrap();
@@ -255,12 +258,23 @@ mod tests {
         }
 
         /// A connection through SQLite's own files.
-        fn other(&self) -> Connection {
+        pub(super) fn other(&self) -> Connection {
             Connection::open(self.directory.path().join("database")).unwrap()
         }
 
+        /// What somebody finds who opens the database after this process was killed just now.
+        pub(super) fn after_a_crash(&self) -> (i64, blake3::Hash) {
+            let copy = tempfile::tempdir().unwrap();
+            for name in ["database", "database-wal"] {
+                std::fs::copy(self.directory.path().join(name), copy.path().join(name)).unwrap();
+            }
+            let copied = Connection::open(copy.path().join("database")).unwrap();
+            assert!(is_sound(&copied));
+            found(&copied)
+        }
+
         /// Changes some lines, and adds some.
-        fn work(&self, lines: u32) {
+        pub(super) fn work(&self, lines: u32) {
             let work = format!(
                 "UPDATE line SET data = randomblob(2000) WHERE number % 7 = {lines} % 7;
                  WITH RECURSIVE many(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM many WHERE number < {lines})
@@ -270,14 +284,15 @@ mod tests {
         }
     }
 
-    /// What a connection finds: how many lines, and their bytes.
-    fn found(connection: &Connection) -> (i64, Vec<u8>) {
+    /// What a connection finds: how many lines, and the sum of their bytes.
+    pub(super) fn found(connection: &Connection) -> (i64, blake3::Hash) {
         let lines = "SELECT count(*), CAST(group_concat(hex(data)) AS BLOB) FROM line";
-        let found = connection.query_row(lines, [], |row| Ok((row.get(0)?, row.get(1).unwrap_or_default())));
-        found.unwrap()
+        let found = connection.query_row(lines, [], |row| Ok((row.get(0)?, row.get::<_, Option<Vec<u8>>>(1)?)));
+        let (count, bytes) = found.unwrap();
+        (count, blake3::hash(&bytes.unwrap_or_default()))
     }
 
-    fn is_sound(connection: &Connection) -> bool {
+    pub(super) fn is_sound(connection: &Connection) -> bool {
         let word = connection.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
         word.unwrap() == "ok"
     }
@@ -344,14 +359,7 @@ mod tests {
         bench.writer.execute_batch("BEGIN").unwrap();
         bench.work(50);
         committing(|| bench.writer.execute_batch("COMMIT")).unwrap();
-        let expected = found(&bench.writer);
-        let copy = tempfile::tempdir().unwrap();
-        for name in ["database", "database-wal"] {
-            std::fs::copy(bench.directory.path().join(name), copy.path().join(name)).unwrap();
-        }
-        let copied = Connection::open(copy.path().join("database")).unwrap();
-        assert_eq!(found(&copied), expected);
-        assert!(is_sound(&copied));
+        assert_eq!(bench.after_a_crash(), found(&bench.writer));
     }
 
     #[test]

@@ -1,0 +1,52 @@
+//! `garret capabilities`
+
+use clap::Args;
+use garret::path::printable;
+use garret::{Capabilities as Declared, Result};
+use serde_json::json;
+
+use crate::output::{Failure, Outcome, Report};
+use crate::session::Session;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret capabilities box                     what it declares now
+  garret capabilities box fs,snapshot,shell   these, and none besides
+It holds from the next opening on. One that was declared before keeps its options. A workspace of a
+garret.toml says there what may be done in it.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Capabilities {
+    /// The workspace; -w names it as well
+    name: Option<String>,
+    /// All that may be done in it, as for `garret create --capability` [default: show it]
+    #[arg(value_name = "CAPABILITIES")]
+    names: Option<String>,
+}
+
+impl Capabilities {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let (name, names) = session.name_and_rest(self.name.as_deref(), self.names.as_deref())?;
+        let wanted = names.map(|names| parsed(names.split(','))).transpose();
+        let wanted = wanted.map_err(Failure::usage)?;
+        // A place for the home must be there before the root is asked for it.
+        session.depot().await?;
+        let garret = session.garret();
+        let declared = match wanted {
+            Some(wanted) => garret.set_capabilities(name, &wanted).await?,
+            None => garret.config_of(name).await?.capabilities,
+        };
+        let declared = declared.declared();
+        let text = match declared.is_empty() {
+            true => format!("{} declares nothing", printable(name)),
+            false => format!("{} declares {}", printable(name), declared.join(", ")),
+        };
+        Ok(Report::done(text, json!({"name": name, "capabilities": declared})))
+    }
+}
+
+/// The capabilities of these names.
+pub(crate) fn parsed(names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Declared> {
+    let names: Vec<_> = names.into_iter().collect();
+    Declared::named(names.iter().map(AsRef::as_ref))
+}

@@ -1,0 +1,86 @@
+//! Work on another thread. To pack, unpack and verify the parts of a large file takes its time: it keeps more than one core busy, and
+//! holds nobody up who waits for something else.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use garret_core::{Error, ErrorKind, Result};
+use tokio::runtime::Handle;
+use tokio::task::JoinError;
+
+/// So many are worth a thread.
+const WORTH_A_THREAD: usize = 3;
+const MOST_THREADS: usize = 4;
+
+/// Does `work` where it holds nobody up: on another thread, or here where this one runs no tasks, as the depot's writer does not.
+pub(super) async fn apart<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R> {
+    match Handle::try_current() {
+        Ok(runtime) => runtime.spawn_blocking(work).await.map_err(broken_off),
+        Err(_) => Ok(work()),
+    }
+}
+
+/// What `work` makes of each of `items`, in their order, or the first failure: apart, and on several threads where there are many.
+pub(super) async fn side_by_side<T, R>(
+    items: Vec<T>,
+    work: impl Fn(T) -> Result<R> + Send + Sync + 'static,
+) -> Result<Vec<R>>
+where
+    T: Send + 'static,
+    R: Send + 'static,
+{
+    let work = Arc::new(work);
+    let runs = split(items).into_iter().map(|run| {
+        let work = Arc::clone(&work);
+        apart(move || run.into_iter().map(|item| work(item)).collect::<Result<Vec<R>>>())
+    });
+    let runs: Vec<_> = join_all(runs).await.into_iter().flatten().collect::<Result<_>>()?;
+    Ok(runs.into_iter().flatten().collect())
+}
+
+/// Runs of nearly the same length.
+fn split<T>(items: Vec<T>) -> Vec<Vec<T>> {
+    let threads = items.len().div_ceil(WORTH_A_THREAD).clamp(1, MOST_THREADS);
+    let length = items.len().div_ceil(threads);
+    let mut items = items.into_iter();
+    (0..threads).map(|_| items.by_ref().take(length).collect()).collect()
+}
+
+fn broken_off(error: JoinError) -> Error {
+    match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Error::new(ErrorKind::Unavailable, "the program is about to end"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_done_side_by_side_comes_in_order() {
+        for count in [0, 1, 3, 4, 11, 100] {
+            let done = side_by_side((0..count).collect(), |number| Ok(number * 2)).await;
+            assert_eq!(done.unwrap(), (0..count).map(|number| number * 2).collect::<Vec<_>>());
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_failure_is_told() {
+        let fails = |number: i32| match number % 10 {
+            7 => Err(Error::invalid(number.to_string())),
+            _ => Ok(number),
+        };
+        let failure = side_by_side((0..40).collect(), fails).await.unwrap_err();
+        assert_eq!(failure.message(), "7");
+    }
+
+    #[test]
+    fn without_tasks_it_is_done_where_it_is_asked_for() {
+        let here = std::thread::current().id();
+        let threads = block_on(side_by_side(vec![(); 20], |()| Ok(std::thread::current().id())));
+        assert!(threads.unwrap().iter().all(|thread| *thread == here));
+    }
+}
