@@ -431,7 +431,7 @@ fn the_inspector_lists_and_calls() {
 fn a_command_beside_a_process_sees_what_another_program_wrote_and_its_work_is_kept() {
     let room = Room::new();
     room.put("dir/old", "old\n");
-    for (name, storage) in [("depot", "filestore:"), ("place", "local:dir")] {
+    for (name, storage) in [("depot", "filestore"), ("place", "local:dir")] {
         let create = [
             "create",
             name,
@@ -448,7 +448,7 @@ fn a_command_beside_a_process_sees_what_another_program_wrote_and_its_work_is_ke
         room.run(&["-w", name, "write", "d", "4\n"]).done();
         let ran = pipe.call(3, "run", json!({"command": "cat d; echo more >> d"}));
         let told = &ran["structuredContent"];
-        assert_eq!(told["stdout"], "4\n", "{name}: {ran}");
+        assert_eq!(told["output"], "4\n", "{name}: {ran}");
         assert_eq!(told["changed"]["branch"], Value::Null, "{name}: {ran}");
         assert_eq!(room.run(&["-w", name, "cat", "d"]).done(), "4\nmore\n", "{name}");
         assert_eq!(pipe.close(), "");
