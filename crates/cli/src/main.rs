@@ -55,7 +55,12 @@ fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> output::Outcome {
-    cli.command.run(&Session::new(cli.global)?).await
+    let session = Session::new(cli.global)?;
+    let report = cli.command.run(&session).await?;
+    Ok(match session.remark() {
+        Some(remark) => report.with_remark(&remark),
+        None => report,
+    })
 }
 
 /// Takes as many handles as the system gives for the asking. A change to many directories holds one for each until it is done, and the

@@ -125,6 +125,12 @@ impl Report {
         }
     }
 
+    /// Adds to it what a person should know and is no failure.
+    pub(crate) fn with_remark(self, remark: &Error) -> Self {
+        let note = format!("{}note: {}; {}\n", self.note, remark.message(), remark.hint_text());
+        Self { note, ..self }
+    }
+
     /// Says that some of what was printed before did not arrive.
     pub(crate) fn with_lost(self, lost: Option<IoErrorKind>) -> Self {
         Self { lost, ..self }

@@ -5,6 +5,7 @@
     reason = "the command line opens the events file, looks for the directory it was given, and knows its environment"
 )]
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -93,6 +94,8 @@ pub(crate) struct Session {
     global: Global,
     garret: Garret,
     home: Option<HomeChoice>,
+    /// Whether something was changed in a workspace that keeps no history because the home lies in it.
+    is_without_way_back: Cell<bool>,
 }
 
 impl Session {
@@ -111,7 +114,12 @@ impl Session {
         if let Some(approver) = approval::terminal() {
             garret = garret.approver(approver);
         }
-        Ok(Self { global, garret, home })
+        Ok(Self {
+            global,
+            garret,
+            home,
+            is_without_way_back: Cell::new(false),
+        })
     }
 
     /// The composition root with what the command line added to it.
@@ -156,12 +164,27 @@ impl Session {
         self.chosen_by_option().await?.open(self).await
     }
 
-    /// Opens the chosen workspace for a command on files; one that does not declare `fs` refuses.
-    pub(crate) async fn workspace(&self) -> Result<Workspace, Failure> {
-        self.workspace_at(None).await
+    /// The same, for a command that changes files.
+    pub(crate) async fn toolbox_to_change(&self) -> Result<Toolbox, Failure> {
+        let chosen = self.chosen_by_option().await?;
+        self.is_without_way_back.set(chosen.holds_home);
+        chosen.open(self).await
     }
 
-    /// The same, for reading, as it was at `point`.
+    /// Opens the chosen workspace for a command that changes files; one that does not declare `fs` refuses.
+    pub(crate) async fn workspace(&self) -> Result<Workspace, Failure> {
+        let chosen = self.chosen_by_option().await?;
+        chosen.check_declares(&["fs"])?;
+        self.is_without_way_back.set(chosen.holds_home);
+        Ok(chosen.open(self).await?.workspace().clone())
+    }
+
+    /// What is to be said of what the command changed, beside what it says itself.
+    pub(crate) fn remark(&self) -> Option<Error> {
+        self.is_without_way_back.get().then(home::inside)
+    }
+
+    /// Opens the chosen workspace for a command that reads files, as it was at `point`.
     pub(crate) async fn workspace_at(&self, point: Option<&str>) -> Result<Workspace, Failure> {
         let mut chosen = self.chosen_by_option().await?;
         chosen.check_declares(&["fs"])?;

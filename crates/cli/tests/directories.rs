@@ -89,3 +89,80 @@ fn a_branch_is_checked_out_to_a_directory_and_merged_back() {
         assert_eq!(branches["branches"][0]["name"], "work", "{branches}");
     }
 }
+
+#[test]
+fn a_branch_that_never_saw_a_file_neither_replaces_nor_deletes_it_by_a_merge() {
+    let room = Room::new();
+    room.put("site/d/q", "original\n").put("site/d/other", "other\n");
+    room.run(&["create", "site", "--storage", "local:site"]).done();
+    let on = |arguments: &[&str]| room.run(&[&["-w", "site"], arguments].concat());
+    let tried = |arguments: &[&str]| room.run(&[&["-w", "try"], arguments].concat());
+    on(&["write", "a", "x"]).done();
+    on(&["branch", "create", "try", "--from", "1"]).done();
+    tried(&["write", "d/q", "by the branch\n"]).done();
+    for ran in [on(&["merge", "try"]), tried(&["merge", "site"])] {
+        assert_eq!(ran.failed(), "conflict");
+        assert!(ran.out().contains("d/q: each added something else"), "{}", ran.out());
+    }
+    assert_eq!(room.get("site/d/q"), b"original\n");
+    tried(&["merge", "site", "--theirs"]).done();
+    assert_eq!(
+        tried(&["cat", "d/other"]).done(),
+        "other\n",
+        "what it never saw is new to it"
+    );
+    tried(&["write", "new", "new\n"]).done();
+    on(&["merge", "try"]).done();
+    assert_eq!(room.get("site/d/q"), b"original\n");
+    assert_eq!(room.get("site/d/other"), b"other\n");
+    assert_eq!(room.get("site/new"), b"new\n");
+}
+
+#[test]
+fn a_view_of_the_past_that_lacks_files_says_so_wherever_it_is_listed_searched_or_compared() {
+    let room = Room::new();
+    room.put("keep.txt", "needle\n");
+    room.run(&["write", "a", "x\n"]).done();
+    room.run(&["write", "a", "y\n"]).done();
+    let views: [&[&str]; 6] = [
+        &["ls", "--at", "1"],
+        &["tree", "--at", "1"],
+        &["glob", "**", "--at", "1"],
+        &["grep", "x", "--at", "1"],
+        &["diff", "1", "2"],
+        &["branch", "create", "try", "--from", "1"],
+    ];
+    for view in views {
+        let ran = room.run(view);
+        ran.done();
+        assert!(ran.err().contains("not complete: "), "{view:?}: {}", ran.err());
+    }
+    for view in &views[..5] {
+        let data = room.run(&[view, &["--json"][..]].concat()).data();
+        assert_eq!(data["incomplete"], true, "{view:?}: {data}");
+    }
+    assert_eq!(
+        room.run(&["grep", "x", "a", "--at", "1", "--json"]).data()["incomplete"],
+        serde_json::Value::Null
+    );
+    for (tool, arguments) in [
+        ("ls", r#"{"at": 1}"#),
+        ("glob", r#"{"pattern": "**", "at": 1}"#),
+        ("grep", r#"{"pattern": "needle", "at": 1}"#),
+        ("diff", r#"{"from": 1, "to": 2}"#),
+        ("branch", r#"{"name": "by-tool", "from": 1}"#),
+    ] {
+        let ran = room.run(&["call", tool, arguments]);
+        let told = ran.done();
+        assert!(told.contains("the history"), "{tool}: {told}");
+    }
+    room.run(&["snapshot", "create", "all"]).done();
+    for view in [
+        &["ls", "--at", "all"][..],
+        &["grep", "x", "--at", "all"],
+        &["diff", "all"],
+    ] {
+        let ran = room.run(view);
+        assert!(!ran.err().contains("not complete"), "{view:?}: {}", ran.err());
+    }
+}

@@ -304,6 +304,37 @@ fn a_branch_is_merged_and_the_merge_undone() {
 }
 
 #[test]
+fn a_merge_that_leaves_every_conflict_as_it_is_here_says_so_and_counts_nothing() {
+    let room = notes();
+    on(&room, &["write", "a.txt", "base\n"]).done();
+    on(&room, &["branch", "create", "try"]).done();
+    on(&room, &["write", "a.txt", "ours\n"]).done();
+    room.run(&["-w", "try", "write", "a.txt", "theirs\n"]).done();
+    let rest = "1 conflict with try: everything stays as it is here\n  conflict  a.txt: both changed it\n";
+    let dry = on(&room, &["merge", "try", "--ours", "--dry-run"]);
+    assert_eq!(dry.done(), format!("would settle {rest}"));
+    assert_eq!(on(&room, &["merge", "try", "--ours"]).done(), format!("settled {rest}"));
+    assert_eq!(
+        on(&room, &["merge", "try"]).done(),
+        "nothing to merge from try: it is all here\n"
+    );
+    on(&room, &["write", "a.txt", "ours again\n"]).done();
+    room.run(&["-w", "try", "write", "a.txt", "theirs again\n"]).done();
+    room.run(&["-w", "try", "write", "b.txt", "new\n"]).done();
+    let merged = on(&room, &["merge", "try", "--ours", "--json"]).data();
+    assert_eq!(merged["merged"], serde_json::json!(["b.txt"]), "{merged}");
+}
+
+#[test]
+fn a_copy_of_a_directory_is_called_a_copy() {
+    let room = notes();
+    on(&room, &["write", "d/a.txt", "a\n"]).done();
+    on(&room, &["cp", "d", "e"]).done();
+    let log = on(&room, &["log", "--json"]).data();
+    assert_eq!(log["changes"][0]["summary"], "copy `d` to `e`", "{log}");
+}
+
+#[test]
 fn a_conflict_is_told_path_by_path_and_settled_as_asked() {
     let room = notes();
     on(&room, &["write", "a.txt", "base\n"]).done();

@@ -41,6 +41,59 @@ fn a_workspace_is_made_listed_renamed_deleted_and_recovered() {
     );
 }
 
+/// Runs the program as somebody who may not use the home: another user where that can be chosen, else its owner without permission.
+fn as_a_stranger(room: &Room, arguments: &[&str]) -> common::Ran {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let mut command = room.command(arguments);
+    let may = |path: std::path::PathBuf, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its mode is set");
+    };
+    match rustix::process::geteuid().is_root() {
+        true => {
+            may(room.path().to_owned(), 0o755);
+            may(room.home(), 0o755);
+            command.uid(65_534).gid(65_534);
+        }
+        false => may(room.home().join("depot.lock"), 0o000),
+    }
+    common::Ran::of(command, b"")
+}
+
+#[test]
+fn a_home_of_another_user_is_denied_and_not_taken_for_a_failing_disk() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    let refused = as_a_stranger(&room, &["list"]);
+    assert_eq!(refused.failed(), "denied");
+    assert!(
+        refused.err().contains("it belongs to the user with the id "),
+        "{}",
+        refused.err()
+    );
+    let doctor = as_a_stranger(&room, &["doctor"]);
+    assert!(
+        doctor.out().contains("do: choose a home of your own"),
+        "{}",
+        doctor.out()
+    );
+}
+
+#[test]
+fn a_home_that_is_no_directory_is_said_to_be_none() {
+    let room = Room::new();
+    room.put("file", "");
+    for home in ["file", "/dev/null"] {
+        let refused = room.run(&["--home", home, "create", "notes"]);
+        assert_eq!(refused.failed(), "not_a_directory", "{home}");
+        assert!(
+            refused.err().contains("the home is not a directory"),
+            "{}",
+            refused.err()
+        );
+    }
+}
+
 #[test]
 fn a_named_directory_is_opened_from_anywhere() {
     let room = Room::new();
@@ -115,7 +168,13 @@ fn a_home_inside_a_workspace_is_left_out_of_it() {
     let room = Room::new();
     let inside = |arguments: &[&str]| room.run(&[&["--home", ".data/mine"], arguments].concat());
     inside(&["create", "notes"]).done();
-    inside(&["write", "a.txt", "x"]).done();
+    for change in [&["write", "a.txt", "o"][..], &["edit", "a.txt", "o", "x"]] {
+        let ran = inside(change);
+        ran.done();
+        assert!(ran.err().contains("note: the home lies inside"), "{}", ran.err());
+    }
+    let ran = inside(&["cat", "a.txt"]);
+    assert_eq!((ran.done(), ran.err()), ("x", ""), "only a change is remarked on");
     assert_eq!(inside(&["cat", ".data/mine/depot.db"]).failed(), "denied");
     assert_eq!(inside(&["rm", "-r", ".data/mine"]).failed(), "denied");
     assert_eq!(inside(&["glob", "**"]).done(), "a.txt\n");

@@ -26,7 +26,10 @@ fn a_workspace_keeps_what_it_was_told_to() {
         5,
         "nothing goes before a collection"
     );
-    assert_eq!(room.run(&["gc", "--dry-run"]).done(), "there is nothing to remove\n");
+    assert_eq!(
+        room.run(&["gc", "--dry-run"]).done(),
+        "would remove 3 old changes: 0 B\n"
+    );
     room.run(&["gc"]).done();
     let log = room.run(&["-w", "notes", "log", "--json"]).data();
     assert_eq!(log["changes"].as_array().unwrap().len(), 2, "{log}");
@@ -35,6 +38,79 @@ fn a_workspace_keeps_what_it_was_told_to() {
         "not_found"
     );
     assert_eq!(room.run(&["-w", "notes", "cat", "a", "--at", "4"]).done(), "4");
+}
+
+#[test]
+fn a_deleted_workspace_whose_directory_has_another_history_is_recovered_when_that_is_given_up() {
+    let room = Room::new();
+    room.put("d/there", "");
+    room.run(&["create", "p", "--storage", "local:d"]).done();
+    let named = |arguments: &[&str]| room.run(&[&["-w", "p"], arguments].concat());
+    let bare = |arguments: &[&str]| room.run(&[&["-w", "local:d"], arguments].concat());
+    named(&["write", "a", "1"]).done();
+    named(&["snapshot", "create", "s"]).done();
+    named(&["write", "a", "2"]).done();
+    let before = named(&["log", "--json"]).data();
+    room.run(&["delete", "p"]).done();
+    bare(&["write", "b", "1"]).done();
+    let log = bare(&["log", "--json"]).data();
+    assert_eq!(log["changes"].as_array().unwrap().len(), 1, "{log}");
+
+    let refused = room.run(&["recover", "p"]);
+    assert_eq!(refused.failed(), "already_exists");
+    let all = room.run(&["list", "--all", "--json"]).data();
+    let rows = all["workspaces"].as_array().unwrap();
+    let nameless = rows.iter().find(|row| row["name"].is_null()).unwrap()["id"]
+        .as_str()
+        .unwrap();
+    assert!(refused.err().contains(nameless), "{}", refused.err());
+    room.run(&["delete", nameless]).done();
+    room.run(&["recover", "p"]).done();
+    assert_eq!(named(&["log", "--json"]).data(), before);
+    assert!(named(&["snapshot", "list"]).done().contains('s'));
+    named(&["undo"]).done();
+    assert_eq!(room.get("d/a"), b"1");
+    assert_eq!(room.run(&["recover", nameless]).failed(), "already_exists");
+}
+
+#[test]
+fn a_directory_is_never_two_workspaces() {
+    let room = Room::new();
+    room.put("d/there", "");
+    room.run(&["create", "old", "--storage", "local:d"]).done();
+    room.run(&["-w", "old", "write", "a", "1"]).done();
+    room.run(&["delete", "old"]).done();
+    room.run(&["create", "new", "--storage", "local:d"]).done();
+    for (wanted, owner) in [("old", "new"), ("new", "old")] {
+        let refused = room.run(&["recover", wanted]);
+        assert_eq!(refused.failed(), "already_exists");
+        let owned = format!("the files of `{wanted}` are the workspace `{owner}` now");
+        assert!(refused.err().contains(&owned), "{}", refused.err());
+        room.run(&["delete", owner]).done();
+        room.run(&["recover", wanted]).done();
+    }
+    room.run(&["delete", "new"]).done();
+    room.run(&["recover", "old"]).done();
+    room.run(&["gc", "--grace", "0s"]).done();
+    let log = room.run(&["-w", "old", "log"]);
+    assert!(log.done().contains("write `a`"), "{}", log.out());
+}
+
+#[test]
+fn a_dry_run_tells_which_history_would_go() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    for turn in 1..=6 {
+        room.run(&["-w", "notes", "write", "a", &turn.to_string()]).done();
+    }
+    room.run(&["keep", "notes", "2"]).done();
+    let dry = room.run(&["gc", "--dry-run"]);
+    assert!(dry.done().starts_with("would remove 4 old changes: "), "{}", dry.out());
+    let foreseen = room.run(&["gc", "--dry-run", "--json"]).data();
+    let told = room.run(&["gc", "--json"]).data();
+    assert_eq!(foreseen["histories"], told["histories"]);
+    assert_eq!(told["histories"][0]["retained"]["changes"], 4, "{told}");
+    assert_eq!(room.run(&["gc", "--dry-run"]).done(), "there is nothing to remove\n");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! that live there and for the files of other storages. Everything a user sees of it (text diffs, merges, paging, policies) is written
 //! once above it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,8 +12,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::path::quote;
 use crate::time::Timestamp;
-use crate::{Content, Directory, EntryKind, EntryPath, Keep, Opened, Origin, Result, Storage, Version, WsPath};
+use crate::{Content, Directory, EntryKind, EntryPath, Error, Keep, Opened, Origin, Result, Storage, Version, WsPath};
 
 /// The journal, snapshots and branches of one workspace.
 ///
@@ -39,6 +41,10 @@ pub trait History: Send + Sync + fmt::Debug {
     /// The root of the files at `point`, opened for reading: the way to names that no path can spell, which [`Storage::read`] cannot be
     /// asked for.
     async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>>;
+
+    /// Whether it has every file of the state at `point`. Of files that live elsewhere, those that it had not met by then are not in
+    /// its views: whoever shows one says so.
+    async fn is_whole(&self, point: &Point) -> Result<bool>;
 
     /// What differs between two points at `path` and below it, in the order of paths. Times do not count as a difference.
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>>;
@@ -309,6 +315,9 @@ impl Point {
     }
 }
 
+/// How many sessions an error names.
+const SHOWN_SESSIONS: usize = 10;
+
 /// Which changes to reverse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
@@ -321,7 +330,33 @@ pub enum Selection {
     /// Everything that one session did and that is not already undone.
     Session(String),
     /// Everything that one tool call did and that is not already undone.
-    ToolCall(String),
+    ToolCall {
+        /// The id of the call.
+        call: String,
+        /// Its session. Without one, a call that more than one session made is `invalid`, and the error names them.
+        session: Option<String>,
+    },
+}
+
+impl Selection {
+    /// Refuses a tool call that several sessions made: whoever undoes one of them does not mean the work of the others.
+    pub fn check_one_session(call: &str, sessions: &BTreeSet<Option<String>>) -> Result<()> {
+        if sessions.len() <= 1 {
+            return Ok(());
+        }
+        let named = |session: &Option<String>| session.as_deref().map_or("none".to_owned(), quote);
+        let shown: Vec<String> = sessions.iter().take(SHOWN_SESSIONS).map(named).collect();
+        let more = match sessions.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Err(Error::invalid(format!(
+            "several sessions made a tool call {}: {}{more}",
+            quote(call),
+            shown.join(", ")
+        ))
+        .hint("name the session of the call too, or undo single changes"))
+    }
 }
 
 /// What to put back.
@@ -542,6 +577,9 @@ pub struct Branch {
     pub changes: u64,
     /// When it was made.
     pub created: Timestamp,
+    /// Set where not every file of that point was captured: it began without the others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 /// A branch that was handed out.

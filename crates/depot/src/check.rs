@@ -178,7 +178,7 @@ fn check_rows(session: Session<'_>) -> Result<Vec<Problem>> {
     }
     for address in session.dangling_unsynced()? {
         let what = format!(
-            "{} is listed as unsynced, and the depot does not have it",
+            "{} is listed as unsynced, and the home does not have it",
             address.to_hex()
         );
         problems.push(Problem::general(what));

@@ -15,9 +15,10 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
 use crate::content::{ContentStore, folders};
 use crate::error;
-use crate::history::check_kept;
+use crate::history::{check_kept, is_whole};
 use crate::metadata::{Database, Expected, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
+use crate::places::check_placed;
 use crate::private;
 use crate::workspace::DepotWorkspace;
 use crate::writer::{Weight, Writer};
@@ -100,22 +101,31 @@ pub struct Fork {
     pub workspace: String,
     /// The number of that workspace's change.
     pub change: u64,
+    /// Whether every file was known there; the branch began without the others.
+    pub is_whole: bool,
 }
 
 impl Depot {
     /// Opens the depot in the directory `home`, making both where they are missing. A home of an older Garret is brought up to date; one
     /// of a newer Garret is `unsupported` and left alone; one whose database is lost is `corrupt`, and no new one is begun in it.
     pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
+        let owner = private::owner(home);
+        let refused = |failure: std::io::Error| error::home_of(owner, &failure);
         let turns = home.join("depot.lock");
         // Made last of all, so where it is, everything before it is on the disk.
-        let is_new = !turns.exists();
+        let is_new = !turns.try_exists().map_err(refused)?;
+        // Before SQLite meets files that it may not open, of which it tells no more than that.
+        let known_turns = (!is_new)
+            .then(|| private::make_file(&turns))
+            .transpose()
+            .map_err(refused)?;
         let blobs = home.join("blobs");
         if is_new {
-            make_folders(home, &blobs).map_err(|error| error::home(&error))?;
+            make_folders(home, &blobs).map_err(refused)?;
         }
         let file = home.join("depot.db");
         // Before the database is looked for: another process makes that before it writes a blob.
-        let expected = match is_new && !has_blobs(&blobs).map_err(|error| error::home(&error))? {
+        let expected = match is_new && !has_blobs(&blobs).map_err(refused)? {
             true => Expected::Either,
             false => Expected::Depot,
         };
@@ -125,13 +135,15 @@ impl Depot {
         }
         if expected == Expected::Either {
             // Before SQLite makes it, with the mode that the umask leaves; the files beside it get the mode of this one.
-            private::make_file(&file).map_err(|error| error::home(&error))?;
+            private::make_file(&file).map_err(refused)?;
         }
         let (database, connection) = Database::open(&file, expected)?;
         if is_new {
-            sync_home(home).map_err(|error| error::home(&error))?;
+            sync_home(home).map_err(refused)?;
         }
-        let turns = private::make_file(&turns).map_err(|error| error::home(&error))?;
+        let turns = known_turns
+            .map_or_else(|| private::make_file(&turns), Ok)
+            .map_err(refused)?;
         let content = ContentStore::in_directory(&blobs, options.inline_bytes, context.clock.clone())?;
         let content = Arc::new(content);
         let writer = Writer::start(connection, Some(turns), content.clone())?;
@@ -173,7 +185,7 @@ impl Depot {
     /// What tells this depot from every other.
     pub fn id(&self) -> Result<String> {
         let id = self.shared.database.read(|session| session.identity())?;
-        id.ok_or_else(|| error::damaged("the depot has lost its id"))
+        id.ok_or_else(|| error::damaged("the home has lost its id"))
     }
 
     /// Makes an empty workspace. A name that is taken is `already_exists`.
@@ -245,22 +257,26 @@ impl Depot {
 
     /// Deletes the workspace `name`; [`Depot::recover`] brings it back until the garbage is collected. Its branches are not disturbed.
     pub async fn delete(&self, name: &str) -> Result<()> {
-        let now = stored_time(self.shared.clock.now());
-        self.set_deleted(name, Some(now)).await
+        let row = self.shared.database.read(|session| find(session, name))?;
+        let (number, now) = (row.id, stored_time(self.shared.clock.now()));
+        let delete = move |session: Session<'_>| session.set_deleted(number, Some(now));
+        let deleted = self.shared.writer.write(self.shared.options.durability, delete);
+        match row.deleted {
+            None => self.with_log_in_journal(&self.handle(&row), deleted).await,
+            Some(_) => deleted.await,
+        }
     }
 
-    /// Brings back a deleted workspace.
+    /// Brings back a deleted workspace. One whose files live at a place that another workspace took since is `already_exists`:
+    /// [`Depot::recover_at`] gives it the place again when that is free.
     pub async fn recover(&self, name: &str) -> Result<()> {
-        self.set_deleted(name, None).await
-    }
-
-    async fn set_deleted(&self, name: &str, deleted: Option<i64>) -> Result<()> {
         let name = name.to_owned();
-        let work = move |session: Session<'_>| {
+        let recover = move |session: Session<'_>| {
             let row = find(session, &name)?;
-            session.set_deleted(row.id, deleted)
+            check_placed(session, &row)?;
+            session.set_deleted(row.id, None)
         };
-        self.shared.writer.write(self.shared.options.durability, work).await
+        self.shared.writer.write(self.shared.options.durability, recover).await
     }
 
     pub(crate) fn handle(&self, row: &WorkspaceRow) -> DepotWorkspace {
@@ -382,10 +398,14 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 
 pub(crate) fn info(session: Session<'_>, row: WorkspaceRow) -> Result<WorkspaceInfo> {
     let fork = match row.fork {
-        Some(fork) => session.workspace(fork.workspace)?.map(|parent| Fork {
-            workspace: parent.uid,
-            change: fork.at.unsigned_abs(),
-        }),
+        Some(fork) => {
+            let is_whole = is_whole(session, fork)?;
+            session.workspace(fork.workspace)?.map(|parent| Fork {
+                workspace: parent.uid,
+                change: fork.at.unsigned_abs(),
+                is_whole,
+            })
+        }
         None => None,
     };
     Ok(WorkspaceInfo {

@@ -12,21 +12,22 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
         // The last is what a reader says who found the log in another's hands a hundred times.
         Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed) => busy(),
         Some(DiskFull) => disk_full(),
-        Some(SystemIoFailure | CannotOpen) => disk_fails("the disk of the depot fails"),
+        Some(SystemIoFailure) => disk_fails("the disk of the home fails"),
+        Some(CannotOpen) => cannot_open_database(),
         Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
         Some(_) if lacks_a_part(&error) => lacking_database(),
         Some(code) => Error::new(
             ErrorKind::Internal,
-            format!("the database of the depot refuses: {code:?}"),
+            format!("the database of the home refuses: {code:?}"),
         ),
         None => Error::new(
             ErrorKind::Internal,
-            format!("the depot misreads its database: {}", misread(&error)),
+            format!("the database of the home is misread: {}", misread(&error)),
         ),
     }
 }
 
-const BUSY: &str = "the depot is busy";
+const BUSY: &str = "the home is busy";
 
 /// Another process has what is needed, and keeps it.
 pub(crate) fn busy() -> Error {
@@ -38,11 +39,17 @@ pub(crate) fn is_busy(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.message() == BUSY
 }
 
+/// SQLite does not tell why; a home that may not be used is found out before it is asked.
+fn cannot_open_database() -> Error {
+    Error::new(ErrorKind::Unavailable, "the database of the home cannot be opened")
+        .hint("see that you may read and write `depot.db` in the home, and that its disk works, then retry")
+}
+
 /// SQLite has one word for a page that makes no sense and for one that the disk does not give.
 fn corrupt_database() -> Error {
-    let message = "the database of the depot is damaged, or its disk cannot be read";
+    let message = "the database of the home is damaged, or its disk cannot be read";
     Error::new(ErrorKind::Corrupt, message)
-        .hint("check the disk of the depot's home; if it is well, restore the home from another copy")
+        .hint("check the disk of the home; if it is well, restore the home from another copy")
 }
 
 /// Whether a statement names a table, a column or an index that is not there. The statements are fixed, and fit every database of the
@@ -59,7 +66,7 @@ fn lacks_a_part(error: &rusqlite::Error) -> bool {
 fn lacking_database() -> Error {
     Error::new(
         ErrorKind::Corrupt,
-        "the database of the depot lacks a part of its tables",
+        "the database of the home lacks a part of its tables",
     )
     .hint("restore the home from another copy")
 }
@@ -87,7 +94,7 @@ fn misread(error: &rusqlite::Error) -> String {
 pub(crate) fn blob_not_written(error: object_store::Error) -> Error {
     match is_disk_full(&error) {
         true => disk_full(),
-        false => disk_fails("the depot's blob store cannot be written"),
+        false => disk_fails("the content of the home cannot be written"),
     }
 }
 
@@ -103,8 +110,8 @@ pub(crate) fn blob_file_not_read(error: &std::io::Error) -> Error {
 
 fn blob_lost(is_gone: bool) -> Error {
     match is_gone {
-        true => damaged("it is no longer in the depot"),
-        false => disk_fails("the depot's blob store cannot be read"),
+        true => damaged("it is no longer in the home"),
+        false => disk_fails("the content of the home cannot be read"),
     }
 }
 
@@ -114,13 +121,15 @@ pub(crate) fn is_failure(error: &Error) -> bool {
 }
 
 fn disk_full() -> Error {
-    Error::new(ErrorKind::QuotaExceeded, "the disk of the depot is full")
-        .hint("nothing was changed; make room on the disk of the depot's home (`garret gc`, or remove other files), then retry")
+    Error::new(ErrorKind::QuotaExceeded, "the disk of the home is full").hint(
+        "nothing was changed; make room on the disk of the home, then retry: remove other files, or run `garret gc`, \
+             with `--grace 0s` where no other program uses the home",
+    )
 }
 
 /// A write that failed may have happened all the same, so no word of that here.
 fn disk_fails(message: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, message).hint("check the disk of the depot's home, then retry")
+    Error::new(ErrorKind::Unavailable, message).hint("check the disk of the home, then retry")
 }
 
 /// A file that is made outside the depot cannot be written.
@@ -140,23 +149,35 @@ pub(crate) fn damaged(how: &str) -> Error {
 
 /// The folder of the depot cannot be used.
 pub(crate) fn home(error: &std::io::Error) -> Error {
-    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    use std::io::ErrorKind::{AlreadyExists, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
     match error.kind() {
         PermissionDenied | ReadOnlyFilesystem => {
-            Error::new(ErrorKind::Denied, "the depot's home cannot be written").hint("choose a home you may write to")
+            Error::new(ErrorKind::Denied, "the home cannot be written").hint("choose a home you may write to")
         }
         StorageFull => disk_full(),
-        kind => Error::new(
-            ErrorKind::Unavailable,
-            format!("the depot's home cannot be opened: {kind}"),
-        )
-        .hint("check that the home is a directory on a working disk"),
+        // What is in the way of a directory to be made is none.
+        AlreadyExists | NotADirectory => Error::new(ErrorKind::NotADirectory, "the home is not a directory")
+            .hint("choose a directory as the home, or a name that is free"),
+        kind => Error::new(ErrorKind::Unavailable, format!("the home cannot be opened: {kind}"))
+            .hint("check that the home is a directory on a working disk"),
+    }
+}
+
+/// The same of a home that is there, and whose owner is known.
+pub(crate) fn home_of(owner: Option<u32>, error: &std::io::Error) -> Error {
+    match (owner, error.kind()) {
+        (Some(owner), std::io::ErrorKind::PermissionDenied) => {
+            let message = format!("this home may not be read and written: it belongs to the user with the id {owner}");
+            Error::new(ErrorKind::Denied, message)
+                .hint("choose a home of your own (`--home`, or GARRET_HOME), or work as the user whose home it is")
+        }
+        _ => home(error),
     }
 }
 
 /// What is written now would go with the files that were taken away.
 pub(crate) fn home_is_gone() -> Error {
-    Error::new(ErrorKind::Unavailable, "the depot's home was removed while it was open")
+    Error::new(ErrorKind::Unavailable, "the home was removed while it was open")
         .hint("put the home back from another copy, or open the workspace again to begin a new one")
 }
 

@@ -8,6 +8,7 @@
 //! Whoever adds a table that names content adds it to `Session::named_addresses`.
 
 use std::collections::HashSet;
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use garret_core::{Durability, ErrorKind, Result};
@@ -17,6 +18,7 @@ use crate::content::Address;
 use crate::depot::Depot;
 use crate::journaled::named_by_logs;
 use crate::metadata::{PieceRow, Session, stored_time};
+use crate::retention::droppable;
 
 /// Pieces swept in one transaction, so that other writers wait only for that.
 const SLICE: usize = 500;
@@ -64,6 +66,17 @@ pub struct Collected {
     pub leftovers: u64,
 }
 
+impl AddAssign for Collected {
+    fn add_assign(&mut self, other: Self) {
+        self.workspaces += other.workspaces;
+        self.versions += other.versions;
+        self.pieces += other.pieces;
+        self.database_bytes += other.database_bytes;
+        self.blob_bytes += other.blob_bytes;
+        self.leftovers += other.leftovers;
+    }
+}
+
 /// The moment before which things are old, in the units of either table.
 #[derive(Debug, Clone, Copy)]
 struct Before {
@@ -85,8 +98,26 @@ impl Depot {
         };
         match options.is_dry_run {
             true => self.collectable(before).await,
-            false => self.collect_before(before).await,
+            false => self.collect_on_full_disk(before).await,
         }
+    }
+
+    /// Collects; where the disk is too full for the database to take a word, what goes without one goes first.
+    async fn collect_on_full_disk(&self, before: Before) -> Result<Collected> {
+        let full = match self.collect_before(before).await {
+            Err(error) if error.kind() == ErrorKind::QuotaExceeded => error,
+            collected => return collected,
+        };
+        let mut freed = Collected {
+            blob_bytes: self.sweep_blobs(before.millis).await?,
+            leftovers: self.remove_leftovers(before.millis)?,
+            ..Collected::default()
+        };
+        if freed == Collected::default() {
+            return Err(full);
+        }
+        freed += self.collect_before(before).await?;
+        Ok(freed)
     }
 
     async fn collect_before(&self, before: Before) -> Result<Collected> {
@@ -105,8 +136,11 @@ impl Depot {
         }
         collected.blob_bytes = self.sweep_blobs(before.millis).await?;
         collected.leftovers = self.remove_leftovers(before.millis)?;
-        self.shared.database.empty_log()?;
-        Ok(collected)
+        match self.shared.database.empty_log() {
+            // It stays as long as it is until there is room; what was collected is.
+            Err(error) if error.kind() == ErrorKind::QuotaExceeded => Ok(collected),
+            emptied => emptied.map(|()| collected),
+        }
     }
 
     /// What a collection would remove, without removing it.
@@ -121,12 +155,26 @@ impl Depot {
         let orphans: u64 = self.orphans(before.millis).await?.iter().map(|(_, size)| size).sum();
         Ok(Collected {
             workspaces: doomed.len() as u64,
-            versions: 0,
+            versions: self.droppable().await?,
             pieces: unnamed.len() as u64,
             database_bytes: sum(false),
             blob_bytes: sum(true) + orphans,
             leftovers: self.leftovers(before.millis)?.len() as u64,
         })
+    }
+
+    /// The old versions that only a snapshot or branch held that is gone. Those of a workspace that keeps no more than it must go with
+    /// its retention, which comes first.
+    async fn droppable(&self) -> Result<u64> {
+        let mut count = 0;
+        for workspace in self.handles()? {
+            if workspace.keep().await?.is_everything() {
+                let number = workspace.number;
+                let look = |session: Session<'_>| droppable(session, number, session.oldest(number)?.seq);
+                count += self.shared.database.read(look)?;
+            }
+        }
+        Ok(count)
     }
 
     /// Removes the workspaces deleted before `before`: out of sight at once, and then a slice at a time.
@@ -181,7 +229,7 @@ impl Depot {
             match content.parts(database, list).await {
                 Ok(parts) => named.extend(parts),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    return Err(error.hint("check the depot to see which file it is; nothing was swept"));
+                    return Err(error.hint("check the home (`garret fsck`) to see which file it is; nothing was swept"));
                 }
                 Err(error) => return Err(error),
             }

@@ -3,7 +3,7 @@
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Result};
 
-use crate::depot::{Depot, NewWorkspace, check_free, check_name};
+use crate::depot::{Depot, NewWorkspace, check_free, check_name, find};
 use crate::error::damaged;
 use crate::metadata::{Session, WorkspaceRow, stored_time};
 use crate::workspace::DepotWorkspace;
@@ -87,6 +87,29 @@ impl Depot {
         Ok(self.handle(&row))
     }
 
+    /// Brings back the deleted workspace `name`, whose files live at `place` of a storage of `kind`. Where another has the place by now,
+    /// that is `already_exists`, and names it.
+    pub async fn recover_at(&self, name: &str, kind: &str, place: &str) -> Result<()> {
+        let (name, kind, place) = (name.to_owned(), kind.to_owned(), place.to_owned());
+        let recover = move |session: Session<'_>| {
+            let row = find(session, &name)?;
+            if let Some(owner) = found_at(session, &kind, &place)?.filter(|owner| owner.id != row.id) {
+                return Err(taken(&row, &owner));
+            }
+            let place = Some(place);
+            make_room(
+                session,
+                &Site {
+                    kind,
+                    place: place.clone(),
+                },
+            )?;
+            session.set_place(row.id, place.as_deref())?;
+            session.set_deleted(row.id, None)
+        };
+        self.shared.writer.write(self.shared.options.durability, recover).await
+    }
+
     /// Says that the files of `workspace` live in a storage of `kind`, which `config` opens.
     pub async fn set_storage(&self, workspace: &DepotWorkspace, kind: &str, config: &serde_json::Value) -> Result<()> {
         let (number, kind, config) = (workspace.number, kind.to_owned(), config.to_string());
@@ -119,6 +142,37 @@ impl Depot {
     }
 }
 
+/// Refuses a workspace whose place another took while it was deleted.
+pub(crate) fn check_placed(session: Session<'_>, row: &WorkspaceRow) -> Result<()> {
+    let is_elsewhere = session.journal(row.id)?.is_some();
+    match is_elsewhere && session.place(row.id)?.is_none() {
+        true => {
+            let message = "another workspace took over its files since it was deleted";
+            Err(Error::new(ErrorKind::AlreadyExists, message).hint("delete that one first, then recover this one"))
+        }
+        false => Ok(()),
+    }
+}
+
+/// The error for a workspace that cannot be recovered, since `owner` has its place.
+fn taken(row: &WorkspaceRow, owner: &WorkspaceRow) -> Error {
+    let own = quote(row.name.as_deref().unwrap_or(&row.uid));
+    let (message, hint) = match &owner.name {
+        Some(name) => (
+            format!("the files of {own} are the workspace {} now", quote(name)),
+            format!("delete {} first, then recover {own}; or go on in {0}", quote(name)),
+        ),
+        None => (
+            format!("the files of {own} have a history without a name now, which began after it was deleted"),
+            format!(
+                "delete {} first, which is that history, then recover {own}",
+                quote(&owner.uid)
+            ),
+        ),
+    };
+    Error::new(ErrorKind::AlreadyExists, message).hint(hint)
+}
+
 /// The workspace at a place, unless it was deleted: then the place is free again.
 fn found_at(session: Session<'_>, kind: &str, place: &str) -> Result<Option<WorkspaceRow>> {
     let Some(number) = session.workspace_at(kind, place)? else {
@@ -131,7 +185,7 @@ fn found_at(session: Session<'_>, kind: &str, place: &str) -> Result<Option<Work
 fn make_room(session: Session<'_>, site: &Site) -> Result<()> {
     let Some(place) = &site.place else { return Ok(()) };
     match session.workspace_at(&site.kind, place)? {
-        Some(deleted) => session.leave_place(deleted),
+        Some(deleted) => session.set_place(deleted, None),
         None => Ok(()),
     }
 }

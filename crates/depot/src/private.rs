@@ -7,13 +7,18 @@
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{ErrorKind, Result};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 /// What others may do.
 const OTHERS: u32 = 0o077;
+
+/// The id of the user who owns the home, where it is there.
+pub(crate) fn owner(home: &Path) -> Option<u32> {
+    std::fs::metadata(home).ok().map(|found| found.uid())
+}
 
 /// Makes a folder, and those above it, that nobody but its owner may look into; one that is there stays as it is.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {

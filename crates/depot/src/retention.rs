@@ -47,6 +47,27 @@ impl DepotWorkspace {
     /// Drops the changes that exceed a limit of `keep`. The newest state, every snapshot, and what every branch begins with stay as they
     /// are; whatever is older than the rest is `not_found` from then on.
     pub async fn retain(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
+        let oldest = self.first_kept(keep, now).await?;
+        self.drop_before(oldest).await
+    }
+
+    /// What [`DepotWorkspace::retain`] would let go now, without letting it go.
+    pub async fn retainable(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
+        let (wanted, number) = (self.first_kept(keep, now).await?, self.number);
+        let count = |session: Session<'_>| {
+            let head = session.workspace(number)?.map_or(0, |row| row.head);
+            let oldest = session.oldest(number)?.seq.max(wanted.min(head));
+            Ok(Retained {
+                oldest: oldest.unsigned_abs(),
+                changes: session.count_changes(number, oldest)?,
+                versions: droppable(session, number, oldest)?,
+            })
+        };
+        self.shared().database.read(count)
+    }
+
+    /// The first state within every limit of `keep`.
+    async fn first_kept(&self, keep: &Keep, now: Timestamp) -> Result<i64> {
         let mut oldest = 0;
         if let Some(count) = keep.changes {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -59,7 +80,7 @@ impl DepotWorkspace {
         if let Some(bytes) = keep.bytes {
             oldest = self.first_within(bytes).await?.max(oldest);
         }
-        self.drop_before(oldest).await
+        Ok(oldest)
     }
 
     /// Drops the changes up to `point`, which becomes the beginning of the journal. With [`Point::Now`], the whole history.
@@ -153,14 +174,33 @@ impl Depot {
     /// Runs retention in every workspace that was told what to keep; gives what each let go, by its id.
     pub async fn retain_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
         let mut all = Vec::new();
+        for (workspace, keep) in self.limited().await? {
+            let retained = workspace.retain(&keep, now).await?;
+            all.push((workspace.id().to_owned(), retained));
+        }
+        Ok(all)
+    }
+
+    /// What [`Depot::retain_all`] would let go now, without letting it go.
+    pub async fn retainable_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
+        let mut all = Vec::new();
+        for (workspace, keep) in self.limited().await? {
+            let retained = workspace.retainable(&keep, now).await?;
+            all.push((workspace.id().to_owned(), retained));
+        }
+        Ok(all)
+    }
+
+    /// Every workspace that was told what to keep.
+    async fn limited(&self) -> Result<Vec<(DepotWorkspace, Keep)>> {
+        let mut limited = Vec::new();
         for workspace in self.handles()? {
             let keep = workspace.keep().await?;
             if !keep.is_everything() {
-                let retained = workspace.retain(&keep, now).await?;
-                all.push((workspace.id().to_owned(), retained));
+                limited.push((workspace, keep));
             }
         }
-        Ok(all)
+        Ok(limited)
     }
 
     /// Every workspace that is not deleted.
@@ -203,6 +243,19 @@ fn drop_slice(session: Session<'_>, workspace: i64, after: &Key, now: i64) -> Re
     }
     let next = rows.last().filter(|_| rows.len() == SLICE).map(EndedRow::key);
     Ok((count, next))
+}
+
+/// How many rows no kept state would show, were the journal to begin at `oldest`.
+pub(crate) fn droppable(session: Session<'_>, workspace: i64, oldest: i64) -> Result<u64> {
+    let held = session.held_points(workspace)?;
+    let (mut count, mut after) = (0, Some((0, Vec::new())));
+    while let Some(start) = after {
+        let rows = session.ended_rows(workspace, oldest, &start, SLICE)?;
+        let hidden = rows.iter().filter(|row| !is_shown(&held, row.since, row.until));
+        count += hidden.count() as u64;
+        after = rows.last().filter(|_| rows.len() == SLICE).map(EndedRow::key);
+    }
+    Ok(count)
 }
 
 /// Whether one of the points, which are in order, lies within a row's time.

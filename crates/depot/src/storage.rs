@@ -79,7 +79,7 @@ fn found_file(tree: &Tree<'_>, path: &WsPath, follow: Follow) -> Result<Found> {
     let file = tree.file(&place)?;
     let address = file.content.ok_or_else(|| damaged("a file has no content").at(path))?;
     let row = tree.session().content(address)?;
-    let row = row.ok_or_else(|| damaged("the depot has lost it").at(path))?;
+    let row = row.ok_or_else(|| damaged("the home has lost it").at(path))?;
     Ok(Found { file, address, row })
 }
 

@@ -58,6 +58,26 @@ impl Garret {
         Ok((settled, place))
     }
 
+    /// Brings back the deleted workspace `name` of the home. Where its files live in a directory that is another workspace by now, that
+    /// is `already_exists`, and nothing is touched.
+    pub async fn recover(&self, name: &str) -> Result<()> {
+        let depot = self.depot().await?;
+        let all = depot.workspaces().await?;
+        let is_meant = |info: &&WorkspaceInfo| info.name.as_deref() == Some(name) || info.id == name;
+        let info = all.iter().find(is_meant).filter(|info| info.kind != filestore::KIND);
+        let Some(info) = info else {
+            return depot.recover(name).await;
+        };
+        let config = read_back(&info.kind, info.config.clone())?;
+        // A directory without a name has no configuration that would tell where it is.
+        let is_bare = config.storage.options().is_some_and(Map::is_empty);
+        match self.settled(&config).await {
+            Ok((_, place)) if !is_bare => depot.recover_at(&info.id, &info.kind, &place).await,
+            // The directory may come back later, too.
+            _ => depot.recover(&info.id).await,
+        }
+    }
+
     /// The configuration of the workspace `name` of the home, by which [`Garret::open_config`] opens it.
     pub async fn config_of(&self, name: &str) -> Result<WorkspaceConfig> {
         let workspace = self.depot().await?.workspace(name).await?;

@@ -43,7 +43,14 @@ impl Tool for Branch {
         let from = Point::or_now(arguments.from.as_deref());
         let branch = BranchShown::from(workspace.branch(&arguments.name, &from).await?);
         let name = quote(branch.name.as_deref().unwrap_or(&branch.id));
-        let text = format!("branch {name} begins at change #{} (id {})", branch.fork, branch.id);
+        let lacking = match branch.incomplete {
+            true => ", without the files that the history had not captured by then",
+            false => "",
+        };
+        let text = format!(
+            "branch {name} begins at change #{} (id {}){lacking}",
+            branch.fork, branch.id
+        );
         Ok(Output::new(text, branch))
     }
 }

@@ -51,6 +51,9 @@ pub(crate) struct Data {
     next_offset: Option<u64>,
     /// How many of the paths no page shows, because the whole is too large.
     left_out: u64,
+    /// Set where not every file was captured at both points: one that was captured later is taken to have been the same until then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    incomplete: bool,
 }
 
 impl Tool for Diff {
@@ -114,6 +117,7 @@ fn show(difference: Difference, window: Window, limits: &Limits) -> Output<Data>
         diff,
         next_offset: Some(end).filter(|end| *end < all),
         left_out: difference.left_out as u64,
+        incomplete: difference.incomplete,
     };
     let footer = footer(&data, window.offset, end, all);
     Output::new(page.finish(Some(footer)), data)
@@ -132,13 +136,17 @@ fn bounded(paths: Vec<PathDiff>, limits: &Limits) -> Vec<PathDiff> {
 }
 
 fn footer(data: &Data, offset: u64, end: u64, all: u64) -> String {
+    let lacking = match data.incomplete {
+        true => "; files that the history captured only later are taken to have been the same",
+        false => "",
+    };
     let paths = count(data.path_count, "path differs", "paths differ");
     if data.path_count == 0 {
-        return "[nothing differs]".to_owned();
+        return format!("[nothing differs{lacking}]");
     }
     let left_out = match data.left_out {
-        0 => String::new(),
-        number => format!("; {} not shown: give `path`", count(number, "path", "paths")),
+        0 => lacking.to_owned(),
+        number => format!("; {} not shown: give `path`{lacking}", count(number, "path", "paths")),
     };
     match data.next_offset {
         Some(next) if end > offset => format!(

@@ -10,7 +10,7 @@ use crate::Annotations;
 use crate::arguments::unless_empty;
 use crate::limits::Limits;
 use crate::point::{self, text_or_number};
-use crate::text::{Page, count, left_out_note, skipped_note, token};
+use crate::text::{Page, count, incomplete_note, left_out_note, skipped_note, token};
 use crate::tool::{Output, Tool};
 
 pub(crate) struct Glob;
@@ -88,7 +88,8 @@ fn show(mut found: GlobFound, pattern: &str, limits: &Limits) -> Output<GlobFoun
 
 fn footer(found: &GlobFound, pattern: &str) -> Option<String> {
     let skipped = skipped_note(&found.skipped, found.skipped.len() as u64);
-    let skipped = format!("{skipped}{}", left_out_note(found.left_out.as_ref()));
+    let left_out = left_out_note(found.left_out.as_ref());
+    let skipped = format!("{skipped}{left_out}{}", incomplete_note(found.incomplete));
     let paths = count(found.paths.len() as u64, "path", "paths");
     match &found.next_cursor {
         Some(cursor) => Some(format!("[{paths}; more: cursor={}{skipped}]", token(cursor))),

@@ -10,7 +10,7 @@ use crate::Annotations;
 use crate::arguments::{one_or_many, unless_empty};
 use crate::limits::Limits;
 use crate::point::{self, text_or_number};
-use crate::text::{Page, count, cut_block, cut_line, grouped, left_out_note, skipped_note};
+use crate::text::{Page, count, cut_block, cut_line, grouped, incomplete_note, left_out_note, skipped_note};
 use crate::tool::{Output, Tool};
 
 /// The most lines of context around a match.
@@ -215,7 +215,8 @@ fn footer(found: &GrepFound, pattern: &str, shown: std::ops::Range<u64>, all: u6
         &found.skipped,
         found.skipped_count.unwrap_or(found.skipped.len() as u64),
     );
-    let skipped = format!("{skipped}{}", left_out_note(found.left_out.as_ref()));
+    let left_out = left_out_note(found.left_out.as_ref());
+    let skipped = format!("{skipped}{left_out}{}", incomplete_note(found.incomplete));
     let files = count(found.file_count, "file", "files");
     let total = format!("{} in {files}", count(found.match_count, "match", "matches"));
     if all == 0 {

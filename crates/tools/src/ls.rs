@@ -10,7 +10,7 @@ use crate::Annotations;
 use crate::arguments::unless_empty;
 use crate::limits::Limits;
 use crate::point::{self, text_or_number};
-use crate::text::{Page, count, short_size, token};
+use crate::text::{Page, count, incomplete_note, short_size, token};
 use crate::tool::{Output, Tool};
 
 pub(crate) struct Ls;
@@ -81,11 +81,13 @@ fn show(mut listed: Listed, is_continued: bool, limits: &Limits) -> Output<Liste
     let fitting = lines.iter().take_while(|line| page.push(line)).count();
     shorten(&mut listed, fitting);
     let shown = count(listed.entries.len() as u64, "entry", "entries");
+    let lacking = incomplete_note(listed.incomplete);
     let footer = match &listed.next_cursor {
-        Some(cursor) => Some(format!("[{shown}; more: cursor={}]", token(cursor))),
-        None if listed.entries.is_empty() && is_continued => Some("[no more entries]".into()),
+        Some(cursor) => Some(format!("[{shown}; more: cursor={}{lacking}]", token(cursor))),
+        None if listed.entries.is_empty() && is_continued => Some(format!("[no more entries{lacking}]")),
+        None if listed.entries.is_empty() && listed.incomplete => Some(format!("[no entries{lacking}]")),
         None if listed.entries.is_empty() => Some("[empty directory]".into()),
-        None => None,
+        None => listed.incomplete.then(|| format!("[{shown}{lacking}]")),
     };
     Output::new(page.finish(footer), listed)
 }

@@ -160,6 +160,9 @@ fn headline(merged: &Merged, from: &str, options: MergeOptions) -> String {
             change.number, change.id
         ),
         None if merged.dry_run => format!("merging {from} would change {paths}, with {conflicts}; nothing is written"),
+        None if !merged.conflicts.is_empty() => {
+            format!("{conflicts} with {from} settled; everything stays as it is here")
+        }
         None => format!("nothing to merge from {from}: it is all here"),
     }
 }

@@ -108,6 +108,14 @@ pub(crate) fn left_out_note(left_out: Option<&LeftOut>) -> String {
     })
 }
 
+/// What is said of a list or search of the past that may lack files, for a footer.
+pub(crate) fn incomplete_note(incomplete: bool) -> &'static str {
+    match incomplete {
+        true => "; NOT COMPLETE: files that the history had not captured by then are left out",
+        false => "",
+    }
+}
+
 /// `; skipped 2: a.bin (binary), big.log (too_large)`, for a footer: as many names as have room.
 pub(crate) fn skipped_note(skipped: &[Skipped], all: u64) -> String {
     if all == 0 {

@@ -13,7 +13,18 @@ impl Workspace {
         mutations: Vec<Mutation>,
         follow: Follow,
     ) -> Result<Vec<Applied>> {
-        let batch = self.batch(operation, mutations, follow).await?;
+        let origin = self.origin(operation, summary_of(operation, &mutations));
+        self.commit_from(origin, mutations, follow).await
+    }
+
+    /// The same with the words of whoever knows better than the mutations what they come to.
+    pub(crate) async fn commit_from(
+        &self,
+        origin: Origin,
+        mutations: Vec<Mutation>,
+        follow: Follow,
+    ) -> Result<Vec<Applied>> {
+        let batch = self.batch(origin, mutations, follow).await?;
         let now = self.shared.clock.elapsed();
         let mut turns = Vec::new();
         for layer in &self.view.layers {
@@ -33,7 +44,8 @@ impl Workspace {
         mutations: Vec<Mutation>,
         follow: Follow,
     ) -> Result<Vec<Applied>> {
-        let batch = self.batch(operation, mutations, follow).await?;
+        let origin = self.origin(operation, summary_of(operation, &mutations));
+        let batch = self.batch(origin, mutations, follow).await?;
         for layer in &self.view.layers {
             if let Some(quota) = &layer.quota {
                 quota.check(self.storage(), &layer.base, &batch).await?;
@@ -43,8 +55,7 @@ impl Workspace {
     }
 
     /// The batch of these mutations, if no file would be too large, and none where history leaves out what commands make.
-    async fn batch(&self, operation: &'static str, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
-        let summary = summary_of(operation, &mutations);
+    async fn batch(&self, origin: Origin, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
         for mutation in &mutations {
             self.check_in_history(mutation).await?;
             self.check_size(mutation).await?;
@@ -52,7 +63,7 @@ impl Workspace {
         Ok(Batch {
             mutations,
             follow,
-            origin: self.origin(operation, summary),
+            origin,
         })
     }
 

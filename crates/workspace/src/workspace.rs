@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) approved: Arc<Mutex<HashSet<(WsPath, String)>>>,
     /// How much of the files is read and searched at once.
     pub(crate) reach: Reach,
+    /// Whether the files are a view of the past that may lack some: those that the history had not met by then.
+    pub(crate) is_partial: bool,
     /// Where content of files that are far away lies at hand.
     pub(crate) near: Option<Arc<dyn NearContent>>,
     /// What code may run, where it may.
@@ -317,6 +319,7 @@ impl WorkspaceBuilder {
             approver: self.approver,
             approved: Arc::default(),
             reach: self.reach,
+            is_partial: false,
             near: self.near,
             code: self.code.map(CodeRules::new).transpose()?,
             workshop: None,
@@ -381,6 +384,7 @@ impl Shared {
             approver: self.approver.clone(),
             approved: self.approved.clone(),
             reach: self.reach.clone(),
+            is_partial: self.is_partial,
             near: self.near.clone(),
             code: self.code.clone(),
             workshop: None,

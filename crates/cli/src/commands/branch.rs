@@ -70,7 +70,11 @@ impl Branch {
                     session.garret().check_out(name, &local(directory)?).await?;
                     text.push_str(&format!("; its files are in {}", printable(directory)));
                 }
-                Ok(Report::done(text, made))
+                let note = match made.incomplete {
+                    true => "not complete: it begins without the files that the history had not captured by then\n",
+                    false => "",
+                };
+                Ok(Report::done(text, made).with_note(note))
             }
             Action::List { long } => {
                 let all = workspace.branches().await?;

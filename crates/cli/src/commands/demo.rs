@@ -303,7 +303,10 @@ each is shown with its answer.
         self.text.push_str("\n  meanwhile in `demo`:\n");
         self.call("edit_file", tick("sweep the room")).await;
         let merged = workspace.merge("try", MergeOptions::default()).await?;
-        self.show("-w demo merge try", &super::merge::text("try", &merged));
+        self.show(
+            "-w demo merge try",
+            &super::merge::text("try", &merged, garret::OnConflict::Report),
+        );
         self.call("read_file", json!({"path": "notes/todo.md"})).await;
         Ok(())
     }

@@ -47,7 +47,11 @@ impl Diff {
             true => numbers(&found),
             false => found.text.clone(),
         };
-        Ok(Report::done(text, found))
+        let note = match found.incomplete {
+            true => "not complete: files that the history captured only later are taken to have been the same\n",
+            false => "",
+        };
+        Ok(Report::done(text, found).with_note(note))
     }
 }
 

@@ -48,6 +48,9 @@ struct HomeState {
     home: Option<String>,
     status: &'static str,
     detail: String,
+    /// What to do, where it cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
 }
 
 impl HomeState {
@@ -57,26 +60,39 @@ impl HomeState {
                 home: None,
                 status: "limited",
                 detail: "there is no place for named workspaces; set GARRET_HOME".into(),
+                advice: None,
             };
         };
+        let mut advice = None;
         // To look is not to make.
         let (status, detail) = match choice.is_made() {
             false => ("works", "not made yet; the first workspace makes it".to_owned()),
             true => match session.garret().depot().await {
                 Ok(_) => ("works", "opens".to_owned()),
-                Err(error) => ("MISSING", error.message().to_owned()),
+                Err(error) => {
+                    advice = Some(error.hint_text().to_owned());
+                    ("MISSING", error.message().to_owned())
+                }
             },
         };
         Self {
             home: Some(choice.written.clone()),
             status,
             detail,
+            advice,
         }
     }
 
     fn line(&self) -> String {
         let written = self.home.as_deref().map_or("none".into(), printable);
-        format!("home {written}\n  {:8} {:15} {}\n", self.status, "home", self.detail)
+        let advice = self.advice.as_ref().map(|advice| format!("{:27}do: {advice}\n", ""));
+        format!(
+            "home {written}\n  {:8} {:15} {}\n{}",
+            self.status,
+            "home",
+            self.detail,
+            advice.unwrap_or_default()
+        )
     }
 }
 

@@ -44,7 +44,7 @@ impl Edit {
     /// Edits by way of the tool, whose arguments already are a list of edits in JSON.
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let arguments = self.arguments().map_err(Failure::usage)?;
-        let toolbox = session.toolbox().await?;
+        let toolbox = session.toolbox_to_change().await?;
         let answer = toolbox.call_canonical("edit_file", arguments).await;
         Ok(Report::answer_for_a_person(answer))
     }

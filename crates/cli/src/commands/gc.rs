@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use garret::depot::{CollectOptions, Collected, Retained};
-use garret::{Clock, Keep, SystemClock};
+use garret::{Clock, ErrorKind, Keep, SystemClock};
 use serde_json::json;
 
 use crate::output::{Outcome, Report};
@@ -40,15 +40,25 @@ impl Gc {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let depot = session.depot().await?;
         let _progress = Progress::spinner("collecting garbage");
-        let retained = match self.dry_run {
-            true => Vec::new(),
-            false => depot.retain_all(SystemClock::default().now()).await?,
-        };
+        let now = SystemClock::default().now();
         let options = CollectOptions {
             grace: self.grace,
             is_dry_run: self.dry_run,
         };
-        let collected = depot.collect(options).await?;
+        let mut freed = Collected::default();
+        let retained = match self.dry_run {
+            true => depot.retainable_all(now).await?,
+            false => match depot.retain_all(now).await {
+                // On a full disk content goes first, which makes room for saying what else does.
+                Err(error) if error.kind() == ErrorKind::QuotaExceeded => {
+                    freed += depot.collect(options).await?;
+                    depot.retain_all(now).await?
+                }
+                retained => retained?,
+            },
+        };
+        freed += depot.collect(options).await?;
+        let collected = freed;
         let histories: Vec<_> = retained
             .iter()
             .map(|(id, retained)| json!({"workspace": id, "retained": retained}))
@@ -71,13 +81,11 @@ impl Gc {
             .map(|(count, word)| counted(count, word))
             .collect();
         let did = if self.dry_run { "would remove" } else { "removed" };
-        match parts.is_empty() {
-            true => "there is nothing to remove".to_owned(),
-            false => format!(
-                "{did} {}: {}",
-                parts.join(", "),
-                render::size(collected.database_bytes + collected.blob_bytes)
-            ),
+        let bytes = collected.database_bytes + collected.blob_bytes;
+        match (parts.is_empty(), bytes) {
+            (true, 0) => "there is nothing to remove".to_owned(),
+            (true, bytes) => format!("{did} content of writes that were refused: {}", render::size(bytes)),
+            (false, bytes) => format!("{did} {}: {}", parts.join(", "), render::size(bytes)),
         }
     }
 }

@@ -64,8 +64,9 @@ impl Glob {
         let found = session.workspace_at(self.at.point()).await?.glob(request).await?;
         let mut lines: Vec<String> = found.paths.iter().map(|path| render::shown(path)).collect();
         lines.extend(found.next_cursor.as_deref().map(render::more));
-        let note =
-            render::skipped(&found.skipped, found.skipped.len() as u64) + &render::left_out(found.left_out.as_ref());
+        let note = render::skipped(&found.skipped, found.skipped.len() as u64)
+            + &render::left_out(found.left_out.as_ref())
+            + render::incomplete(found.incomplete);
         Ok(Report::done(lines.join("\n"), found).with_note(note))
     }
 }

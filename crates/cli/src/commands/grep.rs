@@ -106,12 +106,10 @@ impl Grep {
 
     fn note(&self, found: &GrepFound) -> String {
         let count = found.skipped_count.unwrap_or(found.skipped.len() as u64);
+        let skipped = render::skipped(&found.skipped, count);
         let left_out = render::left_out(found.left_out.as_ref());
-        format!(
-            "{}{left_out}{}",
-            render::skipped(&found.skipped, count),
-            self.rest(found)
-        )
+        let incomplete = render::incomplete(found.incomplete);
+        format!("{skipped}{left_out}{incomplete}{}", self.rest(found))
     }
 
     fn request(&self) -> GrepRequest {

@@ -39,7 +39,8 @@ impl Ls {
         let listed = session.workspace_at(self.at.point()).await?.list(path, request).await?;
         let mut lines: Vec<String> = listed.entries.iter().map(|entry| self.line(entry)).collect();
         lines.extend(listed.next_cursor.as_deref().map(render::more));
-        Ok(Report::done(lines.join("\n"), listed))
+        let note = render::incomplete(listed.incomplete);
+        Ok(Report::done(lines.join("\n"), listed).with_note(note))
     }
 
     fn line(&self, entry: &ListedEntry) -> String {

@@ -67,7 +67,7 @@ impl Merge {
             dry_run: self.dry_run,
         };
         let merged = workspace.merge(&self.branch, options).await?;
-        let text = text(&self.branch, &merged);
+        let text = text(&self.branch, &merged, options.on_conflict);
         match self.refusal(&merged, options.on_conflict) {
             Some(error) => Ok(Report::refused(text, merged, error)),
             None => Ok(Report::done(text, merged)),
@@ -85,25 +85,32 @@ impl Merge {
 }
 
 /// What a merge of `branch` did, or would do.
-pub(crate) fn text(branch: &str, merged: &Merged) -> String {
+pub(crate) fn text(branch: &str, merged: &Merged, on_conflict: OnConflict) -> String {
     let conflicts = merged.conflicts.iter().map(conflict_line);
     let paths = merged.merged.iter().map(|path| format!("  {}", render::shown(path)));
     let all: Vec<_> = conflicts.chain(paths).collect();
     let left = all.len().saturating_sub(MAX_NAMED);
     let more = (left > 0).then(|| format!("  and {left} more"));
     let named = all.into_iter().take(MAX_NAMED).chain(more);
-    let lines = headline(branch, merged).into_iter().chain(named);
+    let lines = headline(branch, merged, on_conflict).into_iter().chain(named);
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn headline(branch: &str, merged: &Merged) -> Option<String> {
+fn headline(branch: &str, merged: &Merged, on_conflict: OnConflict) -> Option<String> {
     let branch = printable(branch);
     let paths = render::counted(merged.merged.len() as u64, "path");
     match &merged.change {
         Some(change) => Some(format!("change {}: merged {branch}, {paths}", change.number)),
         None if !merged.merged.is_empty() => Some(format!("would merge {branch}, {paths}")),
         None if merged.conflicts.is_empty() => Some(format!("nothing to merge from {branch}: it is all here")),
-        None => None,
+        None if on_conflict == OnConflict::Report => None,
+        None => {
+            let settled = if merged.dry_run { "would settle" } else { "settled" };
+            let conflicts = render::counted(merged.conflicts.len() as u64, "conflict");
+            Some(format!(
+                "{settled} {conflicts} with {branch}: everything stays as it is here"
+            ))
+        }
     }
 }
 

@@ -19,7 +19,7 @@ impl Recover {
         let depot = session.depot().await?;
         let is_there = depot.workspace(&name).await.is_ok();
         if !is_there {
-            depot.recover(&name).await?;
+            session.garret().recover(&name).await?;
         }
         let workspace = depot.workspace(&name).await?;
         let shown = printable(&name);

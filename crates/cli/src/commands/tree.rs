@@ -38,6 +38,7 @@ impl Tree {
         if let Some(cursor) = &listed.next_cursor {
             text.push_str(&render::more(cursor));
         }
-        Ok(Report::done(text, listed))
+        let note = render::incomplete(listed.incomplete);
+        Ok(Report::done(text, listed).with_note(note))
     }
 }

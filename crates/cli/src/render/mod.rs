@@ -218,6 +218,14 @@ pub(crate) fn left_out(left_out: Option<&LeftOut>) -> String {
     })
 }
 
+/// What is said of a list or search of the past that may lack files.
+pub(crate) fn incomplete(incomplete: bool) -> &'static str {
+    match incomplete {
+        true => "not complete: files that the history had not captured by then are left out\n",
+        false => "",
+    }
+}
+
 /// Reads permission bits.
 pub(crate) fn octal(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text.trim_start_matches("0o"), 8) {

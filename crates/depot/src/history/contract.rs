@@ -10,6 +10,7 @@ use garret_core::{
 };
 
 use super::branch::shown;
+use super::point::is_whole;
 use crate::depot::NewWorkspace;
 use crate::directory::DepotDirectory;
 use crate::workspace::DepotWorkspace;
@@ -39,6 +40,13 @@ impl History for DepotWorkspace {
     async fn directory(&self, point: &Point) -> Result<Box<dyn Directory>> {
         let view = Self::at(self, point).await?;
         Ok(Box::new(DepotDirectory::root(view)))
+    }
+
+    async fn is_whole(&self, point: &Point) -> Result<bool> {
+        self.shared().database.read(|session| {
+            let level = self.level_of(session, point)?;
+            is_whole(session, level)
+        })
     }
 
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {

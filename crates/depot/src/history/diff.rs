@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use garret_core::{ChangeKind, PathChange, Point, Result, WsPath};
 
-use super::point::{level_of, lineage};
+use super::point::{is_whole, level_of, lineage};
 use super::types::path_change;
 use crate::metadata::{Held, Level, Node, Session};
 use crate::tree::{Tree, bytes};
@@ -15,6 +15,14 @@ pub(crate) struct Differing {
     pub(crate) path: Vec<u8>,
     pub(crate) before: Option<Node>,
     pub(crate) after: Option<Node>,
+}
+
+impl Differing {
+    /// The difference, where it is one.
+    fn of(path: Vec<u8>, before: Option<Node>, after: Option<Node>) -> Option<Self> {
+        let is_other = !is_same(before.as_ref(), after.as_ref());
+        is_other.then_some(Self { path, before, after })
+    }
 }
 
 impl DepotWorkspace {
@@ -48,17 +56,24 @@ pub(crate) fn differing(session: Session<'_>, from: Level, to: Level, within: &W
     let (before, after) = (Past::at(session, from)?, Past::at(session, to)?);
     let mut found = Vec::new();
     for path in candidates(session, from, to)? {
-        if !is_within(&path, bytes(within)) {
-            continue;
+        if is_within(&path, bytes(within)) {
+            let (before, after) = (before.node(&path)?, after.node(&path)?);
+            found.extend(Differing::of(path, before, after));
         }
-        let one = Differing {
-            before: before.node(&path)?,
-            after: after.node(&path)?,
-            path,
-        };
-        if !is_same(one.before.as_ref(), one.after.as_ref()) {
-            found.push(one);
-        }
+    }
+    Ok(found)
+}
+
+/// What differs between what the depot itself had of each state: a path that a state had not met counts as nothing there.
+///
+/// For a merge, that is. Of two that parted at such a state, one met the path and the other never saw it, so what the one met is no base
+/// that the other began with: what only one has is new to the other, and what each has otherwise is a conflict.
+pub(crate) fn differing_as_held(session: Session<'_>, from: Level, to: Level) -> Result<Vec<Differing>> {
+    let (before, after) = (Tree::at(session, from)?, Tree::at(session, to)?);
+    let mut found = Vec::new();
+    for path in candidates(session, from, to)? {
+        let (before, after) = (before.node(&path)?, after.node(&path)?);
+        found.extend(Differing::of(path, before, after));
     }
     Ok(found)
 }
@@ -75,11 +90,9 @@ struct Past<'c> {
 
 impl<'c> Past<'c> {
     fn at(session: Session<'c>, level: Level) -> Result<Self> {
-        let journal = session.journal(level.workspace)?;
-        let is_partial = journal.is_some_and(|row| row.whole.is_none_or(|whole| level.at < whole));
         Ok(Self {
             tree: Tree::at(session, level)?,
-            partial: is_partial.then_some(level),
+            partial: (!is_whole(session, level)?).then_some(level),
         })
     }
 

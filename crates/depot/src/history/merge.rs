@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use garret_core::path::quote;
-use garret_core::{EntryPath, Error, ErrorKind, MergePoint, Merging, Result, Side, WsPath};
+use garret_core::{EntryPath, Error, ErrorKind, MergePoint, Merging, Result, Side};
 
-use super::diff::{Differing, differing};
+use super::diff::{Differing, differing_as_held};
 use super::point::now;
 use super::types::path_change;
 use crate::depot::{check_open, find, find_open};
@@ -47,7 +47,7 @@ impl DepotWorkspace {
     }
 
     fn side(&self, session: Session<'_>, row: &WorkspaceRow, base: Level, point: Level) -> Result<Side> {
-        let changes = differing(session, base, point, &WsPath::root())?;
+        let changes = differing_as_held(session, base, point)?;
         let shown = |one: Differing| path_change(one.path, one.before.as_ref(), one.after.as_ref());
         Ok(Side {
             name: name_of(row).to_owned(),

@@ -55,6 +55,12 @@ pub(crate) fn no_longer_kept(oldest: i64) -> Error {
     Error::new(ErrorKind::NotFound, message).hint("list the changes and the snapshots to see which points are kept")
 }
 
+/// Whether every file of the state is known: of files that live elsewhere, some are met only later.
+pub(crate) fn is_whole(session: Session<'_>, level: Level) -> Result<bool> {
+    let journal = session.journal(level.workspace)?;
+    Ok(journal.is_none_or(|row| row.whole.is_some_and(|whole| whole <= level.at)))
+}
+
 /// The newest numbered state of a workspace.
 pub(crate) fn now(session: Session<'_>, workspace: i64) -> Result<Level> {
     let row = session.workspace(workspace)?;

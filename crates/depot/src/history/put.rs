@@ -1,5 +1,6 @@
 //! Putting given things at paths, as one change: what a merge comes to, and whatever else is worked out outside the depot.
 
+use garret_core::path::quote;
 use garret_core::{
     Change, ChangeKind, EntryKind, Error, ErrorKind, Expected, Image, Making, MergePoint, Placed, Put, Puts, Result,
     WsPath,
@@ -29,7 +30,6 @@ impl DepotWorkspace {
         let (moves, merged) = (puts.moves, puts.merged);
         let work = move |session: Session<'_>| {
             let mut changing = Changing::begin(session, &shared, number, durability)?;
-            let count = ready.len();
             for one in &ready {
                 changing.put(one)?;
             }
@@ -42,7 +42,7 @@ impl DepotWorkspace {
                 Some(_) => (ChangeKind::Merge, "merge"),
                 None => (ChangeKind::Change, "put"),
             };
-            let making = described(making, word, format!("{word} {count} paths"));
+            let making = described(making, word, summary_of(word, &ready));
             let change = finish(session, &shared, changing, kind, making)?;
             if let Some(point) = &merged {
                 let at = change.as_ref().map_or(head, |change| change.number.cast_signed());
@@ -89,6 +89,14 @@ impl DepotWorkspace {
             ready.push(Ready { put, content });
         }
         Ok(ready)
+    }
+}
+
+/// Words for puts of which nobody says what they are.
+fn summary_of(word: &str, puts: &[Ready]) -> String {
+    match puts {
+        [one] => format!("{word} {}", quote(&one.put.path.shown())),
+        more => format!("{word} {} paths", more.len()),
     }
 }
 
@@ -169,7 +177,7 @@ impl Changing<'_> {
     fn held(&self, image: &Image) -> Result<Node> {
         let node = node_of(image, self.now());
         match node.content {
-            Some(address) if !self.refer(address)? => Err(damaged("the depot no longer has it")),
+            Some(address) if !self.refer(address)? => Err(damaged("the home no longer has it")),
             None if node.kind == EntryKind::File => Err(damaged("a file has no content")),
             _ => Ok(node),
         }
@@ -211,10 +219,7 @@ fn file_of(content: &Prepared, mode: u32, now: i64) -> Node {
 pub(crate) fn changed(put: &Put) -> Error {
     let error = Error::new(
         ErrorKind::Conflict,
-        format!(
-            "{} is no longer what it was",
-            garret_core::path::quote(&put.path.shown())
-        ),
+        format!("{} is no longer what it was", quote(&put.path.shown())),
     );
     let root = WsPath::root();
     error

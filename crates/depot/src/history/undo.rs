@@ -57,7 +57,13 @@ fn selected(session: Session<'_>, workspace: i64, selection: &Selection) -> Resu
     match selection {
         Selection::Last(count) => session.standing(workspace, Standing::Last(*count)),
         Selection::Session(name) => session.standing(workspace, Standing::Session(name)),
-        Selection::ToolCall(call) => session.standing(workspace, Standing::ToolCall(call)),
+        Selection::ToolCall { call, session: of } => {
+            let mut rows = session.standing(workspace, Standing::ToolCall(call))?;
+            rows.retain(|row| of.is_none() || row.session == *of);
+            let sessions = rows.iter().map(|row| row.session.clone()).collect();
+            Selection::check_one_session(call, &sessions)?;
+            Ok(rows)
+        }
         Selection::Change(id) => Ok(vec![undoable(session, workspace, id)?]),
         Selection::Changes(ids) => {
             let found = ids.iter().map(|id| undoable(session, workspace, id));

@@ -127,6 +127,10 @@ impl History for Journaled {
         History::directory(room, point).await
     }
 
+    async fn is_whole(&self, point: &Point) -> Result<bool> {
+        History::is_whole(self.required().await?, point).await
+    }
+
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
         let mut room = self.required().await?;
         if from.is_now() || to.is_now() {

@@ -74,10 +74,22 @@ impl LazyDepot {
     /// The depot, unless its home is still to be made.
     pub async fn existing(&self) -> Result<Option<Depot>> {
         // The lock file tells of a home whose database is lost, which must not pass for one that is still to be made.
-        let is_missing = |home: &PathBuf| !home.join("depot.db").exists() && !home.join("depot.lock").exists();
+        let is_missing = |home: &PathBuf| {
+            ["depot.db", "depot.lock"]
+                .iter()
+                .all(|name| is_absent(&home.join(name)))
+        };
         if self.opened.lock().await.is_none() && self.home.as_ref().is_none_or(is_missing) {
             return Ok(None);
         }
         self.get().await.map(Some)
+    }
+}
+
+/// Whether nothing is there. What may not be looked at is: whoever opens the home is told why that fails.
+fn is_absent(path: &Path) -> bool {
+    match path.try_exists() {
+        Ok(is_there) => !is_there,
+        Err(failure) => failure.kind() != std::io::ErrorKind::PermissionDenied,
     }
 }

@@ -2,11 +2,12 @@
 
 use garret_core::Result;
 
-use super::gate::{Files, Gate};
+use super::gate::{Exclusive, Files, Gate};
 use super::ingest::{ingest, sorted};
 use super::log::{self, Log};
 use crate::depot::Depot;
 use crate::places::Site;
+use crate::workspace::DepotWorkspace;
 
 /// An owner that no handle is.
 const NOBODY: u64 = 0;
@@ -27,24 +28,49 @@ impl Depot {
                 continue;
             };
             let row = self.shared.database.read(|session| session.workspace(number))?;
-            let Some(row) = row.filter(|row| row.deleted.is_none()) else {
-                continue;
-            };
-            let room = self.handle(&row);
-            let gate = Gate::new(Some(files.clone()));
-            let lock = gate.enter().await?;
-            // Whoever wrote last is to read the log again: what it remembers of its length will be wrong. It then remembers nothing of
-            // what does not fit, either.
-            lock.claim(NOBODY)?;
-            ingest(&room, sorted(log::put_aside(&files)?).ready).await?;
-            log::forget(&files)?;
-            let (mut log, records) = Log::open(&files)?;
-            let left = sorted(records);
-            ingest(&room, left.ready).await?;
-            if left.open.is_none() {
-                log.clear()?;
+            if let Some(row) = row.filter(|row| row.deleted.is_none()) {
+                let gate = Gate::new(Some(files.clone()));
+                enter_journal(&self.handle(&row), &files, &gate.enter().await?).await?;
             }
         }
         Ok(())
+    }
+
+    /// Does `work` on the workspace while nobody else changes its files, with everything in its journal that was done to them so far:
+    /// the log is that of the place, and whoever has the place next would take what is in it for its own.
+    pub(crate) async fn with_log_in_journal<T>(
+        &self,
+        workspace: &DepotWorkspace,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let journals = self.shared.database.read(|session| session.journals())?;
+        let own = journals.into_iter().find(|(number, ..)| *number == workspace.number);
+        let files = self.shared.home.as_ref().zip(own).and_then(|(home, (_, kind, place))| {
+            let place = Some(place);
+            Files::of(home, &Site { kind, place })
+        });
+        let Some(files) = files.filter(log::is_there) else {
+            return work.await;
+        };
+        let gate = Gate::new(Some(files.clone()));
+        let lock = gate.enter().await?;
+        enter_journal(workspace, &files, &lock).await?;
+        work.await
+    }
+}
+
+/// Brings what the log of a place holds into the journal of the workspace that has it.
+async fn enter_journal(room: &DepotWorkspace, files: &Files, lock: &Exclusive<'_>) -> Result<()> {
+    // Whoever wrote last is to read the log again: what it remembers of its length will be wrong. It then remembers nothing of what does
+    // not fit, either.
+    lock.claim(NOBODY)?;
+    ingest(room, sorted(log::put_aside(files)?).ready).await?;
+    log::forget(files)?;
+    let (mut log, records) = Log::open(files)?;
+    let left = sorted(records);
+    ingest(room, left.ready).await?;
+    match left.open {
+        None => log.clear(),
+        Some(_) => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use garret_core::{
     StatOptions, Storage, StorageInfo, WsPath,
 };
 
-use crate::history::captured_later;
+use crate::history::{captured_later, is_whole};
 use crate::metadata::{Level, Session};
 use crate::storage::DepotView;
 use crate::tree::bytes;
@@ -35,9 +35,8 @@ impl PastView {
     }
 
     fn is_whole(&self) -> Result<bool> {
-        let read = |session: Session<'_>| session.journal(self.level.workspace);
-        let row = self.room.shared().database.read(read)?;
-        Ok(row.is_some_and(|row| row.whole.is_some_and(|whole| whole <= self.level.at)))
+        let read = |session: Session<'_>| is_whole(session, self.level);
+        self.room.shared().database.read(read)
     }
 
     /// The error for a path that the journal does not know at the point: where it never met it and it is there now, it says so.

@@ -106,7 +106,7 @@ impl Session<'_> {
         }
         let sql = "UPDATE content SET touched = max(touched, ?2) WHERE hash = ?1 RETURNING number";
         let found = self.first(sql, params![address, touched], |row| row.get(0))?;
-        found.ok_or_else(|| error::damaged("the depot does not take it"))
+        found.ok_or_else(|| error::damaged("the home does not take it"))
     }
 
     /// Re-dates content; tells whether the depot has it.

@@ -165,6 +165,13 @@ impl Session<'_> {
         self.execute(sql, params![address, now]).map(|_| ())
     }
 
+    /// How many changes there are up to `upto`.
+    pub(crate) fn count_changes(self, workspace: i64, upto: i64) -> Result<u64> {
+        let sql = "SELECT count(*) FROM change WHERE workspace = ?1 AND seq <= ?2";
+        let found = self.first(sql, [workspace, upto], |row| row.get::<_, i64>(0))?;
+        Ok(found.unwrap_or_default().unsigned_abs())
+    }
+
     /// Removes at most `limit` changes up to `upto`, with what they moved and reversed; gives how many.
     pub(crate) fn remove_changes(self, workspace: i64, upto: i64, limit: usize) -> Result<usize> {
         let sql =

@@ -36,10 +36,17 @@ impl Session<'_> {
         self.all(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
     }
 
-    /// Forgets where the files of `workspace` live, so that another may take the place.
-    pub(crate) fn leave_place(self, workspace: i64) -> Result<()> {
-        let sql = "UPDATE journal SET place = NULL WHERE workspace = ?1";
-        self.execute(sql, [workspace]).map(|_| ())
+    /// The place at which the files of `workspace` live; `None` where it has none, or another took it.
+    pub(crate) fn place(self, workspace: i64) -> Result<Option<String>> {
+        let sql = "SELECT place FROM journal WHERE workspace = ?1";
+        let found: Option<Option<String>> = self.first(sql, [workspace], |row| row.get(0))?;
+        Ok(found.flatten())
+    }
+
+    /// Says where the files of `workspace` live; with `None` another may take the place.
+    pub(crate) fn set_place(self, workspace: i64, place: Option<&str>) -> Result<()> {
+        let sql = "UPDATE journal SET place = ?2 WHERE workspace = ?1";
+        self.execute(sql, params![workspace, place]).map(|_| ())
     }
 
     /// How far the journal of `workspace` is; `None` where its files live in the depot.

@@ -153,7 +153,7 @@ impl DepotWorkspace {
         while start < node.size {
             let end = node.size.min(start + PIECE);
             let row = shared.database.read(|session| session.content(address))?;
-            let row = row.ok_or_else(|| damaged("the depot has lost it"))?;
+            let row = row.ok_or_else(|| damaged("the home has lost it"))?;
             let piece = shared.content.read(&shared.database, address, row, start..end).await?;
             writing.data(piece, watch)?;
             start = end;

@@ -533,7 +533,7 @@ fn a_home_that_cannot_be_is_refused_without_its_path() {
         let error = Depot::open(&home.path().join("file"), options(), context())
             .await
             .unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert_eq!(error.kind(), ErrorKind::NotADirectory);
         assert!(!error.to_string().contains(home.path().to_str().unwrap()), "{error}");
         std::fs::write(
             home.path().join("depot.db"),

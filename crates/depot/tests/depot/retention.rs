@@ -44,6 +44,26 @@ fn gone<T: std::fmt::Debug>(outcome: garret_core::Result<T>) {
 }
 
 #[test]
+fn what_retention_would_let_go_is_what_it_lets_go() {
+    block_on(async {
+        for limit in ["0", "2", "9", "1B", "0s"] {
+            let desk = five().await;
+            desk.room.snapshot("third", number(3)).await.unwrap();
+            let foreseen = desk.room.retainable(&keep(limit), now()).await.unwrap();
+            assert_eq!(
+                desk.room.changes(None, 10).await.unwrap().len(),
+                5,
+                "nothing goes by it"
+            );
+            let retained = desk.room.retain(&keep(limit), now()).await.unwrap();
+            assert_eq!(foreseen, retained, "{limit}");
+            let rest = desk.room.retainable(&keep(limit), now()).await.unwrap();
+            assert_eq!((rest.changes, rest.versions), (0, 0), "{limit}");
+        }
+    });
+}
+
+#[test]
 fn the_newest_changes_are_kept_and_older_points_are_not_found() {
     block_on(async {
         let desk = five().await;

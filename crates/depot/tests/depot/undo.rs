@@ -186,13 +186,40 @@ fn everything_by_one_session_or_one_tool_call_is_undone() {
         let undo = desk.undone(Selection::Session("alice".into())).await;
         assert_eq!(undo.reverses, [3, 1]);
         assert_eq!(desk.probe.names("").await, ["b"]);
-        desk.undone(Selection::ToolCall("call-2".into())).await;
+        desk.undone(tool_call("call-2", None)).await;
         assert!(desk.probe.names("").await.is_empty());
         let nobody = desk
             .room
             .undo(Selection::Session("carol".into()), Origin::default())
             .await;
         assert_eq!(nobody.unwrap_err().kind(), ErrorKind::NotFound);
+    });
+}
+
+fn tool_call(call: &str, session: Option<&str>) -> Selection {
+    Selection::ToolCall {
+        call: call.into(),
+        session: session.map(Into::into),
+    }
+}
+
+#[test]
+fn a_tool_call_of_several_sessions_is_undone_for_the_one_that_is_named() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.write_as("a", "1", "alice", "2").await;
+        desk.write_as("b", "1", "bob", "2").await;
+        let refused = desk.room.undo(tool_call("2", None), Origin::default()).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert!(refused.message().contains("`alice`, `bob`"), "{refused}");
+        desk.undone(tool_call("2", Some("alice"))).await;
+        assert_eq!(desk.probe.names("").await, ["b"]);
+        desk.undone(tool_call("2", None)).await;
+        assert!(
+            desk.probe.names("").await.is_empty(),
+            "one session is left that made it"
+        );
     });
 }
 

@@ -234,6 +234,54 @@ async fn two_handles_take_turns_and_see_each_other() {
 }
 
 #[tokio::test]
+async fn a_point_is_whole_from_the_first_look_at_everything_on() {
+    let desk = Desk::over(&[("unmet", "1")]).await;
+    desk.write("a", "1").await;
+    assert!(!desk.room.is_whole(&Point::Number(1)).await.unwrap());
+    assert!(
+        desk.room
+            .branch("early".into(), &Point::Number(1))
+            .await
+            .unwrap()
+            .incomplete
+    );
+    desk.room.snapshot("all", SnapshotOptions::default()).await.unwrap();
+    for (point, is_whole) in [
+        (Point::Number(1), false),
+        (Point::Snapshot("all".into()), true),
+        (Point::Now, true),
+    ] {
+        assert_eq!(desk.room.is_whole(&point).await.unwrap(), is_whole, "{point:?}");
+    }
+    let late = desk
+        .room
+        .branch("late".into(), &Point::Snapshot("all".into()))
+        .await
+        .unwrap();
+    assert!(!late.incomplete);
+    let told = desk.room.branches().await.unwrap();
+    assert_eq!(told.iter().filter(|branch| branch.incomplete).count(), 1, "{told:?}");
+}
+
+#[tokio::test]
+async fn to_a_branch_from_before_a_file_was_met_the_file_is_unknown_and_not_the_base() {
+    let desk = Desk::over(&[("d/both", "here"), ("d/unseen", "only here")]).await;
+    desk.write("a", "1").await;
+    desk.room.branch("try".into(), &Point::Number(1)).await.unwrap();
+    let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
+    let branch = depot.workspace("try").await.unwrap();
+    branch.apply(write("d/both", "there").into()).await.unwrap();
+    let merging = desk.room.merging("try").await.unwrap();
+    let told = |side: &garret_core::Side| -> Vec<_> {
+        let changes = side.changes.iter();
+        changes.map(|one| (one.path.shown(), one.before.is_some())).collect()
+    };
+    let new = |paths: &[&str]| -> Vec<_> { paths.iter().map(|path| (path.to_string(), false)).collect() };
+    assert_eq!(told(&merging.ours), new(&["d", "d/both", "d/unseen"]));
+    assert_eq!(told(&merging.theirs), new(&["d", "d/both"]));
+}
+
+#[tokio::test]
 async fn large_files_are_captured_and_come_back() {
     let desk = Desk::new().await;
     let large: String = (0..1_200_000).map(|number| format!("{number:08}\n")).collect();

@@ -158,7 +158,10 @@ async fn a_directory_and_its_branch_are_merged_into_each_other() {
     for seed in 200..212 {
         let mut dice = Dice(seed);
         let desk = Desk::over(&[("a", "1"), ("d/a", "2"), ("d/e/a", "3")]).await;
-        let made = desk.room.branch("try".into(), &Point::Now).await.unwrap();
+        // Before the journal has met everything, or after.
+        desk.write("first", "0").await;
+        let point = [Point::Now, Point::Number(1)][seed as usize % 2].clone();
+        let made = desk.room.branch("try".into(), &point).await.unwrap();
         let depot = depot_at(desk.home.path()).get().await.unwrap();
         let branch = depot.workspace(&made.id).await.unwrap();
         let tree_of = async |branch: &DepotWorkspace| Probe::new(Arc::new(branch.clone()), None).tree().await;

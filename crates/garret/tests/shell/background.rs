@@ -65,6 +65,8 @@ fn promise_36_a_process_sees_what_tools_write_and_tools_see_what_it_writes() {
             .find(|change| change.paths == ["pong"])
             .unwrap_or_else(|| panic!("{on:?}: {log:?}"));
         assert_eq!(made.operation, "start");
+        assert!(made.summary.starts_with("start `echo up; "), "{made:?}");
+        assert!(made.summary.ends_with("`: in the background"), "{made:?}");
         assert!(made.actor.command.as_deref().unwrap().contains("dir/ping"), "{made:?}");
         let ended = room.workspace().kill(&id).await.unwrap();
         assert!(!ended.running, "{ended:?}");

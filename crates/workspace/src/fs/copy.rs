@@ -19,12 +19,15 @@ impl Workspace {
             real: self.followed(&from).await?,
             ..from.clone()
         };
+        let words = format!("copy {} to {}", real.real.quoted(), to.real.quoted());
         let (mutations, files) = match self.kind_of(&real).await? {
             EntryKind::Directory => self.plan_tree(&real, &to, options).await?,
             _ => (vec![copy_file(real.real, to.real, options)], 1),
         };
         let is_tree = mutations.len() > 1 || matches!(mutations[0], Mutation::MakeDir { .. });
-        let applied = self.commit("copy", mutations, from.follow).await?;
+        // Of one file, the mutation tells it.
+        let origin = self.origin("copy", if is_tree { words } else { String::new() });
+        let applied = self.commit_from(origin, mutations, from.follow).await?;
         let version = applied[0].version.clone().filter(|_| !is_tree);
         Ok(Transferred {
             src: from.shown.to_string(),

@@ -43,6 +43,9 @@ pub struct Listed {
     /// The `cursor` of the next page, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// Set where this is a point of the past at which not every file was captured: those that were not are left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 /// An entry of a list.
@@ -80,6 +83,7 @@ impl Workspace {
         let mut page = Listed {
             entries: Vec::new(),
             next_cursor: None,
+            incomplete: self.shared.is_partial,
         };
         let mut last = None;
         while let Some(entry) = walk.next().await? {

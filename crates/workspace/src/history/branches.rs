@@ -19,6 +19,9 @@ pub struct BranchShown {
     pub changes: u64,
     /// When it was made, in RFC 3339.
     pub created: String,
+    /// Set where not every file was captured at the point where it begins: it began without the others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 impl From<Branch> for BranchShown {
@@ -29,6 +32,7 @@ impl From<Branch> for BranchShown {
             fork: branch.fork,
             changes: branch.changes,
             created: branch.created.to_string(),
+            incomplete: branch.incomplete,
         }
     }
 }

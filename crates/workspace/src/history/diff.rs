@@ -40,6 +40,9 @@ pub struct Diff {
     pub text: String,
     /// How many of the paths the text leaves out because it is long enough; their lines are not counted.
     pub left_out: usize,
+    /// Set where not every file was captured at both points: one that was captured later is taken to have been the same until then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 impl Workspace {
@@ -71,6 +74,7 @@ impl Workspace {
             paths: rendered.paths,
             text: rendered.text,
             left_out: rendered.left_out,
+            incomplete: !journal.is_whole(&request.from).await? || !journal.is_whole(&request.to).await?,
         })
     }
 }

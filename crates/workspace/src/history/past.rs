@@ -9,8 +9,10 @@ use crate::workspace::Shared;
 impl Workspace {
     /// The workspace as it was at `point`, for reading, through the same policies. Whatever would change it is `denied`.
     pub async fn at(&self, point: &Point) -> Result<Self> {
+        let journal = self.journal()?;
         let past = Shared {
-            storage: self.journal()?.at(point).await?,
+            storage: journal.at(point).await?,
+            is_partial: !journal.is_whole(point).await?,
             history: None,
             reference: None,
             branch_config: None,

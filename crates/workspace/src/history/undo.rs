@@ -10,9 +10,6 @@ use garret_core::{
 use super::changes::ChangeShown;
 use crate::Workspace;
 
-/// How many sessions an error names.
-const SHOWN_SESSIONS: usize = 10;
-
 /// Which changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoRequest {
@@ -49,11 +46,10 @@ impl Workspace {
                 return Err(Error::invalid("nothing to undo was asked for").hint("give a number from 1"));
             }
             UndoRequest::Change(id) => Selection::Change(id),
-            // Whose calls they were is known when they are looked at, so a tool call is looked for here too.
-            request @ UndoRequest::ToolCall { .. } => self.standing_here(&request).await?,
             request if self.is_fenced() => self.standing_here(&request).await?,
             UndoRequest::Last(count) => Selection::Last(count),
             UndoRequest::Session(session) => Selection::Session(session),
+            UndoRequest::ToolCall { call, session } => Selection::ToolCall { call, session },
         };
         let (making, _turns) = self.making_in_turn("undo").await?;
         let reversed = self.journal()?.undo(selection, making).await?;
@@ -96,7 +92,7 @@ impl Workspace {
             }
         }
         if let UndoRequest::ToolCall { call, .. } = request {
-            check_one_session(call, &sessions)?;
+            Selection::check_one_session(call, &sessions)?;
         }
         ids.truncate(most);
         match ids.is_empty() {
@@ -190,25 +186,6 @@ fn is_asked(request: &UndoRequest, change: &Change) -> bool {
         }
         UndoRequest::Last(_) | UndoRequest::Change(_) => true,
     }
-}
-
-/// Refuses a call that several sessions made: whoever undoes one of them does not mean the work of the others.
-fn check_one_session(call: &str, sessions: &BTreeSet<Option<String>>) -> Result<()> {
-    if sessions.len() <= 1 {
-        return Ok(());
-    }
-    let named = |session: &Option<String>| session.as_deref().map_or("none".to_owned(), quote);
-    let shown: Vec<String> = sessions.iter().take(SHOWN_SESSIONS).map(named).collect();
-    let more = match sessions.len() - shown.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    Err(Error::invalid(format!(
-        "several sessions made a tool call {}: {}{more}",
-        quote(call),
-        shown.join(", ")
-    ))
-    .hint("name the session of the call too, or undo single changes"))
 }
 
 fn nothing_to_reverse() -> Error {

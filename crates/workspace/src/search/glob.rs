@@ -68,6 +68,9 @@ pub struct GlobFound {
     /// What was not looked at, because the storage's `max_objects_scanned` says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
+    /// Set where this is a point of the past at which not every file was captured: those that were not are left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 impl Workspace {
@@ -142,7 +145,7 @@ fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
     };
     let mut paths = Vec::new();
     let mut skipped = Vec::new();
-    let left_out = search.left_out.clone();
+    let (left_out, incomplete) = (search.left_out.clone(), search.is_incomplete());
     for names in search.walk(visitor)? {
         paths.extend(names.first);
         skipped.extend(names.skipped);
@@ -164,6 +167,7 @@ fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
         paths: paths.iter().map(|path| shown(path)).collect(),
         skipped,
         left_out,
+        incomplete,
     })
 }
 

@@ -130,6 +130,9 @@ pub struct GrepFound {
     /// What was not looked at, because the storage's `max_objects_scanned` says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
+    /// Set where this is a point of the past at which not every file was captured: those that were not are left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
 }
 
 /// A matching line.
@@ -201,11 +204,12 @@ impl Workspace {
         };
         self.search(place, scope, move |search| {
             let plan = Plan::of(&request, base, is_file, sink)?;
-            let left_out = search.left_out.clone();
+            let (left_out, incomplete) = (search.left_out.clone(), search.is_incomplete());
             // Each visitor hands over what it skipped when it is dropped.
             search.walk(|| plan.visitor()).map(drop)?;
             let found = GrepFound {
                 left_out,
+                incomplete,
                 ..answer(plan, &request, base)
             };
             check_reached(&found, &request)?;

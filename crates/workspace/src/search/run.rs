@@ -125,6 +125,12 @@ pub(super) struct Search {
 }
 
 impl Search {
+    /// Whether files may be missing from what is searched, because the view of the past does not have them. A file that is searched
+    /// alone is there.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.workspace.shared.is_partial && self.place.kind == EntryKind::Directory
+    }
+
     /// Shows the visitors everything that the search covers, and returns them.
     pub(super) fn walk<V: Visitor>(self, visitor: impl Fn() -> V + Sync) -> Result<Vec<V>> {
         let base = &self.workspace.view.base;

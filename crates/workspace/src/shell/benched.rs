@@ -136,6 +136,10 @@ impl History for Benched<dyn History> {
         self.inner.directory(point).await
     }
 
+    async fn is_whole(&self, point: &Point) -> Result<bool> {
+        self.inner.is_whole(point).await
+    }
+
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {
         self.inner.diff(from, to, path).await
     }

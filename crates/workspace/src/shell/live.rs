@@ -479,11 +479,13 @@ impl Live {
 
     /// What a change of theirs says.
     fn maker(&self, taking: Taking) -> Maker {
-        let own = || self.view.origin("start", String::new());
+        let command = label::joined(&self.writers);
+        let shown = label::printed(&label::short(&command));
+        let own = || self.view.origin("start", format!("start `{shown}`: in the background"));
         let origin = taking.origin.unwrap_or_else(own);
         Maker {
             origin: Origin {
-                command: Some(label::joined(&self.writers)),
+                command: Some(command),
                 ..origin
             },
             mode: EffectsMode::Commit,

@@ -387,7 +387,10 @@ fn put_selection(sink: &mut Sink, selection: &Selection) {
         }
         Selection::Change(text) => put_tagged(sink, 2, text),
         Selection::Session(text) => put_tagged(sink, 3, text),
-        Selection::ToolCall(text) => put_tagged(sink, 4, text),
+        Selection::ToolCall { call, session } => {
+            put_tagged(sink, 4, call);
+            sink.maybe(session.as_ref(), |sink, session| sink.text(session));
+        }
         Selection::Changes(ids) => {
             sink.byte(5);
             sink.each(ids.iter(), |sink, id| sink.text(id));
@@ -405,7 +408,10 @@ fn take_selection(source: &mut Source) -> Result<Selection> {
         1 => Ok(Selection::Last(usize::try_from(source.number()?).map_err(|_| odd())?)),
         2 => source.text().map(Selection::Change),
         3 => source.text().map(Selection::Session),
-        4 => source.text().map(Selection::ToolCall),
+        4 => Ok(Selection::ToolCall {
+            call: source.text()?,
+            session: source.maybe(Source::text)?,
+        }),
         5 => source.each(Source::text).map(Selection::Changes),
         _ => Err(odd()),
     }

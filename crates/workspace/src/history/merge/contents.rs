@@ -87,20 +87,8 @@ pub(super) async fn join(merging: &Merging, entity: &Entity, on_conflict: OnConf
     };
     let lines = by_line(merging, entity.base.as_ref(), (ours, theirs), on_conflict).await?;
     let (content, conflict) = match lines {
-        Some((content, 0)) => (
-            Content::New {
-                content,
-                mode: settled_mode,
-            },
-            mode_conflict,
-        ),
-        Some((content, hunks)) => (
-            Content::New {
-                content,
-                mode: settled_mode,
-            },
-            Some((kind, hunks)),
-        ),
+        Some((lines, 0)) => (lines.with_mode(settled_mode), mode_conflict),
+        Some((lines, hunks)) => (lines.with_mode(settled_mode), Some((kind, hunks))),
         None => {
             let image = favoured(on_conflict, ours, theirs).image.clone();
             (
@@ -122,20 +110,36 @@ fn favoured<'a>(on_conflict: OnConflict, ours: &'a State, theirs: &'a State) -> 
     }
 }
 
+/// What a merge by line came to.
+enum Lines {
+    /// What a side has already.
+    Had(Image),
+    Made(Bytes),
+}
+
+impl Lines {
+    fn with_mode(self, mode: u32) -> Content {
+        match self {
+            Self::Had(image) => Content::Image(Image { mode, ..image }),
+            Self::Made(content) => Content::New { content, mode },
+        }
+    }
+}
+
 /// The lines of all three brought together, with how many regions clash; `None` where one is no text, or too large.
 async fn by_line(
     merging: &Merging,
     base: Option<&State>,
-    (ours, theirs): (&State, &State),
+    sides: (&State, &State),
     on_conflict: OnConflict,
-) -> Result<Option<(Bytes, usize)>> {
+) -> Result<Option<(Lines, usize)>> {
     let old = match base {
         Some(base) => text(merging.base.as_ref(), base).await?,
         None => Some(Bytes::new()),
     };
     let (ours, theirs) = (
-        text(merging.ours.files.as_ref(), ours).await?,
-        text(merging.theirs.files.as_ref(), theirs).await?,
+        text(merging.ours.files.as_ref(), sides.0).await?,
+        text(merging.theirs.files.as_ref(), sides.1).await?,
     );
     let (Some(old), Some(ours), Some(theirs)) = (old, ours, theirs) else {
         return Ok(None);
@@ -151,7 +155,12 @@ async fn by_line(
         OnConflict::Report | OnConflict::Markers => Favour::Markers(labels),
     };
     let merged = merge(&old, &ours, &theirs, favour);
-    Ok(Some((merged.text.into(), merged.conflicts)))
+    let lines = match merged.text {
+        text if text == ours => Lines::Had(sides.0.image.clone()),
+        text if text == theirs => Lines::Had(sides.1.image.clone()),
+        text => Lines::Made(text.into()),
+    };
+    Ok(Some((lines, merged.conflicts)))
 }
 
 /// The bytes of a file that is text; `None` for anything else, and for what is too large or has no name to ask for.

@@ -73,7 +73,7 @@ pub struct Conflict {
     pub kind: ConflictKind,
     /// Regions of the text that clash; 0 where it is not about lines.
     pub hunks: usize,
-    /// What both sides began with; absent for nothing.
+    /// What both sides began with; absent for nothing, and for what was not captured by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<ConflictSide>,
     /// What is here; absent for nothing.
