@@ -197,8 +197,13 @@ impl Session {
 
     /// Opens the chosen workspace for a command on its history, which is that of its capability `capability`.
     pub(crate) async fn with_history(&self, capability: &str) -> Result<Workspace, Failure> {
+        self.with_history_of(&[capability]).await
+    }
+
+    /// The same, where each of several capabilities would do.
+    pub(crate) async fn with_history_of(&self, capabilities: &[&str]) -> Result<Workspace, Failure> {
         let chosen = self.chosen_by_option().await?;
-        chosen.check_declares(&[capability])?;
+        chosen.check_declares(capabilities)?;
         chosen.check_present()?;
         if chosen.holds_home {
             return Err(home::inside().into());

@@ -426,3 +426,31 @@ fn the_inspector_lists_and_calls() {
     ]);
     assert_eq!(read["structuredContent"]["content"], "inspected\n");
 }
+
+#[test]
+fn a_command_beside_a_process_sees_what_another_program_wrote_and_its_work_is_kept() {
+    let room = Room::new();
+    room.put("dir/old", "old\n");
+    for (name, storage) in [("depot", "filestore"), ("place", "local:dir")] {
+        let create = [
+            "create",
+            name,
+            "--storage",
+            storage,
+            "--capability",
+            "fs,shell,snapshot",
+        ];
+        room.run(&create).done();
+        let mut pipe = Pipe::open(&room, &["-w", name, "mcp"]);
+        pipe.call(1, "start", json!({"command": "sleep 1000"}));
+        let ran = pipe.call(2, "run", json!({"command": "cat d"}));
+        assert_eq!(ran["structuredContent"]["exit_code"], 1, "{ran}");
+        room.run(&["-w", name, "write", "d", "4\n"]).done();
+        let ran = pipe.call(3, "run", json!({"command": "cat d; echo more >> d"}));
+        let told = &ran["structuredContent"];
+        assert_eq!(told["output"], "4\n", "{name}: {ran}");
+        assert_eq!(told["changed"]["branch"], Value::Null, "{name}: {ran}");
+        assert_eq!(room.run(&["-w", name, "cat", "d"]).done(), "4\nmore\n", "{name}");
+        assert_eq!(pipe.close(), "");
+    }
+}

@@ -280,3 +280,31 @@ fn a_leftover_that_cannot_be_read_is_listed_all_the_same_and_can_be_discarded() 
     room.run(&["-w", "box", "leftovers", "--discard", &id]).done();
     assert_eq!(room.run(&["-w", "box", "leftovers"]).done(), "nothing was left\n");
 }
+
+#[test]
+fn what_would_end_with_the_call_is_refused_with_what_to_do_instead() {
+    let room = room();
+    let ran = room.run(&["-w", "box", "call", "start", r#"{"command": "sleep 60"}"#, "--json"]);
+    let json = ran.json();
+    assert_eq!(
+        (ran.code(), &json["error"]["kind"]),
+        (1, &"unsupported".into()),
+        "{json}"
+    );
+    let hint = json["error"]["hint"].as_str().unwrap();
+    assert!(hint.contains("`garret run`") && hint.contains("`garret mcp`"), "{hint}");
+}
+
+#[test]
+fn a_branch_of_a_command_is_merged_by_whoever_may_run_commands_and_no_other_branch() {
+    let room = Room::new();
+    room.run(&["create", "bare", "--capability", "fs,shell"]).done();
+    let merge = |branch: &str| room.run(&["-w", "bare", "merge", branch]).err().to_owned();
+    let refused = merge("mine");
+    assert!(
+        refused.contains("does not declare the capability `snapshot`"),
+        "{refused}"
+    );
+    let missing = merge("run-2bb56b1b6e94");
+    assert!(missing.starts_with("error: not_found"), "{missing}");
+}

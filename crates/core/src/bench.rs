@@ -16,6 +16,11 @@ pub trait Bench: Send + Sync + fmt::Debug {
     /// Brings it up to the newest change. Costs what changed since the last time; a bench that is damaged is made anew.
     async fn ready(&self) -> Result<BenchState>;
 
+    /// Has the journal meet what others did to files that it cannot see by itself, so that whoever works on the bench already can be shown it.
+    async fn look(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Its private directory, [`BenchState::scratch`], whether it was made yet or not.
     fn scratch(&self) -> PathBuf;
 

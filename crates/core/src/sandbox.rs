@@ -19,7 +19,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, WsPath};
+use crate::{EntryPath, Result, WsPath};
 
 pub use command::{Chunk, Command, Ended, Exit, Finished, Process, Program, Signal, Stdin, Stream, Usage};
 pub use effects::{Dropped, Effect, Effects, Mark};
@@ -83,6 +83,12 @@ pub trait Layer: Send + Sync + fmt::Debug {
 
     /// Puts things where the processes on it see them at once; a directory above must be there or be among them.
     async fn place(&self, effects: Vec<Effect>) -> Result<()>;
+
+    /// Has the processes on it see what others did to the bench since it was laid, or since the last time. What of that cannot be seen through
+    /// the layer is named, for [`Layer::place`]; of what the layer itself has, nothing is told. Only while it is paused.
+    async fn look_below(&self) -> Result<Vec<EntryPath>> {
+        Ok(Vec::new())
+    }
 
     /// Stops every process on it where it stands, until [`Layer::resume`].
     async fn pause(&self) -> Result<()>;

@@ -192,6 +192,10 @@ impl Bench for TemporaryBench {
         self.bench.ready().await
     }
 
+    async fn look(&self) -> Result<()> {
+        self.bench.look().await
+    }
+
     fn scratch(&self) -> PathBuf {
         self.bench.scratch()
     }
@@ -213,8 +217,12 @@ struct LookingBench {
 #[async_trait]
 impl Bench for LookingBench {
     async fn ready(&self) -> Result<BenchState> {
-        self.history.at(&Point::Now).await?;
+        self.look().await?;
         self.bench.ready().await
+    }
+
+    async fn look(&self) -> Result<()> {
+        self.history.at(&Point::Now).await.map(drop)
     }
 
     fn scratch(&self) -> PathBuf {

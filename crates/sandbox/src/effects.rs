@@ -19,11 +19,12 @@ pub(crate) mod error;
 mod found;
 pub(crate) mod seen;
 mod source;
+mod unchanged;
 mod upper;
 
 use std::os::fd::BorrowedFd;
 
-use garret_core::{Effects, Mark, Result};
+use garret_core::{Effects, EntryPath, Mark, Result};
 
 /// What the upper layer of an overlay says was done to `lower`, or what of it came after `since`.
 ///
@@ -40,6 +41,20 @@ pub fn of_upper(upper: BorrowedFd<'_>, lower: BorrowedFd<'_>, since: Option<&Mar
 /// than that, and a command cannot set it.
 pub fn of_copy(copy: BorrowedFd<'_>, bench: BorrowedFd<'_>, since: Option<&Mark>) -> Result<Effects> {
     copied::compare(copy, bench, since)
+}
+
+pub(crate) use unchanged::is_as_on;
+
+/// What a bench is like, for [`since`].
+pub(crate) fn stand(bench: BorrowedFd<'_>) -> Result<Mark> {
+    Ok(of_copy(bench, bench, None)?.mark)
+}
+
+/// The paths of a bench at which others did something since the mark and `copy` has something else, and what the bench is like now.
+pub(crate) fn since(mark: &Mark, bench: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> Result<(Vec<EntryPath>, Mark)> {
+    let found = of_copy(bench, bench, Some(mark))?;
+    let differs = found.effects.into_iter().filter(|effect| !is_as_on(copy, effect));
+    Ok((differs.map(|effect| effect.path).collect(), found.mark))
 }
 
 /// A copy that was made.

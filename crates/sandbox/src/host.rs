@@ -18,7 +18,6 @@ mod open;
 mod place;
 mod process;
 mod tree;
-mod unchanged;
 
 use std::sync::Arc;
 

@@ -1,8 +1,10 @@
 //! `merge`: what a branch did, brought in.
 
-use garret_core::Result;
 use garret_core::path::{printable, quote};
-use garret_workspace::{ChangeShown, Conflict, ConflictSide, MergeOptions, Merged, OnConflict, Workspace};
+use garret_core::{Error, ErrorKind, Result};
+use garret_workspace::{
+    ChangeShown, Conflict, ConflictSide, MergeOptions, Merged, OnConflict, Workspace, is_branch_of_command,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +74,54 @@ impl Tool for Merge {
         let merged = workspace.merge(&arguments.from, options).await?;
         let text = show(&merged, &arguments.from, options, limits);
         Ok(Output::new(text, bounded(merged, limits)))
+    }
+}
+
+/// The same for a workspace that has commands and no branches of its own making: what a command did must not be out of reach.
+pub(crate) struct MergeOfCommand;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ArgumentsOfCommand {
+    /// The branch, by the name that the answer to the command gave.
+    from: String,
+    /// What becomes of what both sides changed differently. `report` (default): the answer lists it and nothing is written. `markers`:
+    /// both versions are written, texts between conflict markers, other files side by side. `ours`: the files as they are win there.
+    /// `theirs`: the branch wins there.
+    #[serde(default, deserialize_with = "unless_empty")]
+    on_conflict: Option<OnConflict>,
+    /// Only try: answer with what would change and write nothing. Default false.
+    #[serde(default)]
+    dry_run: Option<bool>,
+}
+
+impl Tool for MergeOfCommand {
+    type Arguments = ArgumentsOfCommand;
+    type Data = Data;
+
+    const NAME: &'static str = Merge::NAME;
+    const SHORT: &'static str = Merge::SHORT;
+    const TITLE: &'static str = "Merge what a command did";
+    const DESCRIPTION: &'static str = "Brings in what a command did that was put on a branch, because somebody else changed the same files \
+        meanwhile: as one change that can be undone, file by file, by line in texts. Where both changed the same thing differently, the answer \
+        lists the conflicts and nothing is written, unless `on_conflict` says what becomes of them.";
+    const ANNOTATIONS: Annotations = Merge::ANNOTATIONS;
+
+    async fn run(workspace: &Workspace, arguments: ArgumentsOfCommand, limits: &Limits) -> Result<Output<Data>> {
+        if !is_branch_of_command(&arguments.from) {
+            let message = format!(
+                "{} is no branch that a command's work was put on",
+                quote(&arguments.from)
+            );
+            return Err(Error::new(ErrorKind::Denied, message)
+                .hint("other branches need the capability `snapshot`, which this workspace does not declare"));
+        }
+        let arguments = Arguments {
+            from: arguments.from,
+            on_conflict: arguments.on_conflict,
+            dry_run: arguments.dry_run,
+        };
+        Merge::run(workspace, arguments, limits).await
     }
 }
 

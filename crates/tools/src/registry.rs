@@ -57,6 +57,10 @@ const SHELL: &[&dyn AnyTool] = &[
     &processes::Processes,
 ];
 
+/// What commands need besides, where the workspace has a history and does not declare `snapshot`: the way back for work that was put on a
+/// branch.
+const ASIDE: &[&dyn AnyTool] = &[&merge::MergeOfCommand];
+
 /// The tools of the `code` capability.
 const CODE: &[&dyn AnyTool] = &[&run_code::RunCode];
 
@@ -84,13 +88,16 @@ pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl 
     let code = workspace
         .code_policy()
         .filter(|_| can_run && capabilities.code.is_declared());
+    let shell = capabilities.shell.is_declared() && can_run;
+    let runs = shell || code.is_some();
     let groups = [
         (FS, fs),
         (HISTORY, fs && has_history),
         (SNAPSHOT, snapshot && has_history),
-        (SHELL, capabilities.shell.is_declared() && can_run),
+        (SHELL, shell),
         (CODE, code.is_some()),
         (CONTEXTS, code.is_some_and(|policy| policy.is_stateful)),
+        (ASIDE, runs && has_history && !snapshot),
     ];
     let offered = groups.into_iter().filter(|(_, is_offered)| *is_offered);
     let has_search = workspace.has_search();

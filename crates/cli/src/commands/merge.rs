@@ -58,7 +58,10 @@ impl OnConflictChoice {
 
 impl Merge {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.with_history("snapshot").await?;
+        let workspace = match garret::is_branch_of_command(&self.branch) {
+            true => session.with_history_of(&["snapshot", "shell", "code"]).await?,
+            false => session.with_history("snapshot").await?,
+        };
         let options = MergeOptions {
             on_conflict: self.conflicts.chosen(),
             dry_run: self.dry_run,

@@ -1,10 +1,14 @@
 //! Somebody else writes while a command runs.
 
+use std::io::Write;
 use std::time::Duration;
 
-use garret::RunRequest;
+use async_trait::async_trait;
+use garret::{Capabilities, Chunk, OutputSink, RunRequest};
+use serde_json::json;
+use tokio::sync::oneshot;
 
-use crate::support::{everywhere, room};
+use crate::support::{On, Room, everywhere, room, room_with};
 
 #[test]
 fn promise_32_work_on_the_same_file_is_kept_on_a_branch_and_nothing_is_lost() {
@@ -64,5 +68,82 @@ fn work_on_other_files_goes_in_beside_it() {
             "by a tool\nby the command\n",
             "{on:?}"
         );
+    });
+}
+
+/// Says when a command has said something.
+struct Ready(Option<oneshot::Sender<()>>);
+
+#[async_trait]
+impl OutputSink for Ready {
+    async fn take(&mut self, _chunk: &Chunk) {
+        if let Some(ready) = self.0.take() {
+            ready.send(()).unwrap();
+        }
+    }
+}
+
+/// Runs a text in the middle of which, where it waits for the file `bell` to ring, a tool writes `theirs` to `shared`; gives the branch.
+async fn collide(room: &Room, text: &str, theirs: &str) -> Option<String> {
+    let bell = room.directory.path().join("bell");
+    std::fs::write(&bell, "").unwrap();
+    let request = RunRequest::shell(format!(
+        "echo ready; until grep -q ring bell; do sleep 0.02; done; {text}"
+    ));
+    let (ready, is_ready) = oneshot::channel();
+    let workspace = room.workspace().clone();
+    let running = tokio::spawn(async move { workspace.run_with(request, &mut Ready(Some(ready))).await });
+    is_ready.await.unwrap();
+    room.write("shared", theirs).await;
+    let mut bell = std::fs::OpenOptions::new().append(true).open(bell).unwrap();
+    bell.write_all(b"ring").unwrap();
+    running.await.unwrap().unwrap().changed.branch
+}
+
+fn on_local<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(test());
+}
+
+#[test]
+fn promise_32_whoever_runs_commands_merges_what_one_did_without_the_capability_for_branches() {
+    on_local(|| async {
+        let room = room_with(On::Local, |config| {
+            config.capabilities = Capabilities::named(["fs", "shell"]).unwrap();
+        })
+        .await;
+        room.write("shared", "before\n").await;
+        let branch = collide(&room, "echo by the command > shared; echo new > fresh", "by a tool\n")
+            .await
+            .unwrap();
+        let merge = |from: String| {
+            room.toolbox
+                .call("merge", json!({"from": from, "on_conflict": "theirs"}))
+        };
+        let merged = merge(branch).await;
+        assert!(merged.ok, "{}", merged.text);
+        assert_eq!(room.read("shared").await, "by the command\n");
+        assert_eq!(room.read("fresh").await, "new\n");
+        let refused = merge("somebody".into()).await;
+        assert!(refused.text.contains("snapshot"), "{}", refused.text);
+    });
+}
+
+#[test]
+fn what_a_command_left_as_it_was_is_no_work_that_could_collide() {
+    on_local(|| async {
+        let room = room(On::Local).await;
+        room.write("shared", "before\n").await;
+        assert_eq!(collide(&room, "echo before > shared", "theirs\n").await, None);
+        assert_eq!(room.read("shared").await, "theirs\n");
+        assert_eq!(
+            collide(&room, "touch shared; echo own > own", "theirs again\n").await,
+            None
+        );
+        assert_eq!(room.sh("cat shared own").await.output, "theirs again\nown\n");
+        assert_eq!(room.workspace().branches().await.unwrap(), []);
     });
 }

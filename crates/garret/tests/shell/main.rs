@@ -13,6 +13,7 @@ mod changes;
 mod conflicts;
 mod exclusions;
 mod names;
+mod others;
 mod refusals;
 mod running;
 mod secrets;

@@ -29,7 +29,7 @@ pub(crate) struct Room {
     pub(crate) garret: Garret,
     pub(crate) home: TempDir,
     /// Where the files live on `local`; gone with the room.
-    _directory: TempDir,
+    pub(crate) directory: TempDir,
     pub(crate) config: WorkspaceConfig,
     pub(crate) toolbox: Toolbox,
     pub(crate) events: Arc<MemoryEvents>,
@@ -81,7 +81,7 @@ async fn room_of(
         on,
         garret,
         home,
-        _directory: directory,
+        directory,
         config,
         toolbox,
         events,

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
-use garret_core::{Command, Effect, Effects, Error, ErrorKind, Layer, Mark, Placed, Process, Result};
+use garret_core::{Command, Effect, Effects, EntryPath, Error, ErrorKind, Layer, Mark, Placed, Process, Result};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use super::open::{Room, apart, make_directory, open_directory, unusable};
 use super::process::{HostProcess, Starting};
 use super::tree::Tree;
-use super::{place, process, unchanged};
+use super::{place, process};
 use crate::effects::beneath;
 use crate::namespace::remove::remove_tree;
 
@@ -37,6 +37,8 @@ struct Inner {
     directory: OwnedFd,
     /// What the copy was like before anything was done; not known of one that was left behind.
     begun: Option<Mark>,
+    /// What the bench was like when others were last looked for.
+    below: Mutex<Mark>,
     state: Mutex<State>,
 }
 
@@ -62,12 +64,15 @@ impl HostLayer {
         rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).map_err(|_| unusable())?;
         make_directory(&directory, COPY)?;
         let copy = open_directory(&directory, COPY)?;
+        let below = crate::effects::stand(room.bench.as_fd())?;
         let copied = crate::effects::copy_tree(room.bench.as_fd(), copy.as_fd())?;
         let begun = match room.request.hidden.is_empty() {
             true => copied.mark,
             false => hide(room, &copy)?,
         };
-        Ok(Self::new(room, id, directory, Some(begun), Stage::Running))
+        let mut laid = Self::new(room, id, directory, Some(begun), Stage::Running);
+        Arc::get_mut(&mut laid.inner).expect("nobody else has it yet").below = Mutex::new(below);
+        Ok(laid)
     }
 
     /// One that was left behind, and is locked by now.
@@ -85,6 +90,7 @@ impl HostLayer {
             id,
             directory,
             begun,
+            below: Mutex::default(),
             state: Mutex::new(state),
         };
         Self { inner: Arc::new(inner) }
@@ -156,9 +162,19 @@ impl Inner {
         let mut effects = crate::effects::of_copy(self.copy()?.as_fd(), bench, since.or(self.begun.as_ref()))?;
         effects.effects.retain(|effect| !self.is_hidden(effect));
         if since.is_none() {
-            effects.effects.retain(|effect| !unchanged::is_as_on(bench, effect));
+            effects
+                .effects
+                .retain(|effect| !crate::effects::is_as_on(bench, effect));
         }
         Ok(effects)
+    }
+
+    /// Where the bench is not what it was, and the copy something else.
+    fn look_below(&self) -> Result<Vec<EntryPath>> {
+        let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
+        let (paths, now) = crate::effects::since(&below, self.room.bench.as_fd(), self.copy()?.as_fd())?;
+        *below = now;
+        Ok(paths)
     }
 
     /// Whether it says that a path is gone which no command ever saw.
@@ -236,6 +252,10 @@ impl Layer for HostLayer {
             place::place(inner.copy()?.as_fd(), &effects)
         })
         .await
+    }
+
+    async fn look_below(&self) -> Result<Vec<EntryPath>> {
+        self.apart(Inner::look_below).await
     }
 
     async fn pause(&self) -> Result<()> {

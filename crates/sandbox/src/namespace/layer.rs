@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::{
-    Command, Content, Effect, Effects, Error, ErrorKind, Layer, Limits, Mark, Placed, Process, Program, Result, Stdin,
+    Command, Content, Effect, Effects, EntryPath, Error, ErrorKind, Layer, Limits, Mark, Placed, Process, Program,
+    Result, Stdin,
 };
 use rustix::fs::{Mode, OFlags};
 
@@ -39,6 +40,8 @@ pub(super) struct LaidLayer {
     lifting: Mutex<Option<Reply>>,
     /// Where the copy stood when it was made.
     copied: Option<Mark>,
+    /// What the bench was like when others were last looked for, where it was copied.
+    below: Mutex<Mark>,
     /// The state of the bench on which it may serve again, where nothing was done on it.
     stands: Option<String>,
     /// Kept as long as the layer may be read.
@@ -59,15 +62,17 @@ impl LaidLayer {
     pub(super) async fn lay(sandbox: &Arc<OpenShared>, name: String, stands: Option<&str>) -> Result<Self> {
         make_directories(&sandbox.layers, &sandbox.bench, &sandbox.plan.user, &name).map_err(|_| unusable())?;
         let (layer, is_copy) = (name.clone(), sandbox.form == Form::Copy);
-        let copied = if is_copy {
-            Some(copy(sandbox, &name).await?)
+        let (below, copied) = if is_copy {
+            let (below, copied) = copy(sandbox, &name).await?;
+            (below, Some(copied))
         } else {
-            None
+            Default::default()
         };
         // Nobody waits for it: where it fails, everything that is asked of the layer fails with the reason.
         sandbox.connection.send(&Ask::Lay { layer, is_copy })?;
         Ok(Self {
             copied,
+            below: Mutex::new(below),
             stands: stands.filter(|_| !is_copy).map(str::to_owned),
             ..Self::new(sandbox, name, sandbox.lock(), State::Live)
         })
@@ -93,6 +98,7 @@ impl LaidLayer {
             state: Mutex::new(state),
             lifting: Mutex::default(),
             copied: None,
+            below: Mutex::default(),
             stands: None,
             _lock: lock,
         }
@@ -238,6 +244,19 @@ impl Layer for LaidLayer {
         Ok(())
     }
 
+    async fn look_below(&self) -> Result<Vec<EntryPath>> {
+        self.check_live()?;
+        if self.sandbox.form == Form::Overlay {
+            let refreshed = self.request(|request, layer| Ask::Refresh { request, layer }).await?;
+            return refreshed.map(|()| Vec::new()).map_err(|failure| defect(&failure));
+        }
+        let before = self.below.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (upper, bench) = (self.upper()?, self.sandbox.bench.try_clone().map_err(|_| unusable())?);
+        let (paths, now) = apart(move || effects::since(&before, bench.as_fd(), upper.as_fd())).await?;
+        *self.below.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        Ok(paths)
+    }
+
     async fn pause(&self) -> Result<()> {
         self.check_live()?;
         self.request(|request, layer| Ask::Pause { request, layer })
@@ -336,13 +355,14 @@ async fn settled(reply: Reply) -> Result<std::result::Result<(), Failure>> {
     Ok(done.map(|_| ()))
 }
 
-/// Copies the bench into a layer; where the copy stands.
-async fn copy(sandbox: &Arc<OpenShared>, name: &str) -> Result<Mark> {
+/// Copies the bench into a layer; what the bench was like, and where the copy stands.
+async fn copy(sandbox: &Arc<OpenShared>, name: &str) -> Result<(Mark, Mark)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let upper =
         rustix::fs::openat(&sandbox.layers, format!("{name}/upper"), flags, Mode::empty()).map_err(|_| unusable())?;
     let sandbox = Arc::clone(sandbox);
     apart(move || {
+        let below = effects::stand(sandbox.bench.as_fd())?;
         effects::copy_tree(sandbox.bench.as_fd(), upper.as_fd())?;
         if sandbox.plan.user.is_dedicated {
             give(&sandbox.plan.user, &upper)
@@ -351,7 +371,8 @@ async fn copy(sandbox: &Arc<OpenShared>, name: &str) -> Result<Mark> {
         }
         // What was touched a moment ago would be taken for changed: the copy stands where it is compared after that moment.
         std::thread::sleep(std::time::Duration::from_millis(60));
-        Ok(effects::of_copy(upper.as_fd(), sandbox.bench.as_fd(), None)?.mark)
+        let copied = effects::of_copy(upper.as_fd(), sandbox.bench.as_fd(), None)?.mark;
+        Ok((below, copied))
     })
     .await
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 
 use super::protocol::Failure;
 use super::root::{BENCH, LAYERS, MASKS, MOUNTED};
@@ -99,6 +99,13 @@ impl Laid {
             "lowerdir={mask}{BENCH},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
         );
         CString::new(options).expect("names of layers hold no NUL")
+    }
+
+    /// Has the kernel forget what it remembers of the bench, so that the next look finds what others did there. A file system that is mounted
+    /// once more as it is loses what it remembers and nobody holds, and nothing else.
+    pub(super) fn refresh(&self) -> Result<(), Failure> {
+        mount_remount(self.path(), MountFlags::NOSUID | MountFlags::NODEV, c"")
+            .map_err(|error| Failure::new("refreshing a layer", error))
     }
 
     /// Takes it off. Nothing runs on it any more.

@@ -50,6 +50,8 @@ pub(crate) enum Ask {
         path: Vec<u8>,
         item: Item,
     },
+    /// Have a layer show what changed below it.
+    Refresh { request: u64, layer: String },
     /// Stop the processes of a layer.
     Pause { request: u64, layer: String },
     /// Let them go on.

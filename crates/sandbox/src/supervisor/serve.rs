@@ -290,6 +290,7 @@ impl Server<'_> {
                 path,
                 item,
             } => self.place(request, &layer, &path, &item),
+            Ask::Refresh { request, layer } => self.refresh(request, &layer),
             Ask::Pause { request, layer } => self.pause(request, &layer),
             Ask::Resume { request, layer } => self.resume(request, &layer),
             Ask::Lift { request, layer } => self.lift(request, &layer)?,

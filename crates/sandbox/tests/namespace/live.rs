@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use garret_core::{Content, Effect, EntryPath, ErrorKind, Placed};
+use garret_core::{Content, Effect, EntryPath, ErrorKind, Placed, Sandbox};
 
-use crate::room::{Room, finish, paths, run_on, shell};
+use garret_sandbox::namespace::Layers;
+
+use crate::room::{Room, directory, finish, paths, request, run_on, sandbox_with, shell};
 
 fn effect(path: &str, placed: Placed) -> Effect {
     Effect {
@@ -168,4 +170,53 @@ async fn ending_one_process_leaves_the_others_of_its_layer() {
     layer.lift().await.unwrap();
     assert_eq!(crate::room::processes_named("@8762@"), Vec::<String>::new());
     layer.remove().await.unwrap();
+}
+
+/// What the commands of a layer see of a bench that others change meanwhile, after a look below it; what is named is placed.
+async fn seen_after_a_look(layers: Layers) -> (Vec<String>, String) {
+    let directory = directory();
+    let bench = directory.path().join("bench");
+    for path in ["replaced", "removed", "same"] {
+        std::fs::write(bench.join(path), "old\n").unwrap();
+    }
+    let open = sandbox_with(layers).open(request(&directory)).await.unwrap();
+    let layer = open.lay().await.unwrap();
+    let look = "cat new replaced removed same 2>/dev/null; echo; ls";
+    assert_eq!(
+        run_on(&*layer, shell(look)).await.text(),
+        "old\nold\nold\n\nremoved\nreplaced\nsame\n"
+    );
+    std::fs::write(bench.join("new"), "new\n").unwrap();
+    std::fs::write(bench.join("draft"), "newer\n").unwrap();
+    std::fs::rename(bench.join("draft"), bench.join("replaced")).unwrap();
+    std::fs::remove_file(bench.join("removed")).unwrap();
+    layer.pause().await.unwrap();
+    let named = layer.look_below().await.unwrap();
+    layer.resume().await.unwrap();
+    let placed = named.iter().map(|path| {
+        let content = std::fs::read(bench.join(path.shown())).ok();
+        match content {
+            Some(content) => file(&path.shown(), content),
+            None => effect(&path.shown(), Placed::Nothing),
+        }
+    });
+    layer.place(placed.collect()).await.unwrap();
+    let seen = run_on(&*layer, shell(look)).await.text();
+    layer.pause().await.unwrap();
+    assert_eq!(layer.look_below().await.unwrap(), [], "nothing happened since");
+    layer.resume().await.unwrap();
+    layer.remove().await.unwrap();
+    (named.iter().map(EntryPath::shown).collect(), seen)
+}
+
+#[tokio::test]
+async fn what_others_did_to_the_bench_shows_after_a_look_or_is_named_by_it() {
+    let expected = "new\nnewer\nold\n\nnew\nreplaced\nsame\n";
+    let (named, seen) = seen_after_a_look(Layers::Best).await;
+    assert_eq!((named.len(), seen.as_str()), (0, expected));
+    let (named, seen) = seen_after_a_look(Layers::Copies).await;
+    assert_eq!(
+        (named.join(" ").as_str(), seen.as_str()),
+        ("new removed replaced", expected)
+    );
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use garret_core::{
     Content, Dropped, Effect, EffectsMode, EntryKind, ErrorKind, Follow, Image, Mutation, PathChange, Placed,
-    Precondition, Result, StatOptions, WsPath, other_names,
+    Precondition, Result, StatOptions, Storage, WsPath, other_names,
 };
 
 use super::filed::{PIECE_BYTES, read_piece};
@@ -63,15 +63,7 @@ impl Workspace {
 
     async fn step(&self, path: &WsPath, placed: &Placed) -> Result<Option<Step>> {
         let before = self.image_at(path).await?;
-        let is_same = match (&before, placed) {
-            (None, Placed::Nothing) => true,
-            (Some(before), Placed::File { content, mode }) => self.has_file(path, before, content, *mode).await?,
-            (Some(before), Placed::Directory { mode }) => {
-                before.kind == EntryKind::Directory && (before.mode == *mode || !self.storage().info().has_modes)
-            }
-            (Some(before), Placed::Symlink { target }) => before.target.as_ref() == Some(target),
-            _ => false,
-        };
+        let is_same = is_as(self.storage(), path, before.as_ref(), placed).await?;
         Ok((!is_same).then(|| Step {
             path: path.clone(),
             before,
@@ -80,39 +72,66 @@ impl Workspace {
     }
 
     pub(super) async fn image_at(&self, path: &WsPath) -> Result<Option<Image>> {
-        let options = StatOptions {
-            follow: Follow::Never,
-            ..StatOptions::default()
-        };
-        match self.storage().stat(path, options).await {
-            Ok(stat) => Ok(Some(image_of_stat(&stat))),
-            Err(error) if is_absence(error.kind()) => Ok(None),
-            Err(error) => Err(error),
-        }
+        image_in(self.storage(), path).await
     }
+}
 
-    async fn has_file(&self, path: &WsPath, before: &Image, content: &Content, mode: u32) -> Result<bool> {
-        let is_like = before.kind == EntryKind::File && before.size == content.len();
-        if !is_like || (before.mode != mode && self.storage().info().has_modes) {
+/// Whether a storage has at `path` just what an effect says.
+pub(super) async fn has(storage: &dyn Storage, path: &WsPath, placed: &Placed) -> Result<bool> {
+    let there = image_in(storage, path).await?;
+    is_as(storage, path, there.as_ref(), placed).await
+}
+
+async fn image_in(storage: &dyn Storage, path: &WsPath) -> Result<Option<Image>> {
+    let options = StatOptions {
+        follow: Follow::Never,
+        ..StatOptions::default()
+    };
+    match storage.stat(path, options).await {
+        Ok(stat) => Ok(Some(image_of_stat(&stat))),
+        Err(error) if is_absence(error.kind()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn is_as(storage: &dyn Storage, path: &WsPath, there: Option<&Image>, placed: &Placed) -> Result<bool> {
+    Ok(match (there, placed) {
+        (None, Placed::Nothing) => true,
+        (Some(there), Placed::File { content, mode }) => has_file(storage, path, there, (content, *mode)).await?,
+        (Some(there), Placed::Directory { mode }) => {
+            there.kind == EntryKind::Directory && (there.mode == *mode || !storage.info().has_modes)
+        }
+        (Some(there), Placed::Symlink { target }) => there.target.as_ref() == Some(target),
+        _ => false,
+    })
+}
+
+async fn has_file(
+    storage: &dyn Storage,
+    path: &WsPath,
+    there: &Image,
+    (content, mode): (&Content, u32),
+) -> Result<bool> {
+    let is_like = there.kind == EntryKind::File && there.size == content.len();
+    if !is_like || (there.mode != mode && storage.info().has_modes) {
+        return Ok(false);
+    }
+    has_content(storage, path, content).await
+}
+
+/// Whether the file at `path` has these very bytes, compared a piece at a time.
+async fn has_content(storage: &dyn Storage, path: &WsPath, content: &Content) -> Result<bool> {
+    let mut reader = content.open()?;
+    let (mut piece, mut at) = (Vec::new(), 0);
+    while reader.append_to(&mut piece, PIECE_BYTES as usize)? > 0 {
+        let read = read_piece(storage, path, at, Precondition::Any).await?;
+        if read.bytes != piece {
             return Ok(false);
         }
-        self.has_content(path, content).await
+        at += piece.len() as u64;
+        piece.clear();
     }
-
-    /// Whether the file at `path` has these very bytes, compared a piece at a time.
-    async fn has_content(&self, path: &WsPath, content: &Content) -> Result<bool> {
-        let mut reader = content.open()?;
-        let (mut piece, mut at) = (Vec::new(), 0);
-        while reader.append_to(&mut piece, PIECE_BYTES as usize)? > 0 {
-            let read = read_piece(self.storage(), path, at, Precondition::Any).await?;
-            if read.bytes != piece {
-                return Ok(false);
-            }
-            at += piece.len() as u64;
-            piece.clear();
-        }
-        Ok(true)
-    }
+    Ok(true)
 }
 
 /// Whether an error of a look says that nothing is there.

@@ -32,8 +32,6 @@ impl Workspace {
     ) -> Result<RunResult> {
         let shop = self.workshop()?;
         let under = shop.under(self);
-        // What the processes did until now is in the files then, where the rules of this view look for what to hide.
-        shop.settle(Taking::default()).await?;
         let fence = under.fence_in(shop).await?;
         let state = seat.state().clone();
         let laid = shop.lay(&fence, &state).await?;
@@ -94,7 +92,7 @@ impl Workspace {
 }
 
 /// Where a layer stands on which nothing runs yet.
-async fn mark(layer: &dyn Layer) -> Result<Mark> {
+pub(super) async fn mark(layer: &dyn Layer) -> Result<Mark> {
     tokio::time::sleep(MOMENT).await;
     layer.pause().await?;
     let effects = layer.effects(None).await?;

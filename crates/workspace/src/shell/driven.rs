@@ -106,6 +106,7 @@ impl Workspace {
         check_judged(shop, judged)?;
         let timeout = wall(shop.rules.limits().wall, timeout)?;
         self.approve_piece(operation, judged, text).await?;
+        shop.catch_up().await?;
         Ok(timeout)
     }
 

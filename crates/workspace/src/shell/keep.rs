@@ -4,13 +4,34 @@ use std::sync::{Arc, Mutex};
 
 use garret_core::{
     Change, Dropped, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow, History, Making,
-    NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Timestamp,
+    NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Storage, Timestamp,
 };
 
+use super::batch::has;
 use super::result::{ChangeMade, Changed, DroppedShown, Excluded, Refusal};
 use super::workshop::Workshop;
 use crate::Workspace;
 use crate::quota::Hold;
+
+/// The operations whose work goes on a branch where others were at the same files.
+const ASIDE: [&str; 6] = [
+    "run",
+    "start",
+    "run_code",
+    "create_code_context",
+    "run_in_code_context",
+    "commit_leftover",
+];
+/// How much of an id is in the name of such a branch.
+const ID_LENGTH: usize = 12;
+
+/// Whether this is the name of a branch on which the work of a command was put: those are open to whoever may run commands.
+pub fn is_branch_of_command(name: &str) -> bool {
+    name.rsplit_once('-').is_some_and(|(operation, id)| {
+        let is_id = id.len() == ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_id && ASIDE.contains(&operation)
+    })
+}
 
 /// What the files were when a command began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,6 +239,8 @@ impl Workspace {
         }
     }
 
+    /// Puts effects into the history. Where others changed the same paths, only what differs from how those were when the work began, and from how they are, counts;
+    /// where that is in the way of the others still, it goes on a branch.
     async fn put_effects(
         &self,
         history: &dyn History,
@@ -225,22 +248,56 @@ impl Workspace {
         basis: &Basis,
         maker: Maker,
     ) -> Result<Keeping> {
+        if let Some(kept) = self.try_put(history, effects, basis, &maker).await? {
+            return Ok(kept);
+        }
+        let differing = self.differing(history, effects, basis).await;
+        if differing.is_empty() {
+            return Ok(Keeping::nothing());
+        }
+        if differing.len() < effects.len()
+            && let Some(kept) = self.try_put(history, &differing, basis, &maker).await?
+        {
+            return Ok(kept);
+        }
+        self.put_aside(history, &differing, basis, &maker).await
+    }
+
+    /// Those of the effects by which a path is neither what it was at the basis nor what it is now. What cannot be told counts.
+    async fn differing(&self, history: &dyn History, effects: &[Effect], basis: &Basis) -> Vec<Effect> {
+        let then = history.at(&Point::Number(basis.head)).await.ok();
+        let sides: Vec<&dyn Storage> = then.as_deref().into_iter().chain([self.storage()]).collect();
+        let mut differing = Vec::new();
+        for effect in effects {
+            if !is_on_any(&sides, effect).await {
+                differing.push(effect.clone());
+            }
+        }
+        differing
+    }
+
+    /// Puts effects into the history; `None` where others changed the same paths since.
+    async fn try_put(
+        &self,
+        history: &dyn History,
+        effects: &[Effect],
+        basis: &Basis,
+        maker: &Maker,
+    ) -> Result<Option<Keeping>> {
         let witness = Witness::default();
-        let (making, _turns) = self.making_of(&maker, &witness, false).await?;
+        let (making, _turns) = self.making_of(maker, &witness, false).await?;
         let done = history.put(puts_of(effects, basis), making).await;
         let paths = witness.paths();
         let kept = match done {
             Ok(Some(change)) => Kept::Change(Box::new(change)),
-            Ok(None) => return Ok(Keeping::nothing()),
+            Ok(None) => return Ok(Some(Keeping::nothing())),
             Err(error) => match witness.refusal() {
                 Some(refusal) => Kept::Refused(refusal),
-                None if error.kind() == ErrorKind::Conflict => {
-                    return self.put_aside(history, effects, basis, &maker).await;
-                }
+                None if error.kind() == ErrorKind::Conflict => return Ok(None),
                 None => return Err(error),
             },
         };
-        Ok(Keeping::of(paths, kept))
+        Ok(Some(Keeping::of(paths, kept)))
     }
 
     /// How the change is made: by its maker, and refused where this view may not do what it does. The turns are kept until it is made.
@@ -271,7 +328,11 @@ impl Workspace {
             return Ok(Keeping::of(paths, Kept::Refused(refusal)));
         }
         let id = self.shared.ids.next();
-        let name = format!("{}-{}", maker.origin.operation, &id[id.len().saturating_sub(12)..]);
+        let name = format!(
+            "{}-{}",
+            maker.origin.operation,
+            &id[id.len().saturating_sub(ID_LENGTH)..]
+        );
         let new = NewBranch {
             name: name.clone(),
             config: self.shared.branch_config.clone(),
@@ -364,6 +425,18 @@ impl Workspace {
     }
 }
 
+async fn is_on_any(sides: &[&dyn Storage], effect: &Effect) -> bool {
+    let Some(path) = effect.path.as_path() else {
+        return false;
+    };
+    for side in sides {
+        if has(*side, path, &effect.placed).await.unwrap_or(false) {
+            return true;
+        }
+    }
+    false
+}
+
 /// What is to be where; what is inside a directory goes before it, and comes after it.
 fn puts_of(effects: &[Effect], basis: &Basis) -> Puts {
     let put = |effect: &Effect| Put {
@@ -415,5 +488,31 @@ fn bare_change(effect: &Effect) -> PathChange {
         path: effect.path.clone(),
         before: image.is_none().then(super::images::unknown),
         after: image,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_names_that_commands_give_are_taken_for_theirs() {
+        for name in [
+            "run-2bb56b1b6e94",
+            "start-2bb56b1b6e94",
+            "run_in_code_context-2bb56b1b6e94",
+        ] {
+            assert!(is_branch_of_command(name), "{name}");
+        }
+        for name in [
+            "run-tests",
+            "run",
+            "2bb56b1b6e94",
+            "mine-2bb56b1b6e94",
+            "run-2bb56b1b6e9",
+            "run-2bb56b1b6e94-x",
+        ] {
+            assert!(!is_branch_of_command(name), "{name}");
+        }
     }
 }

@@ -15,11 +15,13 @@ use garret_core::{
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::benched::Foreseen;
+use super::beside::mark;
 use super::filed;
 use super::keep::{Basis, Keeping, Kept, Maker, Split};
 use super::label;
 use super::result::Changed;
 use super::run::Prepared;
+use super::shadow::Shadow;
 use super::workshop::{Held, Laid, Workshop, in_background};
 use crate::Workspace;
 use crate::workspace::View;
@@ -44,6 +46,8 @@ struct Live {
     held: Option<Held>,
     basis: Basis,
     mark: Option<Mark>,
+    /// What the layer has of the files.
+    shadow: Shadow,
     /// The view that it was laid for: what that may not see is not shown to its processes.
     view: Workspace,
     /// Who sits there, by name; without one where somebody only needs the layer to stay.
@@ -108,11 +112,11 @@ impl LiveSlot {
         live.as_ref().map(|live| live.state.clone())
     }
 
-    /// What could not be kept so far of what `view` may know of.
+    /// What could not be kept since somebody last asked, of what `view` may know of. Each is told once.
     pub(super) fn notices(&self, view: &Workspace) -> Vec<String> {
-        let notices = self.notices.lock().expect("no holder panics");
-        let known = notices.iter().filter(|(of, _)| view.encloses(of));
-        known.map(|(_, text)| text.clone()).collect()
+        let mut notices = self.notices.lock().expect("no holder panics");
+        let told = notices.extract_if(.., |(of, _)| view.encloses(of));
+        told.map(|(_, text)| text).collect()
     }
 
     /// Notes for whoever asks after the processes of `view`.
@@ -164,12 +168,18 @@ impl Workshop {
         let laid = self.lay(&fence, &state).await?;
         let basis = Basis { head: state.head, at };
         super::note::write(&state, laid.layer.id(), &basis, name)?;
+        // What lies on a copy from the beginning is told from what is done there by where it stands now.
+        let mark = match laid.is_copy() {
+            true => Some(mark(&*laid.layer).await?),
+            false => None,
+        };
         let mut live = Live {
             laid,
             state,
             held: Some(held),
             basis,
-            mark: None,
+            mark,
+            shadow: Shadow::default(),
             view: under,
             seats: BTreeMap::new(),
             next_seat: 0,
@@ -194,6 +204,15 @@ impl Workshop {
             view: live.view.view.clone(),
             is_taken: true,
         }
+    }
+
+    /// Has whatever is done next beside the processes begin on the files as they are: with what others did to them until now.
+    pub(super) async fn catch_up(&self) -> Result<()> {
+        if !self.live.is_live() {
+            return Ok(());
+        }
+        self.bench.look().await?;
+        self.settle(Taking::default()).await.map(drop)
     }
 
     /// Takes over what the processes did, where something lives.
@@ -272,18 +291,34 @@ impl Workshop {
     }
 
     async fn settle_paused(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
+        let at = live.view.shared.clock.now();
+        let unseen = match self.is_direct {
+            true => live.laid.layer.look_below().await?,
+            false => Vec::new(),
+        };
         let effects = live.laid.layer.effects(live.mark.as_ref()).await?;
-        let split = live.view.split(self, effects.effects).await?;
+        let fresh = live.shadow.fresh(effects.effects)?;
+        let split = live.view.split(self, fresh).await?;
+        let is_told = taking.origin.is_some();
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
         let Split { kept, excluded } = split;
         live.mark = Some(effects.mark);
-        self.note(live, &keeping, &excluded);
+        live.shadow.remember(&kept)?;
+        self.note(live, &keeping, &excluded, is_told);
         let mut places = Vec::new();
         if !keeping.is_in_files() {
             places = live.view.as_in_files(kept.iter().map(|effect| &effect.path)).await?;
         }
-        places.extend(live.news(&keeping).await?);
+        places.extend(live.news(&keeping, self.is_direct).await?);
         live.place(places).await?;
+        if self.is_direct {
+            let mut strays = live.shadow.strays(&live.view, &self.exclusions).await?;
+            let unseen = live.view.as_in_files(unseen.iter()).await?;
+            strays.extend(live.shadow.fresh(unseen)?);
+            live.place(strays).await?;
+            // Whatever others did until then is on the layer.
+            live.basis.at = at;
+        }
         Ok(Settled {
             keeping,
             excluded,
@@ -291,10 +326,11 @@ impl Workshop {
         })
     }
 
-    /// Remembers what a taking came to.
-    fn note(&self, live: &mut Live, keeping: &Keeping, excluded: &[Effect]) {
+    /// Remembers what a taking came to. Whoever is told of it at once needs no notice.
+    fn note(&self, live: &mut Live, keeping: &Keeping, excluded: &[Effect], is_told: bool) {
         match &keeping.kept {
             Kept::Change(change) => self.note_kept_out(change.number, excluded),
+            Kept::Refused(_) | Kept::Branch(_) if is_told => {}
             Kept::Refused(error) => {
                 let words = format!("rolled back: {}", error.message());
                 self.live.notice(&live.view.view, words);
@@ -314,7 +350,7 @@ impl Workshop {
 
     /// Shows the processes what others did to the files.
     async fn follow(&self, live: &mut Live, foreseen: &Foreseen, has_failed: bool) -> Result<()> {
-        let mut places = live.news(&Keeping::default()).await?;
+        let mut places = live.news(&Keeping::default(), self.is_direct).await?;
         let touched: Vec<_> = foreseen.gone.iter().chain(&foreseen.come).cloned().collect();
         // What went ahead of a change that was not made comes back.
         if has_failed && self.is_direct {
@@ -350,9 +386,11 @@ impl Workshop {
         let layer = live.laid.layer.clone();
         layer.lift().await?;
         let effects = layer.effects(live.mark.as_ref()).await?;
-        let split = live.view.split(self, effects.effects).await?;
+        let fresh = live.shadow.fresh(effects.effects)?;
+        let split = live.view.split(self, fresh).await?;
+        let is_told = taking.origin.is_some();
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
-        self.note(live, &keeping, &split.excluded);
+        self.note(live, &keeping, &split.excluded, is_told);
         // What is kept out of history came over all the time that the layer lived.
         let whole = layer.effects(None).await?;
         let Split { mut excluded, .. } = live.view.split(self, whole.effects).await?;
@@ -455,8 +493,9 @@ impl Live {
         }
     }
 
-    /// What others changed in the files since the last time, and moves the basis on. What `kept` tells is on the layer already.
-    async fn news(&mut self, kept: &Keeping) -> Result<Vec<Effect>> {
+    /// What others changed in the files since the last time, and moves the basis on. What `kept` tells is on the layer already; what other
+    /// programs did to the bench itself shows through it.
+    async fn news(&mut self, kept: &Keeping, is_direct: bool) -> Result<Vec<Effect>> {
         let Some(history) = self.view.shared.history.clone() else {
             return Ok(Vec::new());
         };
@@ -468,8 +507,8 @@ impl Live {
         let mut paths: BTreeMap<EntryPath, ()> = BTreeMap::new();
         for number in (self.basis.head + 1..=head).filter(|number| Some(*number) != own) {
             let (change, touched) = history.change(&Point::Number(number)).await?;
-            // What other programs did to the bench itself shows through.
-            if !matches!(change.kind, ChangeKind::Outside | ChangeKind::Capture) {
+            let is_by_others = matches!(change.kind, ChangeKind::Outside | ChangeKind::Capture);
+            if !(is_direct && is_by_others) {
                 paths.extend(touched.into_iter().map(|one: PathChange| (one.path, ())));
             }
         }
@@ -503,8 +542,10 @@ impl Live {
 
     /// Puts things on the layer, so that the next taking does not find them as new.
     async fn place(&mut self, effects: Vec<Effect>) -> Result<()> {
-        if self.view.place_shown(&*self.laid.layer, effects).await? {
+        let placed = self.view.place_shown(&*self.laid.layer, effects).await?;
+        if !placed.is_empty() {
             self.mark = Some(self.laid.layer.effects(self.mark.as_ref()).await?.mark);
+            self.shadow.remember(&placed)?;
         }
         Ok(())
     }
@@ -528,16 +569,15 @@ impl Workspace {
         own.len() <= view.layers.len() && layers.all(|(one, two)| one.has_rules_of(two))
     }
 
-    /// Puts on a layer what of the effects its processes may see; whether that was anything.
-    async fn place_shown(&self, layer: &dyn Layer, effects: Vec<Effect>) -> Result<bool> {
+    /// Puts on a layer what of the effects its processes may see, and gives that back.
+    async fn place_shown(&self, layer: &dyn Layer, effects: Vec<Effect>) -> Result<Vec<Effect>> {
         let shown = effects.into_iter().filter(|effect| self.is_effect_shown(effect));
         let (gone, come): (Vec<_>, Vec<_>) = shown.partition(|effect| effect.placed == Placed::Nothing);
         let ordered: Vec<_> = gone.into_iter().rev().chain(come).collect();
-        let is_any = !ordered.is_empty();
-        if is_any {
-            layer.place(ordered).await?;
+        if !ordered.is_empty() {
+            layer.place(ordered.clone()).await?;
         }
-        Ok(is_any)
+        Ok(ordered)
     }
 
     /// Whether a process of this view may see an effect; the way to its directory included.

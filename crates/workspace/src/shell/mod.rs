@@ -21,8 +21,10 @@ mod processes;
 mod request;
 mod result;
 mod run;
+mod shadow;
 pub(crate) mod workshop;
 
+pub use keep::is_branch_of_command;
 pub use kept_out::LeftAlone;
 pub use leftovers::Leftover;
 pub use parse::{CommandLine, SimpleCommand, Word, WordKind};

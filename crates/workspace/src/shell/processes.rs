@@ -224,6 +224,8 @@ impl Workspace {
         let work = async {
             let shop = self.workshop()?;
             let entry = shop.processes.find(self, &request.id)?;
+            // What it wrote is told, whatever becomes of its files.
+            let _ = shop.settle(Taking::default()).await;
             entry
                 .wait_for_news(request.cursor, request.wait.min(LONGEST_WAIT))
                 .await;
@@ -291,6 +293,7 @@ impl Workspace {
         let shop = self.workshop()?;
         let seat = {
             let _turn = shop.turn.lock().await;
+            shop.catch_up().await?;
             shop.seat_or_lay(self, &prepared.label).await?
         };
         let command = Command {

@@ -92,6 +92,8 @@ impl Workspace {
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
         let turn = shop.turn.clone().lock_owned().await;
+        // What the processes did until now is in the files then, where the rules of this view look for what to hide.
+        shop.catch_up().await?;
         let secrets = prepared.hidden.clone();
         let ran = match shop.place_for(self, &prepared).await {
             RunsOn::LiveLayer(seat) => self.run_on_seat(seat, prepared, sink).await,

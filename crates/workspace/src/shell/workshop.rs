@@ -40,7 +40,7 @@ pub struct ShellParts {
 #[derive(Debug)]
 pub(crate) struct Workshop {
     sandbox: Arc<dyn Sandbox>,
-    bench: Arc<dyn Bench>,
+    pub(super) bench: Arc<dyn Bench>,
     pub(super) is_direct: bool,
     pub(super) rules: ShellRules,
     pub(crate) exclusions: Exclusions,
@@ -85,6 +85,14 @@ pub(super) struct Laid {
     pub(super) layer: Arc<dyn Layer>,
     /// Layers that a crash left, found when the sandbox was opened.
     pub(super) leftovers: Vec<String>,
+}
+
+impl Laid {
+    /// Whether the layer is a copy of the bench, and not laid over it.
+    pub(super) fn is_copy(&self) -> bool {
+        let layers = self.sandbox.enforced().iter().find(|one| one.guard == Guard::Layers);
+        layers.is_none_or(|layers| !layers.is_enforced)
+    }
 }
 
 impl Workshop {

@@ -64,6 +64,12 @@ impl Server<'_> {
             .filter(move |running| running.layer == layer && running.pidfd.is_some())
     }
 
+    pub(super) fn refresh(&mut self, request: u64, layer: &str) {
+        let laid = self.laid.get(layer).and_then(|found| found.laid.as_ref().ok());
+        let refreshed = laid.map_or(Ok(()), Laid::refresh);
+        self.settle(request, refreshed);
+    }
+
     pub(super) fn pause(&mut self, request: u64, layer: &str) {
         for running in self.on_layer(layer) {
             running.is_paused = false;

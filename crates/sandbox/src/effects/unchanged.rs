@@ -12,13 +12,13 @@ use std::os::fd::BorrowedFd;
 use garret_core::{Content, Effect, Placed};
 use rustix::fs::{FileType, OFlags, fstat, readlinkat};
 
-use crate::effects::beneath::{GENTLY, open, split};
+use super::beneath::{GENTLY, open, split};
 
 const PIECE: usize = 128 * 1024;
 const BITS: u32 = 0o777;
 
 /// Whether the effect would change nothing on the bench. Where that cannot be told, it would.
-pub(super) fn is_as_on(bench: BorrowedFd<'_>, effect: &Effect) -> bool {
+pub(crate) fn is_as_on(bench: BorrowedFd<'_>, effect: &Effect) -> bool {
     let path = effect.path.as_bytes();
     match &effect.placed {
         Placed::Nothing | Placed::Image(_) => false,

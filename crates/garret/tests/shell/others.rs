@@ -1,0 +1,289 @@
+//! Processes that live on, and others who change the same files from elsewhere: another program with Garret, or any program in the directory.
+
+use std::path::Path;
+use std::time::Duration;
+
+use garret::{Declared, Garret, Home, OutputRequest, RunRequest, ShellPolicy, Toolbox};
+use serde_json::json;
+
+use crate::support::{On, Room, room, room_with};
+
+/// The storages that another program can open too.
+const SHARED: [On; 3] = [On::Filestore, On::Local, On::S3];
+
+fn on_each<F: Future<Output = ()>>(storages: &[On], test: impl Fn(On) -> F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    for on in storages {
+        runtime.block_on(test(*on));
+    }
+}
+
+/// The same workspace, opened by somebody else.
+async fn somebody_else(room: &Room) -> Toolbox {
+    let garret = Garret::new().home(Home::new(room.home.path()));
+    garret.open_config("box", &room.config).await.unwrap()
+}
+
+async fn write(toolbox: &Toolbox, path: &str, content: &str) {
+    let content = content.to_owned().into_bytes();
+    let written = toolbox.workspace().write(path, content, Default::default()).await;
+    written.unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+async fn start(room: &Room, text: &str) -> String {
+    let started = room.workspace().start(RunRequest::shell(text)).await;
+    started.unwrap_or_else(|error| panic!("{:?}: {error}", room.on)).id
+}
+
+/// Waits until a process has written `wanted` after what it wrote before.
+async fn output_with(room: &Room, id: &str, wanted: &str) {
+    let (mut text, mut cursor) = (String::new(), 0);
+    for _ in 0..300 {
+        let request = OutputRequest {
+            id: id.to_owned(),
+            cursor,
+            wait: Duration::from_millis(100),
+            max_bytes: 100_000,
+        };
+        let output = room.workspace().output(request).await.unwrap();
+        text.push_str(&output.output);
+        cursor = output.cursor;
+        if text.contains(wanted) {
+            return;
+        }
+    }
+    panic!("{:?}: {wanted:?} did not come: {text}", room.on);
+}
+
+/// Runs a text beside the processes whose work must become a change.
+async fn changing(room: &Room, text: &str) -> String {
+    let result = room.sh(text).await;
+    let changed = &result.changed;
+    assert!(
+        changed.change.is_some() && changed.branch.is_none(),
+        "{:?}: {text}: {changed:?}",
+        room.on
+    );
+    result.output
+}
+
+async fn branches(room: &Room) -> Vec<String> {
+    let branches = room.workspace().branches().await.unwrap();
+    branches.into_iter().filter_map(|branch| branch.name).collect()
+}
+
+#[test]
+fn promise_36_a_command_beside_processes_sees_what_others_did_before_it_and_its_work_is_kept() {
+    on_each(&SHARED, |on| async move {
+        let room = room(on).await;
+        write(&room.toolbox, "old/file", "old\n").await;
+        let other = somebody_else(&room).await;
+        let id = start(&room, "sleep 1000").await;
+        // The kernel remembers that it is not there.
+        room.run("cat d").await;
+        write(&other, "d", "4\n").await;
+        assert_eq!(changing(&room, "cat d; echo more >> d").await, "4\n", "{on:?}");
+        assert_eq!(room.read("d").await, "4\nmore\n", "{on:?}");
+        write(&other, "d", "5\n").await;
+        assert_eq!(changing(&room, "cat d; echo again >> d").await, "5\n", "{on:?}");
+        other.call("rm", json!({"path": "old", "recursive": true})).await;
+        assert_eq!(room.sh("ls").await.output, "d\n", "{on:?}");
+        let read = other.workspace().read_bytes("d").await.unwrap();
+        assert_eq!(read.bytes.as_ref(), b"5\nagain\n", "{on:?}");
+        write(&other, "for-it", "seen\n").await;
+        let second = start(&room, "cat for-it; sleep 1000").await;
+        output_with(&room, &second, "seen").await;
+        assert_eq!(branches(&room).await, Vec::<String>::new(), "{on:?}");
+        room.workspace().kill(&id).await.unwrap();
+        room.workspace().kill(&second).await.unwrap();
+        assert_eq!(room.sh("cat d").await.output, "5\nagain\n", "{on:?}: the bench follows");
+    });
+}
+
+#[test]
+fn what_others_made_and_took_away_beside_a_process_that_writes_nothing_leaves_no_branch() {
+    on_each(&SHARED, |on| async move {
+        let room = room(on).await;
+        let other = somebody_else(&room).await;
+        let id = start(&room, "sleep 1000").await;
+        for round in 0..3 {
+            write(&other, "c", &format!("{round}\n")).await;
+            assert_eq!(room.sh("cat c").await.output, format!("{round}\n"), "{on:?}");
+            other.call("rm", json!({"path": "c"})).await;
+            assert_eq!(room.sh("ls").await.output, "", "{on:?}");
+        }
+        assert_eq!(branches(&room).await, Vec::<String>::new(), "{on:?}");
+        let told = room.workspace().processes().await.unwrap();
+        assert_eq!(told.notices, Vec::<String>::new(), "{on:?}");
+        room.workspace().kill(&id).await.unwrap();
+        assert_eq!(branches(&room).await, Vec::<String>::new(), "{on:?}");
+    });
+}
+
+#[test]
+fn what_a_process_and_others_did_to_the_same_file_is_on_a_branch_and_that_is_told_once() {
+    on_each(&[On::Filestore, On::Local], |on| async move {
+        let room = room(on).await;
+        let other = somebody_else(&room).await;
+        let id = start(
+            &room,
+            "i=0; while true; do i=$((i+1)); echo mine $i > shared; sleep 0.01; done",
+        )
+        .await;
+        let mut notices = Vec::new();
+        for round in 0..200 {
+            write(&other, "shared", &format!("theirs {round}\n")).await;
+            room.toolbox.call("ls", json!({})).await;
+            notices = room.workspace().processes().await.unwrap().notices;
+            if !notices.is_empty() {
+                break;
+            }
+        }
+        let branch = branches(&room).await.pop().unwrap_or_else(|| panic!("{on:?}"));
+        assert!(notices.iter().any(|one| one.contains(&branch)), "{on:?}: {notices:?}");
+        let again = room.workspace().processes().await.unwrap().notices;
+        assert_eq!(again, Vec::<String>::new(), "{on:?}");
+        room.workspace().kill(&id).await.unwrap();
+    });
+}
+
+/// Puts a file in place as editors do: beside it, and by a rename.
+fn replace(directory: &Path, name: &str, content: &str) {
+    let draft = directory.join("draft~");
+    std::fs::write(&draft, content).unwrap();
+    std::fs::rename(draft, directory.join(name)).unwrap();
+}
+
+/// On a layer over the directory, and on a copy of it.
+const SANDBOXES: [&str; 2] = ["namespace", "host"];
+
+async fn room_in(sandbox: &str) -> Room {
+    room_with(On::Local, |config| {
+        config.exclude = vec!["target/".into()];
+        config.capabilities.shell = Declared::Options(ShellPolicy {
+            sandbox: sandbox.into(),
+            host_as_root: true,
+            ..ShellPolicy::default()
+        });
+    })
+    .await
+}
+
+fn in_each_sandbox<F: Future<Output = ()>>(test: impl Fn(&'static str) -> F) {
+    for sandbox in SANDBOXES {
+        on_each(&[On::Local], |_| test(sandbox));
+    }
+}
+
+#[test]
+fn a_command_beside_processes_sees_what_any_program_did_in_the_directory() {
+    in_each_sandbox(|sandbox| async move {
+        let room = room_in(sandbox).await;
+        let directory = room.directory.path();
+        std::fs::write(directory.join("e"), "old\n").unwrap();
+        std::fs::create_dir_all(directory.join("deep/er")).unwrap();
+        std::fs::write(directory.join("deep/er/file"), "deep\n").unwrap();
+        // It has the kernel remember all of it, and what is not there; it holds nothing open.
+        let id = start(
+            &room,
+            "echo up; until test -e go; do test -e e; test -e new; test -e deep/er/file; test -e deep/er/new; sleep 0.05; done; \
+             while :; do cat e; sleep 0.05; done",
+        )
+        .await;
+        output_with(&room, &id, "up").await;
+        replace(directory, "e", "edited\n");
+        std::fs::write(directory.join("new"), "made\n").unwrap();
+        std::fs::write(directory.join("deep/er/new"), "deeper\n").unwrap();
+        std::fs::remove_file(directory.join("deep/er/file")).unwrap();
+        let seen = changing(&room, "cat e new deep/er/new; ls deep/er; echo agent >> e").await;
+        assert_eq!(seen, "edited\nmade\ndeeper\nnew\n", "{sandbox}");
+        assert_eq!(
+            std::fs::read_to_string(directory.join("e")).unwrap(),
+            "edited\nagent\n",
+            "{sandbox}"
+        );
+        // Now the layer has it.
+        replace(directory, "e", "edited again\n");
+        assert_eq!(
+            changing(&room, "cat e; echo agent >> e").await,
+            "edited again\n",
+            "{sandbox}"
+        );
+        std::fs::write(directory.join("e"), "in place\n").unwrap();
+        assert_eq!(
+            changing(&room, "cat e; echo agent >> e").await,
+            "in place\n",
+            "{sandbox}"
+        );
+        write(&room.toolbox, "new", "by a tool\n").await;
+        std::fs::remove_file(directory.join("new")).unwrap();
+        let listed = room.sh("ls").await;
+        assert_eq!(listed.output, "deep\ne\n", "{sandbox}");
+        assert!(listed.changed.change.is_none() && listed.changed.branch.is_none());
+        std::fs::remove_dir_all(directory.join("deep")).unwrap();
+        assert_eq!(room.sh("ls").await.output, "e\n", "{sandbox}");
+        assert_eq!(branches(&room).await, Vec::<String>::new(), "{sandbox}");
+        // A process sees it with the next call, whichever that is.
+        replace(directory, "e", "for the process\n");
+        std::fs::write(directory.join("go"), "").unwrap();
+        output_with(&room, &id, "for the process").await;
+        room.workspace().kill(&id).await.unwrap();
+        assert_eq!(
+            std::fs::read_to_string(directory.join("e")).unwrap(),
+            "for the process\n",
+            "{sandbox}"
+        );
+    });
+}
+
+#[test]
+fn what_any_program_does_in_directories_that_processes_made_or_removed_shows_to_commands() {
+    in_each_sandbox(|sandbox| async move {
+        let room = room_in(sandbox).await;
+        let directory = room.directory.path();
+        std::fs::create_dir_all(directory.join("gone/below")).unwrap();
+        std::fs::write(directory.join("gone/below/file"), "1").unwrap();
+        let id = start(&room, "sleep 1000").await;
+        changing(
+            &room,
+            "rm -r gone; mkdir -p made/below target; echo mine > made/mine; echo mine > target/mine",
+        )
+        .await;
+        std::fs::write(directory.join("made/theirs"), "theirs\n").unwrap();
+        std::fs::create_dir(directory.join("made/below/dir")).unwrap();
+        std::fs::write(directory.join("made/below/dir/file"), "below\n").unwrap();
+        assert_eq!(
+            room.sh("cat made/mine made/theirs made/below/dir/file target/mine")
+                .await
+                .output,
+            "mine\ntheirs\nbelow\nmine\n",
+            "{sandbox}"
+        );
+        std::fs::create_dir_all(directory.join("gone/below")).unwrap();
+        assert_eq!(
+            room.sh("ls gone gone/below").await.output,
+            "gone:\nbelow\n\ngone/below:\n",
+            "{sandbox}"
+        );
+        std::fs::write(directory.join("gone/below/back"), "back\n").unwrap();
+        assert_eq!(
+            changing(&room, "cat gone/below/*; echo more >> gone/below/back").await,
+            "back\n",
+            "{sandbox}"
+        );
+        std::fs::remove_dir_all(directory.join("made")).unwrap();
+        assert_eq!(room.sh("ls").await.output, "gone\ntarget\n", "{sandbox}");
+        assert_eq!(branches(&room).await, Vec::<String>::new(), "{sandbox}");
+        room.workspace().kill(&id).await.unwrap();
+        assert!(directory.join("target/mine").exists());
+        assert_eq!(
+            std::fs::read_to_string(directory.join("gone/below/back")).unwrap(),
+            "back\nmore\n",
+            "{sandbox}"
+        );
+    });
+}

@@ -1,0 +1,244 @@
+//! What a live layer has of the files, remembered.
+//!
+//! What was put on a layer is not taken for the work of its processes, however young it is. And where the files lie right under the layer,
+//! what the layer has covers them: others who change them there are noticed by comparing the files with what they were when both were last
+//! known to be the same. What the layer does not have shows through it by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use garret_core::{
+    Content, Effect, EntryKind, EntryPath, Exclusions, Follow, ListAll, Placed, Result, Stat, StatOptions, Timestamp,
+    WsPath, list_all,
+};
+
+use super::batch::is_absence;
+use super::filed::ancestry;
+use crate::Workspace;
+
+/// A file that was changed within this time may be changed once more without looking any different.
+const YOUNG: Duration = Duration::from_millis(50);
+/// The same where a file system keeps whole seconds.
+const COARSE: Duration = Duration::from_millis(2_500);
+const PIECE: usize = 128 * 1024;
+
+/// What a layer has, by path.
+#[derive(Debug, Default)]
+pub(super) struct Shadow {
+    entries: BTreeMap<EntryPath, Entry>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    /// What the layer has; of a directory above what it has, nothing is known before the first look.
+    print: Option<Print>,
+    /// What the files had there when that was the same.
+    below: Option<Stat>,
+    /// What was in the directory at the last look, where there was one.
+    names: Option<BTreeSet<EntryPath>>,
+    /// Whether it is a directory that may hide what is below it.
+    is_own: bool,
+}
+
+/// By what something is known again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Print {
+    Nothing,
+    File { mode: u32, size: u64, hash: u64 },
+    Directory { mode: u32 },
+    Symlink { hash: u64 },
+}
+
+impl Print {
+    fn of(placed: &Placed) -> Result<Self> {
+        const BITS: u32 = 0o777;
+        Ok(match placed {
+            Placed::Nothing | Placed::Image(_) => Self::Nothing,
+            Placed::File { content, mode } => Self::File {
+                mode: mode & BITS,
+                size: content.len(),
+                hash: hash_of(content)?,
+            },
+            Placed::Directory { mode } => Self::Directory { mode: mode & BITS },
+            Placed::Symlink { target } => {
+                let mut hasher = DefaultHasher::new();
+                target.hash(&mut hasher);
+                Self::Symlink { hash: hasher.finish() }
+            }
+        })
+    }
+
+    fn is_directory(self) -> bool {
+        matches!(self, Self::Directory { .. })
+    }
+}
+
+fn hash_of(content: &Content) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    let mut reader = content.open()?;
+    let mut piece = Vec::with_capacity(PIECE);
+    while reader.append_to(&mut piece, PIECE)? > 0 {
+        hasher.write(&piece);
+        piece.clear();
+    }
+    Ok(hasher.finish())
+}
+
+impl Shadow {
+    /// Leaves out of what was read from the layer what is only what it had already.
+    pub(super) fn fresh(&self, effects: Vec<Effect>) -> Result<Vec<Effect>> {
+        let mut fresh = Vec::with_capacity(effects.len());
+        for effect in effects {
+            if !self.has(&effect)? {
+                fresh.push(effect);
+            }
+        }
+        Ok(fresh)
+    }
+
+    fn has(&self, effect: &Effect) -> Result<bool> {
+        let Some(print) = self.entries.get(&effect.path).and_then(|entry| entry.print) else {
+            return Ok(false);
+        };
+        match &effect.placed {
+            // A further name of it may be new.
+            Placed::File { content, .. } if content.other_name().is_some() => Ok(false),
+            Placed::File { content, .. } if !matches!(print, Print::File { size, .. } if size == content.len()) => {
+                Ok(false)
+            }
+            placed => Ok(Print::of(placed)? == print),
+        }
+    }
+
+    /// Remembers what the layer has now.
+    pub(super) fn remember(&mut self, effects: &[Effect]) -> Result<()> {
+        for effect in effects {
+            for above in ancestry(&effect.path) {
+                self.entries.entry(above).or_default();
+            }
+            let print = Print::of(&effect.placed)?;
+            let entry = self.entries.entry(effect.path.clone()).or_default();
+            *entry = Entry {
+                print: Some(print),
+                below: None,
+                // A directory that was there keeps what is in it.
+                names: entry.names.take().filter(|_| print.is_directory()),
+                is_own: print.is_directory(),
+            };
+        }
+        Ok(())
+    }
+
+    /// Remembers that of the directories among `places` the layer has what is among them, too, and nothing else.
+    fn cover(&mut self, places: &[Effect]) {
+        let directories = places
+            .iter()
+            .filter(|place| matches!(place.placed, Placed::Directory { .. }));
+        for directory in directories {
+            let is_child = |place: &&Effect| parent(&place.path) == directory.path.as_bytes();
+            let names = places.iter().filter(is_child).map(|place| place.path.clone()).collect();
+            self.entries.entry(directory.path.clone()).or_default().names = Some(names);
+        }
+    }
+
+    /// What others did to the files under what the layer has, as it is to be on the layer.
+    pub(super) async fn strays(&mut self, view: &Workspace, excluded: &Exclusions) -> Result<Vec<Effect>> {
+        let now = view.shared.clock.now();
+        let (mut strays, mut found) = (Vec::new(), Vec::new());
+        let known: BTreeSet<EntryPath> = self.entries.keys().cloned().collect();
+        for (path, entry) in &mut self.entries {
+            let Some(valid) = path.as_path() else { continue };
+            let stat = view.stat_below(valid).await?;
+            let is_known_gone = stat.is_none() && entry.print == Some(Print::Nothing);
+            if is_known_gone || (stat.is_some() && entry.below == stat) {
+                continue;
+            }
+            let is_directory = stat.as_ref().is_some_and(|stat| stat.kind == EntryKind::Directory);
+            let may_be_directory = is_directory || entry.print.is_none_or(Print::is_directory);
+            if excluded.covers(path, may_be_directory) {
+                continue;
+            }
+            if is_directory && entry.is_own {
+                let listed = view.names_below(valid).await?;
+                if let Some(names) = &entry.names {
+                    let is_new = |name: &&EntryPath| !names.contains(*name) && !known.contains(*name);
+                    found.extend(listed.iter().filter(is_new).cloned());
+                }
+                entry.names = Some(listed);
+            }
+            let placed = view.as_in_files([path].into_iter()).await?;
+            let Some(effect) = placed.into_iter().next() else {
+                continue;
+            };
+            let print = Print::of(&effect.placed)?;
+            let is_same = *entry.print.get_or_insert(match print.is_directory() {
+                true => print,
+                // It is a directory of the layer.
+                false => Print::Directory { mode: 0 },
+            }) == print;
+            match is_same {
+                true => entry.below = stat.filter(|stat| !is_young(stat, now)),
+                false if is_directory => found.push(path.clone()),
+                false => strays.push(effect),
+            }
+        }
+        let mut below = view.below_in_files(&found).await?;
+        below.retain(|effect| {
+            let is_directory = matches!(effect.placed, Placed::Directory { .. });
+            !excluded.covers(&effect.path, is_directory)
+        });
+        let is_below = |place: &&Effect| found.iter().any(|top| is_at_or_below(&place.path, top));
+        let whole: Vec<_> = below.iter().filter(is_below).cloned().collect();
+        self.cover(&whole);
+        strays.extend(below);
+        Ok(strays)
+    }
+}
+
+impl Workspace {
+    async fn stat_below(&self, path: &WsPath) -> Result<Option<Stat>> {
+        let options = StatOptions {
+            follow: Follow::Never,
+            with_version: false,
+        };
+        match self.storage().stat(path, options).await {
+            Ok(stat) => Ok(Some(stat)),
+            Err(error) if is_absence(error.kind()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn names_below(&self, path: &WsPath) -> Result<BTreeSet<EntryPath>> {
+        let options = ListAll {
+            is_deep: false,
+            follow: Follow::Never,
+            limit: None,
+        };
+        match list_all(self.storage(), path, &options).await {
+            Ok(listed) => Ok(listed.entries.into_iter().map(|entry| entry.path).collect()),
+            Err(error) if is_absence(error.kind()) => Ok(BTreeSet::new()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn parent(path: &EntryPath) -> &[u8] {
+    let bytes = path.as_bytes();
+    let slash = bytes.iter().rposition(|byte| *byte == b'/');
+    &bytes[..slash.unwrap_or(0)]
+}
+
+fn is_at_or_below(path: &EntryPath, top: &EntryPath) -> bool {
+    let rest = path.as_bytes().strip_prefix(top.as_bytes());
+    matches!(rest, Some([] | [b'/', ..]))
+}
+
+fn is_young(stat: &Stat, now: Timestamp) -> bool {
+    let Some(modified) = stat.modified else { return true };
+    let grain = match modified.subsec_nanosecond() {
+        0 => COARSE,
+        _ => YOUNG,
+    };
+    now.as_nanosecond() - modified.as_nanosecond() < grain.as_nanos() as i128
+}
