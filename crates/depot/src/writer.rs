@@ -97,7 +97,7 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("garret-depot-writer".into())
             .spawn(move || serve(&taken, &waiting))
-            .map_err(|_| Error::new(ErrorKind::Unavailable, "the depot cannot start its writer"))?;
+            .map_err(|_| Error::new(ErrorKind::Unavailable, "the writer of the home cannot start"))?;
         Ok(Self {
             jobs: Some(jobs),
             thread: Some(thread),
@@ -195,7 +195,7 @@ fn unless_it_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 fn gone() -> Error {
-    Error::new(ErrorKind::Internal, "the depot's writer has ended")
+    Error::new(ErrorKind::Internal, "the writer of the home has ended")
 }
 
 fn serve(seat: &Mutex<Seat>, waiting: &Receiver<Job>) {

@@ -274,7 +274,7 @@ impl ContentStore {
     }
 
     async fn found<R: RowOf>(&self, row: &R, address: Address) -> Result<Found> {
-        let row = row(address)?.ok_or_else(|| damaged("the depot has lost it"))?;
+        let row = row(address)?.ok_or_else(|| damaged("the home has lost it"))?;
         let place = match (row.data, &self.folder) {
             (None, Some(folder)) => FoundIn::Folder(folder.clone()),
             (data, _) => FoundIn::Memory(self.encoded(address, data).await?),
