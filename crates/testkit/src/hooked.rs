@@ -1,4 +1,4 @@
-//! A wrapper at whose calls a test does something of its own: waits, counts, or changes files at the worst moment.
+//! A wrapper at whose calls a test does something of its own: waits, counts, refuses, or changes files at the worst moment.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,6 +32,16 @@ pub trait Hook: fmt::Debug + Send + Sync {
 
     /// When its answer is there.
     async fn after(&self, _call: Call<'_>) {}
+
+    /// The change that is handed on in place of `batch`.
+    fn batch(&self, batch: Batch) -> Batch {
+        batch
+    }
+
+    /// The directory that is given in place of the one at hand.
+    fn directory(&self, opened: Option<Box<dyn Directory>>) -> Option<Box<dyn Directory>> {
+        opened
+    }
 }
 
 /// A storage that hands every call to another, with a hook before and after it.
@@ -90,10 +100,13 @@ impl<H: Hook> Storage for Hooked<H> {
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
+        let batch = self.hook.batch(batch);
         self.around(Call::Apply, self.inner.apply(batch)).await
     }
 
     fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        self.inner.open_directory(path)
+        self.inner
+            .open_directory(path)
+            .map(|opened| self.hook.directory(opened))
     }
 }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use futures::FutureExt;
 use garret_core::{Actor, Batch, Mutation, Opened, Origin, Storage, WsPath};
 use garret_depot::{
     Change, ChangeKind, ChangesOptions, Clash, History, Journaled, Making, PathChange, Point, Reversed, Selection,
 };
-use garret_testkit::{Hooked, Tree, mutations};
+use garret_testkit::{Hook, Hooked, Tree, mutations};
 use tempfile::TempDir;
+use tokio::sync::Notify;
 
 use crate::meddling::{Meddler, Moment};
 use crate::stopping::Stopping;
@@ -45,39 +45,33 @@ impl Desk {
         self.room = self.again().await;
     }
 
-    /// A handle whose next change comes to a stop after `steps` of its mutations.
-    pub(crate) async fn stopping(&self, steps: usize) -> Arc<Journaled> {
-        let opened = local(self.directory.path()).await;
-        let stopping = Opened {
-            storage: Arc::new(Stopping::after(opened.storage, steps)),
-            ..opened
-        };
-        journaled(stopping, depot_at(self.home.path())).await
-    }
-
     /// A handle on which `meddler`, another program, is at work at `moment`, once.
     pub(crate) async fn meddled(&self, moment: Moment, meddler: impl FnOnce() + Send + 'static) -> Arc<Journaled> {
-        let opened = local(self.directory.path()).await;
-        let meddling = Opened {
-            storage: Arc::new(Hooked::new(opened.storage, Meddler::at(moment, meddler))),
-            ..opened
-        };
-        journaled(meddling, depot_at(self.home.path())).await
+        self.hooked(Meddler::at(moment, meddler)).await
     }
 
-    /// Begins `work` on a handle that stops after `steps`, and lets it die there.
+    /// A handle of whose files a hook sees each call.
+    pub(crate) async fn hooked(&self, hook: impl Hook + 'static) -> Arc<Journaled> {
+        let opened = local(self.directory.path()).await;
+        let hooked = Opened {
+            storage: Arc::new(Hooked::new(opened.storage, hook)),
+            ..opened
+        };
+        journaled(hooked, depot_at(self.home.path())).await
+    }
+
+    /// Begins `work` on a handle whose changes stop after `steps` of their mutations, and lets it die there.
     pub(crate) async fn crash<W: Future>(&self, steps: usize, work: impl FnOnce(Arc<Journaled>) -> W) {
-        let room = self.stopping(steps).await;
-        let mut work = Box::pin(work(room));
-        let mut has_ended = false;
-        for _ in 0..200 {
-            has_ended = (&mut work).now_or_never().is_some();
-            if has_ended {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        let stopped = Arc::new(Notify::new());
+        let stopping = Stopping {
+            steps,
+            stopped: stopped.clone(),
+        };
+        let room = self.hooked(stopping).await;
+        tokio::select! {
+            _ = work(room) => panic!("it was to stop in its middle"),
+            () = stopped.notified() => {}
         }
-        assert!(!has_ended, "it was to stop in its middle");
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {

@@ -7,18 +7,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
 
-use async_trait::async_trait;
 use garret_core::{
-    Alteration, Applied, Batch, Directory, DirectoryEntry, EntryPath, Error, ErrorKind, Expected, History, ListOptions,
-    ListPage, OpenFile, Opened, Placed, Put, Puts, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage,
-    StorageInfo, SystemClock, WsPath,
+    Alteration, Clock, Directory, DirectoryEntry, EntryPath, Error, ErrorKind, Expected, History, OpenFile, Placed,
+    Put, Puts, Result, Selection, Stat, SystemClock,
 };
-use garret_core::{Clock, Selection};
+use garret_testkit::Hook;
 
 use crate::desk::{Desk, making};
-use crate::support::{depot_at, journaled, local};
 
 fn file(content: &str) -> Placed {
     Placed::File {
@@ -121,15 +117,7 @@ async fn where_such_a_name_cannot_be_changed_nothing_is() {
     for refused in [b"changed-\xff".as_slice(), b"gone-\xfe", b"c"] {
         let desk = desk().await;
         let start = everything(&desk.path(""));
-        let opened = local(&desk.path("")).await;
-        let refusing = Opened {
-            storage: Arc::new(Refusing {
-                inner: opened.storage,
-                name: refused.to_vec(),
-            }),
-            ..opened
-        };
-        let room = journaled(refusing, depot_at(desk.home.path())).await;
+        let room = desk.hooked(Refusing(refused.to_vec())).await;
         let refusal = room.put(work(&desk).await, making()).await.unwrap_err();
         assert_eq!(refusal.kind(), ErrorKind::Denied, "{refusal}");
         assert_eq!(everything(&desk.path("")), start, "{refused:?}");
@@ -156,43 +144,14 @@ async fn what_others_made_of_such_a_name_is_not_overwritten() {
     assert!(there.contains_key(b"gone".as_slice()), "{there:?}");
 }
 
-/// A storage in which one name cannot be changed by handle.
+/// One name cannot be changed by handle.
 #[derive(Debug)]
-struct Refusing {
-    inner: Arc<dyn Storage>,
-    name: Vec<u8>,
-}
+struct Refusing(Vec<u8>);
 
-#[async_trait]
-impl Storage for Refusing {
-    fn info(&self) -> StorageInfo {
-        self.inner.info()
-    }
-
-    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        self.inner.resolve(path).await
-    }
-
-    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        self.inner.stat(path, options).await
-    }
-
-    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        self.inner.read(path, options).await
-    }
-
-    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        self.inner.list(path, options).await
-    }
-
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        self.inner.apply(batch).await
-    }
-
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        let inner = self.inner.open_directory(path)?;
-        let name = self.name.clone();
-        Ok(inner.map(|inner| Box::new(RefusingDirectory { inner, name }) as Box<dyn Directory>))
+impl Hook for Refusing {
+    fn directory(&self, opened: Option<Box<dyn Directory>>) -> Option<Box<dyn Directory>> {
+        let name = self.0.clone();
+        opened.map(|inner| Box::new(RefusingDirectory { inner, name }) as Box<dyn Directory>)
     }
 }
 

@@ -1,61 +1,31 @@
-//! A storage that comes to a stop in the middle of a change, as a process that is killed does: some mutations are done, the rest never.
+//! A change that comes to a stop in its middle, as that of a process that is killed does: some mutations are done, the rest never.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use garret_core::{
-    Applied, Batch, Directory, ListOptions, ListPage, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage,
-    StorageInfo, WsPath,
-};
+use garret_core::Batch;
+use garret_testkit::{Call, Hook};
+use tokio::sync::Notify;
 
+/// Stops each change after `steps` of its mutations.
 #[derive(Debug)]
 pub(crate) struct Stopping {
-    inner: Arc<dyn Storage>,
-    steps: usize,
-    has_stopped: AtomicBool,
-}
-
-impl Stopping {
-    pub(crate) fn after(inner: Arc<dyn Storage>, steps: usize) -> Self {
-        Self {
-            inner,
-            steps,
-            has_stopped: AtomicBool::new(false),
-        }
-    }
+    pub(crate) steps: usize,
+    /// Told when a change has come so far.
+    pub(crate) stopped: Arc<Notify>,
 }
 
 #[async_trait]
-impl Storage for Stopping {
-    fn info(&self) -> StorageInfo {
-        self.inner.info()
-    }
-
-    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        self.inner.resolve(path).await
-    }
-
-    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        self.inner.stat(path, options).await
-    }
-
-    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        self.inner.read(path, options).await
-    }
-
-    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        self.inner.list(path, options).await
-    }
-
-    async fn apply(&self, mut batch: Batch) -> Result<Vec<Applied>> {
+impl Hook for Stopping {
+    fn batch(&self, mut batch: Batch) -> Batch {
         batch.mutations.truncate(self.steps);
-        self.inner.apply(batch).await?;
-        self.has_stopped.store(true, Ordering::Release);
-        std::future::pending().await
+        batch
     }
 
-    fn open_directory(&self, path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        self.inner.open_directory(path)
+    async fn after(&self, call: Call<'_>) {
+        if matches!(call, Call::Apply) {
+            self.stopped.notify_one();
+            std::future::pending().await
+        }
     }
 }

@@ -5,22 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::FutureExt;
 use futures::executor::block_on;
-use garret_core::{
-    Alteration, Applied, Batch, Directory, DirectoryEntry, EntryKind, Error, ErrorKind, ListOptions, ListPage,
-    OpenFile, ReadOptions, ReadResult, Result, Stat, StatOptions, Storage, StorageInfo, WsPath,
-};
+use garret_core::{Alteration, Directory, DirectoryEntry, EntryKind, Error, ErrorKind, OpenFile, Result, Stat};
+use garret_testkit::{Hook, Hooked};
 use garret_workspace::Workspace;
 
 use crate::support::{globbing, grepping, lines, rooms, skipped};
 
-/// A storage in memory whose directories are made by `open`.
-struct Odd<F> {
-    inner: Arc<dyn Storage>,
-    open: F,
-}
+/// Directories that are made by a function, whatever is in the storage.
+struct Odd<F>(F);
 
 impl<F> std::fmt::Debug for Odd<F> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -28,40 +22,17 @@ impl<F> std::fmt::Debug for Odd<F> {
     }
 }
 
-#[async_trait]
-impl<F: Fn() -> Box<dyn Directory> + Send + Sync> Storage for Odd<F> {
-    fn info(&self) -> StorageInfo {
-        self.inner.info()
-    }
-
-    async fn resolve(&self, path: &WsPath) -> Result<WsPath> {
-        self.inner.resolve(path).await
-    }
-
-    async fn stat(&self, path: &WsPath, options: StatOptions) -> Result<Stat> {
-        self.inner.stat(path, options).await
-    }
-
-    async fn read(&self, path: &WsPath, options: ReadOptions) -> Result<ReadResult> {
-        self.inner.read(path, options).await
-    }
-
-    async fn list(&self, path: &WsPath, options: ListOptions) -> Result<ListPage> {
-        self.inner.list(path, options).await
-    }
-
-    async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        self.inner.apply(batch).await
-    }
-
-    fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {
-        Ok(Some((self.open)()))
+impl<F: Fn() -> Box<dyn Directory> + Send + Sync> Hook for Odd<F> {
+    fn directory(&self, _opened: Option<Box<dyn Directory>>) -> Option<Box<dyn Directory>> {
+        Some((self.0)())
     }
 }
 
 fn workspace(open: impl Fn() -> Box<dyn Directory> + Send + Sync + 'static) -> Workspace {
     let inner = rooms(&[]).memory;
-    Workspace::builder(Arc::new(Odd { inner, open })).open().unwrap()
+    Workspace::builder(Arc::new(Hooked::new(inner, Odd(open))))
+        .open()
+        .unwrap()
 }
 
 fn entry(name: &str, kind: EntryKind) -> DirectoryEntry {
