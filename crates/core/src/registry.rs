@@ -71,6 +71,11 @@ pub trait StorageFactory: Send + Sync + fmt::Debug {
     /// Turns what follows the colon of a URL into options, so that a URL and a table mean the same.
     fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>>;
 
+    /// Checks options as far as they tell by themselves, touching nothing; opening finds out the rest.
+    fn check(&self, _options: &Map<String, Value>) -> Result<()> {
+        Ok(())
+    }
+
     /// Opens the storage. Options that it does not know are refused.
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened>;
 }
@@ -97,14 +102,10 @@ impl StorageRegistry {
         self.factories.keys().copied()
     }
 
-    /// Checks that the storage could be opened as far as its kind and URL tell, without touching it.
+    /// Checks that the storage could be opened as far as its kind and options tell, without touching it.
     pub fn check(&self, config: &StorageConfig) -> Result<()> {
-        self.prepare(config).map(|_| ())
-    }
-
-    /// The options of a storage as a table, whichever way they are written.
-    pub fn options_of(&self, config: &StorageConfig) -> Result<Map<String, Value>> {
-        self.prepare(config).map(|(_, options)| options)
+        let (factory, options) = self.prepare(config)?;
+        factory.check(&options)
     }
 
     /// Opens a storage by its URL or table.
@@ -165,14 +166,19 @@ impl StorageFactory for MemoryFactory {
         }
     }
 
-    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
+    fn check(&self, options: &Map<String, Value>) -> Result<()> {
         match options.keys().next() {
-            None => Ok(Arc::new(MemoryStorage::new(context.clock.clone())).into()),
+            None => Ok(()),
             Some(key) => Err(Error::invalid(format!(
                 "the storage `memory` has no option {}",
                 quote(key)
             ))),
         }
+    }
+
+    async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
+        self.check(&options)?;
+        Ok(Arc::new(MemoryStorage::new(context.clock.clone())).into())
     }
 }
 
@@ -186,5 +192,19 @@ mod tests {
         registry.register(MemoryFactory);
         let error = registry.check(&StorageConfig::Url("memroy:".into())).unwrap_err();
         assert_eq!(error.hint_text(), "did you mean `memory`? Known: `memory`");
+    }
+
+    #[test]
+    fn options_are_checked_by_the_storage_that_takes_them() {
+        let mut registry = StorageRegistry::empty();
+        registry.register(MemoryFactory);
+        let of = |options: Map<String, Value>| StorageConfig::Table {
+            kind: "memory".into(),
+            options,
+        };
+        assert!(registry.check(&of(Map::new())).is_ok());
+        let wrong = Map::from_iter([("dir".to_owned(), Value::Null)]);
+        let error = registry.check(&of(wrong)).unwrap_err();
+        assert_eq!(error.message(), "the storage `memory` has no option `dir`");
     }
 }

@@ -29,6 +29,10 @@ impl StorageFactory for AnchoredLocal {
         LocalFactory.options_of_url(rest)
     }
 
+    fn check(&self, options: &Map<String, Value>) -> Result<()> {
+        LocalFactory.check(options)
+    }
+
     async fn open(&self, mut options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         let Some(Value::String(written)) = options.get("dir").cloned() else {
             return LocalFactory.open(options, context).await;

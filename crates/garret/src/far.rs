@@ -75,6 +75,10 @@ impl StorageFactory for FarFactory {
         S3Factory.options_of_url(rest)
     }
 
+    fn check(&self, options: &Map<String, Value>) -> Result<()> {
+        S3Factory.check(options)
+    }
+
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         let parsed: S3Options = shape::from_value(Value::Object(options.clone()))?;
         let mut opened = S3Factory.open(options, context).await?;

@@ -59,6 +59,10 @@ impl StorageFactory for FilestoreFactory {
         Ok(Map::from_iter([("workspace".to_owned(), rest.into())]))
     }
 
+    fn check(&self, options: &Map<String, Value>) -> Result<()> {
+        shape::from_value::<FilestoreOptions>(Value::Object(options.clone())).map(|_| ())
+    }
+
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         let options: FilestoreOptions = shape::from_value(Value::Object(options))?;
         let depot = home::required(self.home.as_ref(), context).await?;

@@ -11,16 +11,15 @@ use garret_core::{
     WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
-use garret_storage::s3::{S3Factory, S3Options};
-use garret_storage::{LocalFactory, LocalOptions};
+use garret_storage::LocalFactory;
 use garret_tools::{Toolbox, tool_names};
 use garret_workspace::{Approver, Workspace};
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use crate::anchored::{AnchoredLocal, not_utf8};
 use crate::commands::{Sandboxes, default_sandboxes};
 use crate::far::FarFactory;
-use crate::filestore::{self, FilestoreFactory, FilestoreOptions};
+use crate::filestore::FilestoreFactory;
 use crate::home::{self, Home};
 use crate::journal::{branch_config, has_no_place, nothing_to_keep};
 use crate::remembering::RememberingFactory;
@@ -167,8 +166,7 @@ impl Garret {
 
     /// Checks a configuration as far as it can be without opening its storage.
     pub fn check(&self, config: &WorkspaceConfig) -> Result<()> {
-        let options = self.storages.options_of(&config.storage)?;
-        check_options(config.storage.kind(), options)?;
+        self.storages.check(&config.storage)?;
         let policy = config.capabilities.fs.policy().unwrap_or_default();
         check_tools(&policy.require_approval)?;
         self.check_shell(config)?;
@@ -311,20 +309,6 @@ impl Garret {
             })
         };
         self.open_config(&reference.name, &config).await
-    }
-}
-
-/// Checks the options of a storage as far as they are known without opening it.
-fn check_options(kind: &str, options: Map<String, Value>) -> Result<()> {
-    let options = Value::Object(options);
-    if kind == LocalFactory.kind() {
-        shape::from_value::<LocalOptions>(options).map(|_| ())
-    } else if kind == S3Factory.kind() {
-        shape::from_value::<S3Options>(options).and_then(|options| options.check())
-    } else if kind == filestore::KIND {
-        shape::from_value::<FilestoreOptions>(options).map(|_| ())
-    } else {
-        Ok(())
     }
 }
 

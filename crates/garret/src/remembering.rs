@@ -21,6 +21,10 @@ impl StorageFactory for RememberingFactory {
         MemoryFactory.options_of_url(rest)
     }
 
+    fn check(&self, options: &Map<String, Value>) -> Result<()> {
+        MemoryFactory.check(options)
+    }
+
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         // The plain one checks the options, of which there are none.
         let plain = MemoryFactory.open(options, context).await?;

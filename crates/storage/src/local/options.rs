@@ -51,6 +51,10 @@ impl StorageFactory for LocalFactory {
         Ok(Map::from_iter([("dir".to_owned(), Value::from(rest))]))
     }
 
+    fn check(&self, options: &Map<String, Value>) -> Result<()> {
+        shape::from_value::<LocalOptions>(Value::Object(options.clone())).map(|_| ())
+    }
+
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         let options: LocalOptions = shape::from_value(Value::Object(options))?;
         let storage = LocalStorage::open(&options, context)?;

@@ -86,6 +86,11 @@ impl StorageFactory for S3Factory {
         url::options_of_url(rest)
     }
 
+    fn check(&self, options: &Map<String, Value>) -> Result<()> {
+        let options: S3Options = shape::from_value(Value::Object(options.clone()))?;
+        options.check()
+    }
+
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         let options: S3Options = shape::from_value(Value::Object(options))?;
         let reference = reference(&options);
