@@ -3,7 +3,7 @@
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Result};
 
-use crate::depot::{Depot, NewWorkspace, check_free, check_name, find};
+use crate::depot::{Depot, NewWorkspace, WorkspaceInfo, check_free, check_name, find, info};
 use crate::error::damaged;
 use crate::metadata::{Session, WorkspaceRow, stored_time};
 use crate::workspace::DepotWorkspace;
@@ -118,6 +118,28 @@ impl Depot {
             session.set_config(number, &config)
         };
         self.shared.writer.write(self.shared.options.durability, set).await
+    }
+
+    /// Replaces the configuration of `workspace` where the workspace is still as `before` tells; tells whether it is.
+    pub async fn replace_config(
+        &self,
+        workspace: &DepotWorkspace,
+        before: &WorkspaceInfo,
+        config: &serde_json::Value,
+    ) -> Result<bool> {
+        let (number, before, config) = (workspace.number, before.clone(), config.to_string());
+        let replace = move |session: Session<'_>| {
+            let row = session
+                .workspace(number)?
+                .ok_or_else(|| damaged("a workspace is lost"))?;
+            let now = info(session, row)?;
+            let is_same = now.kind == before.kind && now.config == before.config;
+            if is_same {
+                session.set_config(number, &config)?;
+            }
+            Ok(is_same)
+        };
+        self.shared.writer.write(self.shared.options.durability, replace).await
     }
 
     /// Says that the files of `workspace` live at `place` of a storage of `kind`. A place that another workspace has is

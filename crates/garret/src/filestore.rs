@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 use crate::home::{self, Home};
-use crate::named::{kept, read_back};
+use crate::named::{read_back, reconfigure};
 
 /// The kind of a workspace whose files live in the depot.
 pub(crate) const KIND: &str = "filestore";
@@ -115,11 +115,13 @@ async fn enter(workspace: &DepotWorkspace, mode: HistoryMode) -> Result<()> {
     if before == mode {
         return Ok(());
     }
-    let config = WorkspaceConfig {
-        history: Some(mode),
-        ..config
+    let keep = |config| {
+        Ok(WorkspaceConfig {
+            history: Some(mode),
+            ..config
+        })
     };
-    workspace.depot().set_storage(workspace, KIND, &kept(&config)?).await
+    reconfigure(workspace, keep).await.map(|_| ())
 }
 
 /// The error for a history that was to stay and would not.

@@ -2,7 +2,7 @@
 
 use garret_core::path::quote;
 use garret_core::{Capabilities, Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WorkspaceConfig, shape};
-use garret_depot::{Journaled, NewWorkspace, WorkspaceInfo};
+use garret_depot::{DepotWorkspace, Journaled, NewWorkspace, WorkspaceInfo};
 use garret_tools::Toolbox;
 use garret_workspace::Workspace;
 use serde_json::{Map, Value};
@@ -88,14 +88,13 @@ impl Garret {
     /// Says what may be done in the workspace `name` of the home from the next opening on, and gives it as it is kept. A capability that
     /// it declares already keeps its options.
     pub async fn set_capabilities(&self, name: &str, capabilities: &Capabilities) -> Result<Capabilities> {
-        let depot = self.depot().await?;
-        let workspace = depot.workspace(name).await?;
-        let info = workspace.describe().await?;
-        let mut config = read_back(&info.kind, info.config)?;
-        config.capabilities = capabilities.clone().keeping(config.capabilities);
-        self.check(&with_workspace(config.clone(), &info.id))?;
-        depot.set_storage(&workspace, &info.kind, &kept(&config)?).await?;
-        Ok(config.capabilities)
+        let workspace = self.depot().await?.workspace(name).await?;
+        let declare = |mut config: WorkspaceConfig| {
+            config.capabilities = capabilities.clone().keeping(config.capabilities);
+            self.check(&with_workspace(config.clone(), workspace.id()))?;
+            Ok(config)
+        };
+        Ok(reconfigure(&workspace, declare).await?.capabilities)
     }
 
     /// Moves the files of the workspace `name` out of the home into the empty directory that `storage` is. From then on they live there,
@@ -189,6 +188,21 @@ fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
 pub(crate) fn kept(config: &WorkspaceConfig) -> Result<Value> {
     let internal = |error| Error::new(ErrorKind::Internal, format!("a configuration cannot be kept: {error}"));
     serde_json::to_value(config).map_err(internal)
+}
+
+/// Changes the configuration of a workspace of the home and gives it; what others make of it meanwhile is changed, never overwritten.
+pub(crate) async fn reconfigure(
+    workspace: &DepotWorkspace,
+    change: impl Fn(WorkspaceConfig) -> Result<WorkspaceConfig>,
+) -> Result<WorkspaceConfig> {
+    loop {
+        let before = workspace.describe().await?;
+        let config = change(read_back(&before.kind, before.config.clone())?)?;
+        let depot = workspace.depot();
+        if depot.replace_config(workspace, &before, &kept(&config)?).await? {
+            return Ok(config);
+        }
+    }
 }
 
 /// A configuration that was kept; the default where none was.

@@ -6,6 +6,7 @@
 )]
 
 mod branches;
+mod configuration;
 mod contract;
 mod durability;
 mod garbage;
