@@ -1,7 +1,7 @@
 //! `garret call`
 
 use clap::Args;
-use garret::{Answer, Error, ErrorKind, Toolbox};
+use garret::{Answer, Error, ErrorKind};
 
 use crate::input;
 use crate::output::{Failure, Outcome, Report};
@@ -25,30 +25,27 @@ impl Call {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let arguments = input::json(&self.arguments).map_err(Failure::usage)?;
         let toolbox = session.toolbox().await?;
-        if let Some(instead) = self.instead(&toolbox) {
+        let definitions = toolbox.definitions();
+        let by_name = definitions.iter().find(|one| one.name == self.tool);
+        let called = by_name.or_else(|| definitions.iter().find(|one| one.canonical == self.tool));
+        if let Some(instead) = called.and_then(|called| instead_of(called.canonical)) {
             return Ok(Report::answer(Answer::of_error(ends_with_the_call(instead))));
         }
-        let answer = if is_offered(&toolbox, &self.tool) {
-            toolbox.call(&self.tool, arguments).await
-        } else {
-            toolbox.call_canonical(&self.tool, arguments).await
+        let answer = match by_name {
+            Some(_) => toolbox.call(&self.tool, arguments).await,
+            None => toolbox.call_canonical(&self.tool, arguments).await,
         };
         toolbox.workspace().close().await?;
         Ok(Report::answer(answer))
     }
 }
 
-impl Call {
-    /// What to do in place of a call whose work would end with this program; `None` for one that leaves nothing running.
-    fn instead(&self, toolbox: &Toolbox) -> Option<&'static str> {
-        let definitions = toolbox.definitions();
-        let by_name = definitions.iter().find(|one| one.name == self.tool);
-        let called = by_name.or_else(|| definitions.iter().find(|one| one.canonical == self.tool))?;
-        match called.canonical {
-            "start" => Some("`garret run` runs it and waits for its end"),
-            "create_code_context" => Some("`garret code` runs code by itself"),
-            _ => None,
-        }
+/// What to do in place of a call whose work would end with this program; `None` for one that leaves nothing running.
+fn instead_of(canonical: &str) -> Option<&'static str> {
+    match canonical {
+        "start" => Some("`garret run` runs it and waits for its end"),
+        "create_code_context" => Some("`garret code` runs code by itself"),
+        _ => None,
     }
 }
 
@@ -60,8 +57,4 @@ fn ends_with_the_call(instead: &str) -> Error {
     .hint(format!(
         "{instead}; in `garret mcp`, which goes on, it lives as long as that does"
     ))
-}
-
-fn is_offered(toolbox: &Toolbox, name: &str) -> bool {
-    toolbox.definitions().iter().any(|definition| definition.name == name)
 }
