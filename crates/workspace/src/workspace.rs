@@ -154,6 +154,11 @@ impl Workspace {
         }
     }
 
+    /// Where its ids come from.
+    pub fn ids(&self) -> &dyn Ids {
+        self.shared.ids.as_ref()
+    }
+
     /// Who its operations are attributed to.
     pub fn actor(&self) -> &Actor {
         &self.actor

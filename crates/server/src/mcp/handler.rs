@@ -1,6 +1,6 @@
 //! A toolbox as an MCP server.
 
-use garret::{Actor, Ids, RandomIds, Toolbox};
+use garret::{Actor, Ids, Toolbox};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -11,6 +11,9 @@ use serde_json::Value;
 
 use super::convert;
 use super::progress::Progress;
+
+/// How much of an id names a session.
+const SESSION_LETTERS: usize = 12;
 
 /// Serves one toolbox to one client. Lists and calls come from the same toolbox, so what is not listed cannot be called.
 #[derive(Debug, Clone)]
@@ -27,7 +30,8 @@ impl Handler {
     /// and mean something only within it.
     pub fn new(toolbox: Toolbox) -> Self {
         let tools = toolbox.definitions().into_iter().map(convert::tool).collect();
-        let session = toolbox.workspace().actor().session.clone().unwrap_or_else(new_session);
+        let session = toolbox.workspace().actor().session.clone();
+        let session = session.unwrap_or_else(|| new_session(toolbox.workspace().ids()));
         Self {
             toolbox,
             tools,
@@ -93,8 +97,8 @@ impl ServerHandler for Handler {
         self.tools.iter().find(|tool| tool.name == name).cloned()
     }
 
-    /// What the SDK could read as no request that it knows. A known method with parameters of a wrong shape is one of them, and a client
-    /// that is told of an unknown method looks in the wrong place.
+    /// What the SDK could read as no request that it knows. A method of tools with parameters of a wrong shape is one of them, and a
+    /// client that is told of an unknown method looks in the wrong place.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -127,17 +131,20 @@ impl ServerHandler for Handler {
     }
 }
 
-/// The last part of an id, which is random: it tells connections apart, and a person can type it.
-fn new_session() -> String {
-    let id = RandomIds.next();
-    id.rsplit('-').next().unwrap_or(&id).to_owned()
+/// The end of an id: it tells connections apart, and a person can type it.
+fn new_session(ids: &dyn Ids) -> String {
+    let id = ids.next();
+    let start = id.len().saturating_sub(SESSION_LETTERS);
+    id[start..].trim_start_matches('-').to_owned()
 }
 
 /// What is wrong with the parameters of a call.
 fn wrong_call(params: Option<&Value>) -> &'static str {
     match params {
         Some(params) if !params["name"].is_string() => "tools/call needs the `name` of a tool, a string",
-        Some(params) if !params["arguments"].is_object() => "the `arguments` of tools/call are an object",
+        Some(params) if params.get("arguments").is_some_and(|arguments| !arguments.is_object()) => {
+            "the `arguments` of tools/call are an object"
+        }
         Some(_) => "the parameters of tools/call have a wrong shape",
         None => "tools/call needs parameters: the `name` of a tool and its `arguments`",
     }
