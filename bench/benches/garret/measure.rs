@@ -1,6 +1,11 @@
 //! Two ways of doing the same work, in turns.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// How long a file that was removed is in the way of new ones, on the disk of many a small machine: ext4 without a journal looks past it
+/// for each of them, and for longer than that while its removal is not on the disk.
+const IN_THE_WAY: Duration = Duration::from_secs(61);
 
 /// One line of the table.
 pub(crate) struct Line {
@@ -10,6 +15,15 @@ pub(crate) struct Line {
     pub(crate) floor: Duration,
     pub(crate) garret: Duration,
     pub(crate) operations: u32,
+}
+
+/// Waits until the files that were removed before are in nobody's way.
+pub(crate) fn let_the_disk_rest() {
+    if !is_quick() {
+        // Without it there is more noise, and no more to it.
+        let _ = Command::new("sync").status();
+        std::thread::sleep(IN_THE_WAY);
+    }
 }
 
 /// Runs both ways `rounds` times in turns, after one round for warming up, and keeps the medians.

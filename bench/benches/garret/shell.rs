@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use garret::{Garret, Home, RunRequest, Toolbox, Workspace, WorkspaceConfig};
 use tokio::task::block_in_place;
 
-use crate::measure::{Line, at_most, in_turns};
+use crate::measure::{Line, at_most, in_turns, let_the_disk_rest};
 
 const ROUNDS: usize = 15;
 const REPEATS: u32 = 20;
@@ -19,6 +19,7 @@ const SRT: &str = "`srt -c true` (@anthropic-ai/sandbox-runtime)";
 
 /// The cost of a command that does nothing, warm and cold.
 pub(crate) async fn lines() -> Vec<Line> {
+    block_in_place(let_the_disk_rest);
     let place = tempfile::tempdir().expect("a temporary directory");
     let mut lines = block_in_place(|| warm(place.path()));
     lines.extend(block_in_place(|| cold(place.path())));
@@ -34,6 +35,7 @@ pub(crate) async fn section() -> String {
                     | files | first command, nothing laid out | nothing changed | one file changed by `write_file` | a command that changes one file |\n\
                     |---|---|---|---|---|\n"
         .to_owned();
+    block_in_place(let_the_disk_rest);
     for files in [100, 10_000, at_most(100_000)] {
         text += &block_in_place(|| row(files));
     }
