@@ -19,8 +19,8 @@ pub(crate) struct Merge;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The workspace whose work is brought in, by name or id: a branch of this one, the one it was branched off, or one of the same
-    /// origin.
+    /// What is brought in, by name or id: a branch of this workspace, also one that a command's work was put on, the workspace it was
+    /// branched off, or one of the same origin.
     from: String,
     /// What becomes of what both sides changed differently. `report` (default): the answer lists it and nothing is written. `markers`:
     /// both versions are written, texts between conflict markers, other files side by side. `ours`: this workspace wins there. `theirs`:
@@ -80,23 +80,8 @@ impl Tool for Merge {
 /// The same for a workspace that has commands and no branches of its own making: what a command did must not be out of reach.
 pub(crate) struct MergeOfCommand;
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ArgumentsOfCommand {
-    /// The branch, by the name that the answer to the command gave.
-    from: String,
-    /// What becomes of what both sides changed differently. `report` (default): the answer lists it and nothing is written. `markers`:
-    /// both versions are written, texts between conflict markers, other files side by side. `ours`: the files as they are win there.
-    /// `theirs`: the branch wins there.
-    #[serde(default, deserialize_with = "unless_empty")]
-    on_conflict: Option<OnConflict>,
-    /// Only try: answer with what would change and write nothing. Default false.
-    #[serde(default)]
-    dry_run: Option<bool>,
-}
-
 impl Tool for MergeOfCommand {
-    type Arguments = ArgumentsOfCommand;
+    type Arguments = Arguments;
     type Data = Data;
 
     const NAME: &'static str = Merge::NAME;
@@ -107,7 +92,7 @@ impl Tool for MergeOfCommand {
         lists the conflicts and nothing is written, unless `on_conflict` says what becomes of them.";
     const ANNOTATIONS: Annotations = Merge::ANNOTATIONS;
 
-    async fn run(workspace: &Workspace, arguments: ArgumentsOfCommand, limits: &Limits) -> Result<Output<Data>> {
+    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
         if !is_branch_of_command(&arguments.from) {
             let message = format!(
                 "{} is no branch that a command's work was put on",
@@ -116,11 +101,6 @@ impl Tool for MergeOfCommand {
             return Err(Error::new(ErrorKind::Denied, message)
                 .hint("other branches need the capability `snapshot`, which this workspace does not declare"));
         }
-        let arguments = Arguments {
-            from: arguments.from,
-            on_conflict: arguments.on_conflict,
-            dry_run: arguments.dry_run,
-        };
         Merge::run(workspace, arguments, limits).await
     }
 }
