@@ -318,16 +318,16 @@ fn sync_directory(directory: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// The workspace called `name`, or with that id, deleted or not.
+/// The workspace with the id `name`, or called so, deleted or not. What is meant by its id is never another that has it for a name.
 pub(crate) fn find(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
-    let found = match session.workspace_by_name(name)? {
+    let found = match session.workspace_by_uid(name)? {
         Some(row) => Some(row),
-        None => session.workspace_by_uid(name)?,
+        None => session.workspace_by_name(name)?,
     };
     found.ok_or_else(|| missing(name))
 }
 
-/// The workspace called `name`, or with that id, unless it is deleted.
+/// The workspace with the id `name`, or called so, unless it is deleted.
 pub(crate) fn find_open(session: Session<'_>, name: &str) -> Result<WorkspaceRow> {
     let row = find(session, name)?;
     check_open(&row, name).map(|()| row)
@@ -348,6 +348,9 @@ fn missing(name: &str) -> Error {
 
 pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
+    if session.workspace_by_uid(name)?.is_some() {
+        return Err(is_an_id(name));
+    }
     match session.workspace_by_name(name)? {
         None => Ok(()),
         Some(row) => {
@@ -360,6 +363,12 @@ pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()>
             Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another name"))
         }
     }
+}
+
+/// The error for a name by which another workspace is meant.
+fn is_an_id(name: &str) -> Error {
+    let message = format!("the name {} is the id of a workspace", quote(name));
+    Error::new(ErrorKind::AlreadyExists, message).hint("choose another name")
 }
 
 /// The same for a branch of the workspace `parent`. Names are unique in a depot, so that one is taken cannot be hidden from who makes a

@@ -1,5 +1,7 @@
-//! What a workspace is opened by, kept beside it.
+//! What a workspace is called, and what it is opened by.
 
+use garret_core::ErrorKind;
+use garret_depot::{NewWorkspace, Point};
 use serde_json::json;
 
 use crate::support::{in_memory, workspace};
@@ -12,11 +14,23 @@ async fn a_configuration_is_replaced_only_where_it_is_the_one_that_was_seen() {
     let (first, second) = (json!({"history": "session"}), json!({"history": "off"}));
     assert!(depot.replace_config(&notes, &seen, &first).await.unwrap());
     assert!(!depot.replace_config(&notes, &seen, &second).await.unwrap());
-    let seen = notes.describe().await.unwrap();
-    assert_eq!(seen.config, first);
-    // Its files have moved elsewhere meanwhile.
-    depot.set_storage(&notes, "local", &first).await.unwrap();
-    assert!(!depot.replace_config(&notes, &seen, &second).await.unwrap());
-    let now = notes.describe().await.unwrap();
-    assert_eq!((now.kind.as_str(), now.config), ("local", first));
+    assert_eq!(notes.describe().await.unwrap().config, first);
+}
+
+#[tokio::test]
+async fn the_id_of_a_workspace_is_the_name_of_no_other() {
+    let depot = in_memory();
+    let (notes, other) = (workspace(&depot, "notes").await, workspace(&depot, "other").await);
+    let named = || NewWorkspace::named(notes.id());
+    let refused = [
+        depot.create(named()).await.map(|_| ()),
+        notes.branch(named(), &Point::Now).await.map(|_| ()),
+        other.branch(named(), &Point::Now).await.map(|_| ()),
+        depot.rename("other", notes.id()).await,
+    ];
+    for refused in refused {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    }
+    let meant = depot.workspace(notes.id()).await.unwrap();
+    assert_eq!(meant.describe().await.unwrap().name.as_deref(), Some("notes"));
 }
