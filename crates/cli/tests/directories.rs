@@ -91,6 +91,24 @@ fn a_branch_is_checked_out_to_a_directory_and_merged_back() {
 }
 
 #[test]
+fn a_checkout_that_fails_takes_nothing_from_the_branch_or_its_parent() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    let on = |arguments: &[&str]| room.run(&[&["-w", "notes"], arguments].concat());
+    on(&["write", "a.txt", "kept"]).done();
+    // A name that a directory keeps for Garret's own files.
+    on(&["write", ".garret-tmp-x", "odd"]).done();
+    let ran = on(&["branch", "create", "try", "--checkout", "place"]);
+    assert_eq!(ran.failed(), "invalid");
+    assert!(ran.err().contains("the branch `try` is made"), "{}", ran.err());
+    room.run(&["-w", "place", "write", "mine", "hello"]).done();
+    room.run(&["-w", "place", "snapshot", "create", "then"]).done();
+    on(&["merge", "try"]).done();
+    assert_eq!(on(&["cat", "a.txt"]).done(), "kept");
+    assert_eq!(room.run(&["-w", "try", "cat", "a.txt"]).done(), "kept");
+}
+
+#[test]
 fn a_branch_that_never_saw_a_file_neither_replaces_nor_deletes_it_by_a_merge() {
     let room = Room::new();
     room.put("site/d/q", "original\n").put("site/d/other", "other\n");

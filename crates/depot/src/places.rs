@@ -110,16 +110,6 @@ impl Depot {
         self.shared.writer.write(self.shared.options.durability, recover).await
     }
 
-    /// Says that the files of `workspace` live in a storage of `kind`, which `config` opens.
-    pub async fn set_storage(&self, workspace: &DepotWorkspace, kind: &str, config: &serde_json::Value) -> Result<()> {
-        let (number, kind, config) = (workspace.number, kind.to_owned(), config.to_string());
-        let set = move |session: Session<'_>| {
-            session.set_kind(number, &kind)?;
-            session.set_config(number, &config)
-        };
-        self.shared.writer.write(self.shared.options.durability, set).await
-    }
-
     /// Replaces the configuration of `workspace` where the workspace is still as `before` tells; tells whether it is.
     pub async fn replace_config(
         &self,
@@ -141,26 +131,26 @@ impl Depot {
         };
         self.shared.writer.write(self.shared.options.durability, replace).await
     }
+}
 
-    /// Says that the files of `workspace` live at `place` of a storage of `kind`. A place that another workspace has is
-    /// `already_exists`.
-    pub async fn set_place(&self, workspace: &DepotWorkspace, kind: &str, place: &str) -> Result<()> {
-        let (number, kind, place) = (workspace.number, kind.to_owned(), place.to_owned());
-        let set = move |session: Session<'_>| match found_at(session, &kind, &place)? {
-            None => {
-                let site = Site {
-                    kind,
-                    place: Some(place),
-                };
-                make_room(session, &site)?;
-                session.add_journal(number, &site.kind, site.place.as_deref())
-            }
-            Some(_) => Err(
-                Error::new(ErrorKind::AlreadyExists, "another workspace has its files there")
-                    .hint("choose an empty directory"),
-            ),
-        };
-        self.shared.writer.write(self.shared.options.durability, set).await
+/// Says that the files of the workspace `number` live at `site` from now on, which `config` opens.
+pub(crate) fn move_in(session: Session<'_>, number: i64, site: &Site, config: &str) -> Result<()> {
+    check_unclaimed(session, site)?;
+    make_room(session, site)?;
+    session.add_journal(number, &site.kind, site.place.as_deref())?;
+    session.set_kind(number, &site.kind)?;
+    session.set_config(number, config)
+}
+
+/// Refuses a place that a workspace has.
+pub(crate) fn check_unclaimed(session: Session<'_>, site: &Site) -> Result<()> {
+    let owner = site.place.as_ref().map(|place| found_at(session, &site.kind, place));
+    match owner.transpose()?.flatten() {
+        None => Ok(()),
+        Some(_) => Err(
+            Error::new(ErrorKind::AlreadyExists, "another workspace has its files there")
+                .hint("choose an empty directory"),
+        ),
     }
 }
 

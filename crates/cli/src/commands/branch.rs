@@ -67,7 +67,9 @@ impl Branch {
                 let made = workspace.branch(name, &Point::or_now(from.as_deref())).await?;
                 let mut text = format!("branch {} begins at change {}", printable(name), made.fork);
                 if let Some(directory) = checkout {
-                    session.garret().check_out(name, &local(directory)?).await?;
+                    let place = local(directory)?;
+                    let checked_out = session.garret().check_out(name, &place).await;
+                    checked_out.map_err(|error| not_checked_out(error, name, directory))?;
                     text.push_str(&format!("; its files are in {}", printable(directory)));
                 }
                 let note = match made.incomplete {
@@ -91,6 +93,15 @@ impl Branch {
             Action::Delete { name } => delete(session, &workspace, name).await,
         }
     }
+}
+
+/// The error for a branch that was made and whose files did not all get into the directory.
+fn not_checked_out(error: Error, name: &str, directory: &str) -> Error {
+    error.hint(format!(
+        "the branch {} is made, with its files in the home, and {} is no part of it: remove that directory",
+        quote(name),
+        quote(directory)
+    ))
 }
 
 /// The storage on a directory.

@@ -2,36 +2,20 @@
 
 use std::sync::Arc;
 
-use garret_core::{Batch, Durability, EntryPath, Error, ErrorKind, Follow, ListOptions, Opened, Point, Result, WsPath};
+use garret_core::{Batch, Durability, EntryPath, Error, ErrorKind, Follow, ListOptions, Opened, Result, WsPath};
 
 use super::bring::Goal;
 use super::{Journaled, LazyDepot};
-use crate::depot::NewWorkspace;
 use crate::history::image_of;
+use crate::metadata::Session;
+use crate::places::{check_unclaimed, move_in};
 use crate::tree::Tree;
 use crate::workspace::DepotWorkspace;
 
 impl Journaled {
-    /// Puts `branch` into the empty directory that `opened` is, and gives it as a workspace of its own that begins where the branch is
-    /// now, so that what is done there can be merged back. A directory that is not empty is `not_empty`.
-    pub async fn check_out(
-        branch: &DepotWorkspace,
-        opened: Opened,
-        depot: Arc<LazyDepot>,
-        durability: Durability,
-    ) -> Result<Arc<Self>> {
-        let kind = opened.storage.info().kind;
-        let place = empty_place(&opened).await?;
-        let new = NewWorkspace {
-            kind: kind.clone(),
-            ..NewWorkspace::unnamed()
-        };
-        let room = DepotWorkspace::branch(branch, new, &Point::Now).await?;
-        Self::settle_in(&room, &place, opened, depot, durability).await
-    }
-
     /// Moves `workspace`, whose files live in the depot, into the empty directory that `opened` is: from then on they live there, with the
-    /// same name, history and lineage, and `config` opens them. A directory that is not empty is `not_empty`.
+    /// same name, history and lineage, and `config` opens them. A directory that is not empty is `not_empty`. Until every file is there,
+    /// the workspace is what it was: whatever ends this in its middle leaves some files in a directory that belongs to nobody.
     pub async fn move_out(
         workspace: &DepotWorkspace,
         opened: Opened,
@@ -39,32 +23,22 @@ impl Journaled {
         durability: Durability,
         config: &serde_json::Value,
     ) -> Result<Arc<Self>> {
-        let kind = opened.storage.info().kind;
-        let place = empty_place(&opened).await?;
-        let journaled = Self::settle_in(workspace, &place, opened, depot, durability).await?;
-        workspace.depot().set_storage(workspace, &kind, config).await?;
-        Ok(journaled)
-    }
-
-    async fn settle_in(
-        room: &DepotWorkspace,
-        place: &str,
-        opened: Opened,
-        depot: Arc<LazyDepot>,
-        durability: Durability,
-    ) -> Result<Arc<Self>> {
+        check_empty(&opened).await?;
         // Every entry gets a row of its own: the journal looks at no other level.
-        room.flatten().await?;
-        let kind = opened.storage.info().kind;
-        room.depot().set_place(room, &kind, place).await?;
+        workspace.flatten().await?;
         let journaled = Self::open(opened, depot, durability).await?;
-        journaled.turn().await?.fill(room).await?;
+        let database = &workspace.shared().database;
+        database.read(|session| check_unclaimed(session, &journaled.site))?;
+        let room = journaled
+            .room
+            .get_or_init(|| workspace.clone().with_durability(durability));
+        journaled.turn().await?.fill(room, config.to_string()).await?;
         Ok(journaled)
     }
 }
 
-/// The place of a directory in which nothing is.
-async fn empty_place(opened: &Opened) -> Result<String> {
+/// Refuses a directory in which something is, and one that does not stay.
+async fn check_empty(opened: &Opened) -> Result<()> {
     let list = ListOptions {
         limit: 1,
         ..ListOptions::default()
@@ -72,13 +46,18 @@ async fn empty_place(opened: &Opened) -> Result<String> {
     if !opened.storage.list(&WsPath::root(), list).await?.entries.is_empty() {
         return Err(Error::not_empty(&WsPath::root()).hint("check the branch out to an empty directory"));
     }
-    let place = opened.place.clone();
-    place.ok_or_else(|| Error::new(ErrorKind::Unsupported, "these files do not outlive the program"))
+    match opened.place {
+        Some(_) => Ok(()),
+        None => Err(Error::new(
+            ErrorKind::Unsupported,
+            "these files do not outlive the program",
+        )),
+    }
 }
 
 impl super::turn::Turn<'_> {
-    /// Puts every file of the workspace into the storage.
-    async fn fill(&mut self, room: &DepotWorkspace) -> Result<()> {
+    /// Puts every file of the workspace into the storage, and says that they live there.
+    async fn fill(&mut self, room: &DepotWorkspace, config: String) -> Result<()> {
         let all = room.shared().database.read(|session| {
             let tree = Tree::at(session, room.head())?;
             tree.below(b"").collect()
@@ -91,7 +70,7 @@ impl super::turn::Turn<'_> {
                 to: Some(image_of(node)),
             })
             .collect();
-        // In slices, so that a large branch is not one batch; whoever finds half of it finds the rest to be restored.
+        // In slices, so that a large branch is not one batch.
         let mut made = Vec::new();
         for slice in goals.chunks(500) {
             let batch = Batch {
@@ -104,8 +83,9 @@ impl super::turn::Turn<'_> {
         }
         let seen = self.seen_entries(made).await?;
         self.state.knowledge.take(&seen);
-        let number = room.number;
-        let note = move |session: crate::metadata::Session<'_>| {
+        let (number, site) = (room.number, self.journaled.site.clone());
+        let note = move |session: Session<'_>| {
+            move_in(session, number, &site, &config)?;
             super::ingest::note_seen(session, number, &seen)?;
             session.set_whole(number, 0)
         };

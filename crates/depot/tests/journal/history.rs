@@ -1,13 +1,18 @@
 //! The history of files that live elsewhere.
 
-use garret_core::{ErrorKind, Storage, WsPath};
+use std::sync::Arc;
+
+use garret_core::{ErrorKind, Opened, Storage, WsPath};
 use garret_depot::{
     ChangeKind, ChangesOptions, ClashReason, Durability, History, Journaled, Point, Restore, Selection, SnapshotOptions,
 };
+use garret_testkit::Hooked;
 use garret_testkit::mutations::{append, copy, link, make_dir, remove, remove_tree, rename, set_mode, write};
+use tokio::sync::Notify;
 
 use crate::desk::{Desk, making};
 use crate::meddling::Moment;
+use crate::stopping::Stopping;
 use crate::support::depot_at;
 
 #[tokio::test]
@@ -302,9 +307,14 @@ async fn a_branch_is_checked_out_to_a_directory_of_its_own() {
     let branch = lazy.get().await.unwrap().workspace("try").await.unwrap();
     let directory = crate::support::folder();
     let opened = crate::support::local(directory.path()).await;
-    let room = Journaled::check_out(&branch, opened, lazy, Durability::Relaxed)
+    let seen = branch.describe().await.unwrap();
+    let config = serde_json::json!({});
+    let room = Journaled::move_out(&branch, opened, lazy, Durability::Relaxed, &config)
         .await
         .unwrap();
+    let depot = branch.depot();
+    let is_replaced = depot.replace_config(&branch, &seen, &config).await.unwrap();
+    assert!(!is_replaced, "its files are elsewhere than was seen");
     assert_eq!(std::fs::read_to_string(directory.path().join("d/b")).unwrap(), "2");
     room.apply(write("a", "tried").into()).await.unwrap();
     let undone = room.undo(Selection::Last(1), making()).await.unwrap();
@@ -315,6 +325,41 @@ async fn a_branch_is_checked_out_to_a_directory_of_its_own() {
         Some("1"),
         "the branch never disturbs its parent"
     );
+}
+
+#[tokio::test]
+async fn a_checkout_that_ends_in_its_middle_leaves_the_branch_as_it_was() {
+    let desk = Desk::over(&[("a", "1"), ("d/b", "2")]).await;
+    desk.room.branch("try".into(), &Point::Now).await.unwrap();
+    let lazy = crate::support::depot_at(desk.home.path());
+    let depot = lazy.get().await.unwrap();
+    let branch = depot.workspace("try").await.unwrap();
+    let directory = crate::support::folder();
+    let stopped = Arc::new(Notify::new());
+    let opened = crate::support::local(directory.path()).await;
+    let place = opened.place.clone().unwrap();
+    let stopping = Stopping {
+        steps: 1,
+        stopped: stopped.clone(),
+    };
+    let hooked = Opened {
+        storage: Arc::new(Hooked::new(opened.storage, stopping)),
+        ..opened
+    };
+    let config = serde_json::json!({});
+    tokio::select! {
+        _ = Journaled::move_out(&branch, hooked, lazy.clone(), Durability::Relaxed, &config) => panic!("it was to stop"),
+        () = stopped.notified() => {}
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    let info = branch.describe().await.unwrap();
+    assert_eq!(info.kind, "filestore");
+    assert!(depot.workspace_at("local", &place).await.unwrap().is_none());
+    let other = crate::support::folder();
+    let opened = crate::support::local(other.path()).await;
+    let again = Journaled::move_out(&branch, opened, lazy, Durability::Relaxed, &config).await;
+    assert!(again.is_ok(), "it is checked out elsewhere");
+    assert_eq!(std::fs::read_to_string(other.path().join("d/b")).unwrap(), "2");
 }
 
 #[tokio::test]
