@@ -41,13 +41,17 @@ pub(crate) fn counted(count: u64, word: &str) -> String {
     format!("{count} {word}{plural}")
 }
 
+/// No column is padded to more than this, however long a name somebody gave himself.
+const WIDEST: usize = 200;
+
 /// Rows in columns as wide as their widest cell; what is at the end of a line is not padded.
 pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
     let rows: Vec<Vec<String>> = rows.collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        let widest = cells.map(|cell| cell.chars().count()).max();
+        widest.unwrap_or(0).min(WIDEST)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
@@ -262,6 +266,17 @@ mod tests {
         let drawing = ".\n├── a/\n│   ├── b/\n│   │   └── x\n│   └── c\n└── z@\n";
         assert_eq!(tree("", &entries), drawing);
         assert_eq!(tree("a", &entries[1..4]), "a\n├── b/\n│   └── x\n└── c\n");
+    }
+
+    #[test]
+    fn a_cell_without_end_pads_no_other_without_end() {
+        let rows = [
+            vec!["a".to_owned(), "b".to_owned()],
+            vec!["x".repeat(70_000), "y".to_owned()],
+        ];
+        let drawn = table(rows.into_iter());
+        let lines: Vec<_> = drawn.lines().map(str::len).collect();
+        assert_eq!(lines, [WIDEST + 3, 70_003]);
     }
 
     #[test]

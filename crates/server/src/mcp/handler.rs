@@ -12,6 +12,8 @@ use serde_json::Value;
 use super::convert;
 use super::progress::Progress;
 
+/// How many characters of what a client calls itself and its calls are kept with each change.
+const NAME_CHARACTERS: usize = 200;
 /// How much of an id names a session.
 const SESSION_LETTERS: usize = 12;
 
@@ -43,9 +45,9 @@ impl Handler {
     fn toolbox_for(&self, context: &RequestContext<RoleServer>) -> Toolbox {
         let workspace = self.toolbox.workspace();
         let actor = Actor {
-            agent: context.client_info().map(|client| client.name),
+            agent: context.client_info().map(|client| cut(&client.name)),
             session: Some(self.session.clone()),
-            tool_call: Some(context.id.to_string()),
+            tool_call: Some(cut(&context.id.to_string())),
             ..workspace.actor().clone()
         };
         self.toolbox.on(workspace.acting_as(actor))
@@ -131,6 +133,10 @@ impl ServerHandler for Handler {
     }
 }
 
+fn cut(name: &str) -> String {
+    name.chars().take(NAME_CHARACTERS).collect()
+}
+
 /// The end of an id: it tells connections apart, and a person can type it.
 fn new_session(ids: &dyn Ids) -> String {
     let id = ids.next();
@@ -154,4 +160,15 @@ fn unknown(name: &str, tools: &[Tool]) -> ErrorData {
     let near = garret::shape::nearest(name, tools.iter().map(|tool| tool.name.as_ref()));
     let hint = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
     ErrorData::invalid_params(format!("Unknown tool: {}{hint}", garret::path::printable(name)), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_calls_itself_is_kept_as_far_as_anybody_reads() {
+        assert_eq!(cut("claude"), "claude");
+        assert_eq!(cut(&"é".repeat(70_000)).chars().count(), NAME_CHARACTERS);
+    }
 }
