@@ -22,6 +22,8 @@ mod request;
 mod result;
 mod run;
 mod shadow;
+#[cfg(test)]
+mod testing;
 pub(crate) mod workshop;
 
 pub use keep::is_branch_of_command;
