@@ -48,6 +48,8 @@ struct Live {
     mark: Option<Mark>,
     /// What the layer has of the files.
     shadow: Shadow,
+    /// Where it is still to have what the files have.
+    owed: BTreeSet<EntryPath>,
     /// The view that it was laid for: what that may not see is not shown to its processes.
     view: Workspace,
     /// Who sits there, by name; without one where somebody only needs the layer to stay.
@@ -180,6 +182,7 @@ impl Workshop {
             basis,
             mark,
             shadow: Shadow::default(),
+            owed: BTreeSet::new(),
             view: under,
             seats: BTreeMap::new(),
             next_seat: 0,
@@ -222,16 +225,16 @@ impl Workshop {
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut() else { return Ok(None) };
         match self.settle_pausing(live, taking).await {
-            Err(error) => self.unless_dead(&mut slot, error).map(|()| None),
+            Err(error) => self.unless_dead(&mut slot, error).await.map(|()| None),
             Ok(settled) => Ok(Some(settled)),
         }
     }
 
     async fn settle_pausing(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
         let paused = Paused::new(live.laid.layer.clone()).await?;
-        let settled = self.settle_paused(live, taking).await?;
-        paused.resume().await?;
-        Ok(settled)
+        let settled = self.settle_paused(live, taking).await;
+        let resumed = paused.resume().await;
+        settled.and_then(|settled| resumed.map(|()| settled))
     }
 
     /// Whether a change must be known before it is made: where the files lie right under the layer, the kernel does not notice that
@@ -249,43 +252,53 @@ impl Workshop {
         let Some(live) = slot.as_mut() else { return work.await };
         let before = async {
             let paused = Paused::new(live.laid.layer.clone()).await?;
-            self.settle_paused(live, Taking::default()).await?;
-            if self.is_direct {
-                live.prepare(foreseen).await?;
+            match self.prepare(live, foreseen).await {
+                Ok(()) => Ok(paused),
+                Err(error) => paused.resume().await.and(Err(error)),
             }
-            Ok(paused)
         };
         let paused = match before.await {
             Ok(paused) => paused,
             Err(error) => {
-                self.unless_dead(&mut slot, error)?;
+                self.unless_dead(&mut slot, error).await?;
                 return work.await;
             }
         };
         let done = work.await;
-        let has_failed = done.is_err();
-        let after = async {
-            self.follow(live, foreseen, has_failed).await?;
-            paused.resume().await
-        };
-        match after.await {
-            Err(error) => self.unless_dead(&mut slot, error).and(done),
-            Ok(()) => done,
+        let followed = self.follow(live, foreseen, done.is_err()).await;
+        let resumed = paused.resume().await;
+        if let Err(error) = followed.and(resumed) {
+            let view = live.view.view.clone();
+            if let Err(error) = self.unless_dead(&mut slot, error).await {
+                // It is done all the same.
+                let words = format!("the processes do not see yet what was done last: {}", error.message());
+                self.live.notice(&view, words);
+            }
+        }
+        done
+    }
+
+    /// Takes over what the processes did before `foreseen` happens, and makes the layer ready for it.
+    async fn prepare(&self, live: &mut Live, foreseen: &Foreseen) -> Result<()> {
+        self.settle_paused(live, Taking::default()).await?;
+        match self.is_direct {
+            true => live.prepare(foreseen).await,
+            false => Ok(()),
         }
     }
 
-    /// A layer whose sandbox died holds nothing up: its processes are dead, and what is on it is found again.
-    fn unless_dead(&self, slot: &mut MutexGuard<'_, Option<Live>>, error: Error) -> Result<()> {
-        if error.kind() != ErrorKind::Unavailable {
+    /// A layer whose sandbox died holds nothing up: its processes are dead, and what is on it is found again. Whether it died the sandbox is
+    /// asked: files and history may be out of reach for a moment, and the processes run on.
+    async fn unless_dead(&self, slot: &mut MutexGuard<'_, Option<Live>>, error: Error) -> Result<()> {
+        let Some(live) = slot.as_ref() else { return Err(error) };
+        if error.kind() != ErrorKind::Unavailable || live.laid.layer.resume().await.is_ok() {
             return Err(error);
         }
         let words = format!(
             "the sandbox of the processes in the background died ({}); what they did last is kept as a leftover",
             error.message()
         );
-        if let Some(live) = slot.as_ref() {
-            self.live.notice(&live.view.view, words);
-        }
+        self.live.notice(&live.view.view, words);
         self.live.set(slot, None);
         Ok(())
     }
@@ -305,12 +318,11 @@ impl Workshop {
         live.mark = Some(effects.mark);
         live.shadow.remember(&kept)?;
         self.note(live, &keeping, &excluded, is_told);
-        let mut places = Vec::new();
         if !keeping.is_in_files() {
-            places = live.view.as_in_files(kept.iter().map(|effect| &effect.path)).await?;
+            live.owed.extend(kept.into_iter().map(|effect| effect.path));
         }
-        places.extend(live.news(&keeping, self.is_direct).await?);
-        live.place(places).await?;
+        live.meet_news(&keeping, self.is_direct).await?;
+        live.place_owed().await?;
         if self.is_direct {
             let mut strays = live.shadow.strays(&live.view, &self.exclusions).await?;
             let unseen = live.view.as_in_files(unseen.iter()).await?;
@@ -350,7 +362,9 @@ impl Workshop {
 
     /// Shows the processes what others did to the files.
     async fn follow(&self, live: &mut Live, foreseen: &Foreseen, has_failed: bool) -> Result<()> {
-        let mut places = live.news(&Keeping::default(), self.is_direct).await?;
+        live.meet_news(&Keeping::default(), self.is_direct).await?;
+        live.place_owed().await?;
+        let mut places = Vec::new();
         let touched: Vec<_> = foreseen.gone.iter().chain(&foreseen.come).cloned().collect();
         // What went ahead of a change that was not made comes back.
         if has_failed && self.is_direct {
@@ -372,7 +386,7 @@ impl Workshop {
             live.seats.remove(&number);
             return match settled {
                 Ok(settled) => Ok(Some(settled)),
-                Err(error) => self.unless_dead(&mut slot, error).map(|()| None),
+                Err(error) => self.unless_dead(&mut slot, error).await.map(|()| None),
             };
         }
         // From here on it is nobody's: what cannot be kept now is found when the workspace is opened again.
@@ -493,25 +507,26 @@ impl Live {
         }
     }
 
-    /// What others changed in the files since the last time, and moves the basis on. What `kept` tells is on the layer already; what other
-    /// programs did to the bench itself shows through it.
-    async fn news(&mut self, kept: &Keeping, is_direct: bool) -> Result<Vec<Effect>> {
+    /// Owes the layer what others changed in the files since the last time, and moves the basis on. What `kept` tells is on the layer
+    /// already; what other programs did to the bench itself shows through it.
+    async fn meet_news(&mut self, kept: &Keeping, is_direct: bool) -> Result<()> {
         let Some(history) = self.view.shared.history.clone() else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         let own = match &kept.kept {
             Kept::Change(change) => Some(change.number),
             _ => None,
         };
         let head = history.head().await?;
-        let mut paths: BTreeMap<EntryPath, ()> = BTreeMap::new();
+        let mut news = Vec::new();
         for number in (self.basis.head + 1..=head).filter(|number| Some(*number) != own) {
             let (change, touched) = history.change(&Point::Number(number)).await?;
             let is_by_others = matches!(change.kind, ChangeKind::Outside | ChangeKind::Capture);
             if !(is_direct && is_by_others) {
-                paths.extend(touched.into_iter().map(|one: PathChange| (one.path, ())));
+                news.extend(touched.into_iter().map(|one: PathChange| one.path));
             }
         }
+        self.owed.extend(news);
         if head != self.basis.head {
             self.basis = Basis {
                 head,
@@ -524,7 +539,15 @@ impl Live {
                 &label::joined(&self.writers),
             )?;
         }
-        self.view.as_in_files(paths.keys()).await
+        Ok(())
+    }
+
+    /// Puts on the layer what it is owed.
+    async fn place_owed(&mut self) -> Result<()> {
+        let places = self.view.as_in_files(self.owed.iter()).await?;
+        // What the layer itself does not take is tried once: it would refuse every later operation, too.
+        self.owed.clear();
+        self.place(places).await
     }
 
     /// Lets go on the layer what is about to go below it, and takes the directories of what comes onto it.
@@ -680,3 +703,6 @@ impl Drop for Paused {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
