@@ -95,6 +95,18 @@ pub(super) struct Settled {
 pub(super) struct Taking {
     /// The operation, its summary and its actor; those of the first process where none is given.
     pub(super) origin: Option<Origin>,
+    /// Who learns at once what it came to.
+    pub(super) told: Told,
+}
+
+/// Who learns what became of the work of processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Nobody: what could not be kept is noted for whoever asks after the processes.
+    #[default]
+    Nobody,
+    /// Whoever called has it in the answer.
+    Caller,
 }
 
 impl LiveSlot {
@@ -312,12 +324,12 @@ impl Workshop {
         let effects = live.laid.layer.effects(live.mark.as_ref()).await?;
         let fresh = live.shadow.fresh(effects.effects)?;
         let split = live.view.split(self, fresh).await?;
-        let is_told = taking.origin.is_some();
+        let told = taking.told;
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
         let Split { kept, excluded } = split;
         live.mark = Some(effects.mark);
         live.shadow.remember(&kept)?;
-        self.note(live, &keeping, &excluded, is_told);
+        self.note(live, &keeping, &excluded, told);
         if !keeping.is_in_files() {
             live.owed.extend(kept.into_iter().map(|effect| effect.path));
         }
@@ -339,10 +351,10 @@ impl Workshop {
     }
 
     /// Remembers what a taking came to. Whoever is told of it at once needs no notice.
-    fn note(&self, live: &mut Live, keeping: &Keeping, excluded: &[Effect], is_told: bool) {
+    fn note(&self, live: &mut Live, keeping: &Keeping, excluded: &[Effect], told: Told) {
         match &keeping.kept {
             Kept::Change(change) => self.note_kept_out(change.number, excluded),
-            Kept::Refused(_) | Kept::Branch(_) if is_told => {}
+            Kept::Refused(_) | Kept::Branch(_) if told == Told::Caller => {}
             Kept::Refused(error) => {
                 let words = format!("rolled back: {}", error.message());
                 self.live.notice(&live.view.view, words);
@@ -395,6 +407,13 @@ impl Workshop {
         self.finish(&mut live, taking).await.map(Some)
     }
 
+    async fn leave_untold(&self, number: u64, view: &Arc<View>, origin: Option<Origin>) {
+        let told = Told::Nobody;
+        if let Err(error) = self.leave(number, Taking { origin, told }).await {
+            self.live.notice(view, format!("not kept: {}", error.message()));
+        }
+    }
+
     /// Takes the layer off, and takes over everything.
     async fn finish(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
         let layer = live.laid.layer.clone();
@@ -402,9 +421,9 @@ impl Workshop {
         let effects = layer.effects(live.mark.as_ref()).await?;
         let fresh = live.shadow.fresh(effects.effects)?;
         let split = live.view.split(self, fresh).await?;
-        let is_told = taking.origin.is_some();
+        let told = taking.told;
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
-        self.note(live, &keeping, &split.excluded, is_told);
+        self.note(live, &keeping, &split.excluded, told);
         // What is kept out of history came over all the time that the layer lived.
         let whole = layer.effects(None).await?;
         let Split { mut excluded, .. } = live.view.split(self, whole.effects).await?;
@@ -639,15 +658,16 @@ impl Seat {
         &self.state
     }
 
-    /// The view that the layer was laid for.
-    pub(super) fn view(&self) -> &Arc<View> {
-        &self.view
-    }
-
     /// Gives it up; what was done on the layer is taken over.
     pub(super) async fn leave(mut self, taking: Taking) -> Result<Option<Settled>> {
         self.is_taken = false;
         self.shop.leave(self.number, taking).await
+    }
+
+    /// The same where nobody waits for what it comes to: what cannot be kept is noted for whoever asks after the processes.
+    pub(super) async fn leave_untold(mut self, origin: Option<Origin>) {
+        self.is_taken = false;
+        self.shop.leave_untold(self.number, &self.view, origin).await;
     }
 }
 
@@ -657,11 +677,7 @@ impl Drop for Seat {
             return;
         }
         let (shop, number, view) = (self.shop.clone(), self.number, self.view.clone());
-        in_background(async move {
-            if let Err(error) = shop.leave(number, Taking::default()).await {
-                shop.live.notice(&view, format!("not kept: {}", error.message()));
-            }
-        });
+        in_background(async move { shop.leave_untold(number, &view, None).await });
     }
 }
 

@@ -8,6 +8,7 @@ use garret_testkit::{Fault, FaultStorage, Moment};
 
 use super::*;
 use crate::shell::RunRequest;
+use crate::shell::driven::{Driven, DrivenProcess};
 use crate::shell::testing::Stage;
 
 /// A workspace with a process in the background, on files that can be out of reach.
@@ -60,6 +61,20 @@ impl Scene {
 
     async fn notices(&self) -> Vec<String> {
         self.workspace.processes().await.unwrap().notices
+    }
+
+    async fn driven(&self) -> DrivenProcess {
+        let driven = Driven {
+            operation: "create_code_context",
+            request: RunRequest::shell("python3"),
+            judged: None,
+            label: "python3".to_owned(),
+        };
+        self.workspace.start_driven(driven).await.unwrap()
+    }
+
+    fn origin(&self) -> Origin {
+        self.workspace.origin("create_code_context", String::new())
     }
 }
 
@@ -114,4 +129,35 @@ async fn work_that_was_done_is_no_failure_where_the_processes_cannot_be_shown_it
     assert!(scene.is_live());
     let notices = scene.notices().await;
     assert!(notices[0].contains("do not see yet"), "{notices:?}");
+}
+
+#[tokio::test]
+async fn what_a_program_did_last_and_may_not_do_is_noted_where_nobody_waits_for_it() {
+    let scene = Scene::new().await;
+    let driven = scene.driven().await;
+    scene.stage.write("denied", "1");
+    driven.end_untold(scene.origin()).await;
+    let notices = scene.notices().await;
+    assert!(notices[0].starts_with("rolled back"), "{notices:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_kept_at_all_is_noted_where_nobody_waits_for_it() {
+    let scene = Scene::new().await;
+    let driven = scene.driven().await;
+    scene.stage.write("f", "1");
+    scene.lose_sight(0);
+    driven.end_untold(scene.origin()).await;
+    let notices = scene.notices().await;
+    assert!(notices[0].starts_with("not kept"), "{notices:?}");
+}
+
+#[tokio::test]
+async fn whoever_is_told_in_the_answer_is_not_told_again() {
+    let scene = Scene::new().await;
+    let driven = scene.driven().await;
+    scene.stage.write("denied", "1");
+    let changed = driven.end(scene.origin(), &scene.workspace).await.unwrap();
+    assert!(changed.refused.is_some(), "{changed:?}");
+    assert_eq!(scene.notices().await, Vec::<String>::new());
 }
