@@ -239,8 +239,8 @@ impl Workspace {
         }
     }
 
-    /// Puts effects into the history. Where others changed the same paths, only what differs from how those were when the work began, and from how they are, counts;
-    /// where that is in the way of the others still, it goes on a branch.
+    /// Puts effects into the history. Where others changed the same paths, those that leave a path as it was at the basis, or as it is now, are
+    /// in nobody's way and are left out; if the rest still collides, it goes on a branch.
     async fn put_effects(
         &self,
         history: &dyn History,
