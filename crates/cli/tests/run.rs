@@ -308,3 +308,13 @@ fn a_branch_of_a_command_is_merged_by_whoever_may_run_commands_and_no_other_bran
     let missing = merge("run-2bb56b1b6e94");
     assert!(missing.starts_with("error: not_found"), "{missing}");
 }
+
+#[test]
+fn no_branch_is_named_as_those_of_commands_are() {
+    let room = Room::new();
+    room.run(&["create", "box", "--capability", "fs,snapshot,shell"]).done();
+    room.run(&["-w", "box", "write", "a", "1"]).done();
+    let refused = room.run(&["-w", "box", "branch", "create", "run-2bb56b1b6e94"]);
+    assert!(refused.err().starts_with("error: invalid"), "{}", refused.err());
+    room.run(&["-w", "box", "branch", "create", "run-tests"]).done();
+}
