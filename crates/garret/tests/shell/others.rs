@@ -91,26 +91,35 @@ fn what_others_made_and_took_away_beside_a_process_that_writes_nothing_leaves_no
 #[test]
 fn what_a_process_and_others_did_to_the_same_file_is_on_a_branch_and_that_is_told_once() {
     on_all(&[On::Filestore, On::Local], |on| async move {
-        let room = room(on).await;
+        // Without isolation a process can say outside of the workspace that it is done: nobody need look at what it did before the others come.
+        let room = room_with(on, |config| config.capabilities.shell = shell_in("host")).await;
         let other = somebody_else(&room).await;
+        let done = room.home.path().join("done");
         let id = room
-            .start("i=0; while true; do i=$((i+1)); echo mine $i > shared; sleep 0.01; done")
+            .start(&format!("echo mine > shared; touch '{}'; sleep 1000", done.display()))
             .await;
-        let mut notices = Vec::new();
-        for round in 0..200 {
-            write(&other, "shared", &format!("theirs {round}\n")).await;
-            room.toolbox.call("ls", json!({})).await;
-            notices = room.workspace().processes().await.unwrap().notices;
-            if !notices.is_empty() {
-                break;
-            }
-        }
+        until_there(&done).await;
+        write(&other, "shared", "theirs\n").await;
+        room.toolbox.call("ls", json!({})).await;
+        let notices = room.workspace().processes().await.unwrap().notices;
         let branch = branches(&room).await.pop().unwrap_or_else(|| panic!("{on:?}"));
         assert!(notices.iter().any(|one| one.contains(&branch)), "{on:?}: {notices:?}");
         let again = room.workspace().processes().await.unwrap().notices;
         assert_eq!(again, Vec::<String>::new(), "{on:?}");
+        assert_eq!(room.read("shared").await, "theirs\n", "{on:?}");
         room.workspace().kill(&id).await.unwrap();
     });
+}
+
+/// Waits until something is at a path of the machine.
+async fn until_there(path: &Path) {
+    for _ in 0..600 {
+        if path.exists() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{} did not appear", path.display());
 }
 
 /// Puts a file in place as editors do: beside it, and by a rename.
@@ -126,13 +135,17 @@ const SANDBOXES: [&str; 2] = ["namespace", "host"];
 async fn room_in(sandbox: &str) -> Room {
     room_with(On::Local, |config| {
         config.exclude = vec!["target/".into()];
-        config.capabilities.shell = Declared::Options(ShellPolicy {
-            sandbox: sandbox.into(),
-            host_as_root: true,
-            ..ShellPolicy::default()
-        });
+        config.capabilities.shell = shell_in(sandbox);
     })
     .await
+}
+
+fn shell_in(sandbox: &str) -> Declared<ShellPolicy> {
+    Declared::Options(ShellPolicy {
+        sandbox: sandbox.into(),
+        host_as_root: true,
+        ..ShellPolicy::default()
+    })
 }
 
 fn in_each_sandbox<F: Future<Output = ()>>(test: impl Fn(&'static str) -> F) {
