@@ -111,15 +111,18 @@ fn promise_32_whoever_runs_commands_merges_what_one_did_without_the_capability_f
         let branch = collide(&room, "echo by the command > shared; echo new > fresh", "by a tool\n")
             .await
             .unwrap();
-        let merge = |from: String| {
-            room.toolbox
-                .call("merge", json!({"from": from, "on_conflict": "theirs"}))
+        let merge = |from: &str, dry_run: bool| {
+            let arguments = json!({"from": from, "on_conflict": "theirs", "dry_run": dry_run});
+            room.toolbox.call("merge", arguments)
         };
-        let merged = merge(branch).await;
+        let tried = merge(&branch, true).await;
+        assert!(tried.ok && tried.text.contains("fresh"), "{}", tried.text);
+        assert_eq!(room.read("shared").await, "by a tool\n");
+        let merged = merge(&branch, false).await;
         assert!(merged.ok, "{}", merged.text);
         assert_eq!(room.read("shared").await, "by the command\n");
         assert_eq!(room.read("fresh").await, "new\n");
-        let refused = merge("somebody".into()).await;
+        let refused = merge("somebody", false).await;
         assert!(refused.text.contains("snapshot"), "{}", refused.text);
     });
 }
