@@ -323,9 +323,9 @@ fn collide(room: &Room, text: &str) -> String {
     let bell = std::fs::OpenOptions::new()
         .append(true)
         .open(room.path().join("w/bell"));
-    bell.unwrap().write_all(b"ring").unwrap();
-    let ended = child.wait_with_output().unwrap();
-    let told = String::from_utf8(ended.stderr).unwrap();
+    bell.and_then(|mut bell| bell.write_all(b"ring")).expect("it rings");
+    let ended = child.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&ended.stderr);
     let branch = told.split('`').find(|word| word.starts_with("run-"));
     branch.unwrap_or_else(|| panic!("{told}")).to_owned()
 }
