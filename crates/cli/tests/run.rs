@@ -7,7 +7,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
@@ -298,13 +298,44 @@ fn what_would_end_with_the_call_is_refused_with_what_to_do_instead() {
 #[test]
 fn a_branch_of_a_command_is_merged_by_whoever_may_run_commands_and_no_other_branch() {
     let room = Room::new();
-    room.run(&["create", "bare", "--capability", "fs,shell"]).done();
-    let merge = |branch: &str| room.run(&["-w", "bare", "merge", branch]).err().to_owned();
-    let refused = merge("mine");
+    room.put("w/shared", "before\n").put("w/bell", "");
+    room.run(&["create", "box", "--storage", "local:w", "--capability", "fs,shell"])
+        .done();
+    let branch = collide(&room, "echo by the command > shared; echo new > fresh");
+    let tried = room.run(&["-w", "box", "merge", &branch, "--theirs", "--dry-run"]);
+    assert!(tried.done().contains("fresh"), "{}", tried.out());
+    assert_eq!(room.get("w/shared"), b"by somebody else\n");
+    room.run(&["-w", "box", "merge", &branch, "--theirs"]).done();
+    assert_eq!(room.get("w/shared"), b"by the command\n");
+    assert_eq!(room.get("w/fresh"), b"new\n");
+    let refused = room.run(&["-w", "box", "merge", "mine"]).err().to_owned();
     assert!(
         refused.contains("does not declare the capability `snapshot`"),
         "{refused}"
     );
-    let missing = merge("run-2bb56b1b6e94");
-    assert!(missing.starts_with("error: not_found"), "{missing}");
+}
+
+/// Runs a text in the middle of which, where it waits for the file `bell` to ring, somebody else writes `shared`; gives the branch.
+fn collide(room: &Room, text: &str) -> String {
+    let text = format!("echo up; until grep -q ring bell; do sleep 0.02; done; {text}");
+    let (child, _output) = started(room, &text);
+    room.run(&["-w", "box", "write", "shared", "by somebody else\n"]).done();
+    let bell = std::fs::OpenOptions::new()
+        .append(true)
+        .open(room.path().join("w/bell"));
+    bell.and_then(|mut bell| bell.write_all(b"ring")).expect("it rings");
+    let ended = child.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&ended.stderr);
+    let branch = told.split('`').find(|word| word.starts_with("run-"));
+    branch.unwrap_or_else(|| panic!("{told}")).to_owned()
+}
+
+#[test]
+fn no_branch_is_named_as_those_of_commands_are() {
+    let room = Room::new();
+    room.run(&["create", "box", "--capability", "fs,snapshot,shell"]).done();
+    room.run(&["-w", "box", "write", "a", "1"]).done();
+    let refused = room.run(&["-w", "box", "branch", "create", "run-2bb56b1b6e94"]);
+    assert!(refused.err().starts_with("error: invalid"), "{}", refused.err());
+    room.run(&["-w", "box", "branch", "create", "run-tests"]).done();
 }

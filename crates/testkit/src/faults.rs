@@ -98,6 +98,11 @@ impl FaultStorage {
         Self { inner, state }
     }
 
+    /// Plans one more fault; calls are counted from now on.
+    pub fn add(&self, fault: Fault) {
+        self.state.lock().expect("no holder panics").plan.push(fault);
+    }
+
     /// How many faults have struck.
     pub fn struck(&self) -> u64 {
         self.state.lock().expect("no holder panics").struck

@@ -67,7 +67,8 @@ impl Workspace {
         })
     }
 
-    async fn real_path(&self, path: &WsPath, names: Names) -> Result<WsPath> {
+    /// The path with the links on it followed: up to the entry itself, or to its content.
+    pub(crate) async fn real_path(&self, path: &WsPath, names: Names) -> Result<WsPath> {
         match (names, path.parent(), path.name()) {
             (Names::Entry, Some(parent), Some(name)) => self.storage().resolve(&parent).await?.child(name),
             _ => self.storage().resolve(path).await,

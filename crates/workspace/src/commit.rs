@@ -3,6 +3,13 @@
 use garret_core::{Applied, Batch, EntryKind, Error, ErrorKind, Follow, Mutation, Origin, Result, StatOptions, WsPath};
 
 use crate::Workspace;
+use crate::admit::Names;
+
+/// Something that a mutation puts somewhere.
+struct Arrival {
+    path: Vec<u8>,
+    is_directory: bool,
+}
 
 impl Workspace {
     /// Applies the mutations as one atomic change. Their paths are admitted already; here sizes and quota are checked, and the storage
@@ -57,7 +64,7 @@ impl Workspace {
     /// The batch of these mutations, if no file would be too large, and none where history leaves out what commands make.
     async fn batch(&self, origin: Origin, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
         for mutation in &mutations {
-            self.check_in_history(mutation).await?;
+            self.check_in_history(mutation, follow).await?;
             self.check_size(mutation).await?;
         }
         Ok(Batch {
@@ -79,20 +86,13 @@ impl Workspace {
 
     /// Checks that nothing is put where history leaves out what commands make: whoever writes there by hand would have another file than
     /// the commands see. What is there already can be removed.
-    async fn check_in_history(&self, mutation: &Mutation) -> Result<()> {
+    async fn check_in_history(&self, mutation: &Mutation, follow: Follow) -> Result<()> {
         let Some(shop) = self.workshop().ok().filter(|shop| !shop.exclusions.is_empty()) else {
             return Ok(());
         };
-        let is_directory = match mutation {
-            Mutation::Remove { .. } | Mutation::SetMode { .. } => return Ok(()),
-            Mutation::MakeDir { .. } => true,
-            Mutation::Rename { from, .. } | Mutation::Copy { from, .. } => self.is_directory(from).await,
-            _ => false,
-        };
-        match shop
-            .exclusions
-            .covers_bytes(mutation.path().as_str().as_bytes(), is_directory)
-        {
+        let arrivals = self.arrivals(mutation, follow).await?;
+        let is_left_out = |one: &Arrival| shop.exclusions.covers_bytes(&one.path, one.is_directory);
+        match arrivals.iter().any(is_left_out) {
             false => Ok(()),
             true => Err(Error::new(
                 ErrorKind::Denied,
@@ -103,9 +103,50 @@ impl Workspace {
         }
     }
 
-    async fn is_directory(&self, path: &WsPath) -> bool {
-        let stat = self.storage().stat(path, StatOptions::default()).await;
-        stat.is_ok_and(|stat| stat.kind == EntryKind::Directory)
+    /// What a mutation puts where, with all that a directory takes along, by the paths that the links on the way lead to.
+    async fn arrivals(&self, mutation: &Mutation, follow: Follow) -> Result<Vec<Arrival>> {
+        let (to, names, is_directory) = match mutation {
+            Mutation::Remove { .. } | Mutation::SetMode { .. } => return Ok(Vec::new()),
+            Mutation::Write { path, .. } | Mutation::Append { path, .. } => (path, Names::Content, false),
+            Mutation::Symlink { path, .. } | Mutation::Copy { to: path, .. } => (path, Names::Entry, false),
+            Mutation::MakeDir { path, .. } => (path, Names::Entry, true),
+            Mutation::Rename { from, to, .. } => {
+                let from = self.real(from, Names::Entry, follow).await;
+                return self.moved(&from, &self.real(to, Names::Entry, follow).await).await;
+            }
+        };
+        let path = self.real(to, names, follow).await.as_str().into();
+        Ok(vec![Arrival { path, is_directory }])
+    }
+
+    /// What a move of `from` to `to` puts where.
+    async fn moved(&self, from: &WsPath, to: &WsPath) -> Result<Vec<Arrival>> {
+        let options = StatOptions {
+            follow: Follow::Never,
+            with_version: false,
+        };
+        let stat = self.storage().stat(from, options).await;
+        let is_directory = stat.is_ok_and(|stat| stat.kind == EntryKind::Directory);
+        let mut arrivals = vec![Arrival {
+            path: to.as_str().into(),
+            is_directory,
+        }];
+        if is_directory {
+            let below = self.entries_below(from, Follow::Never).await?;
+            arrivals.extend(below.iter().map(|entry| Arrival {
+                path: [to.as_str().as_bytes(), &entry.path.as_bytes()[from.as_str().len()..]].concat(),
+                is_directory: entry.kind == EntryKind::Directory,
+            }));
+        }
+        Ok(arrivals)
+    }
+
+    /// Where a path leads. One that leads nowhere as things are is left to the storage, which knows what the whole batch does.
+    async fn real(&self, path: &WsPath, names: Names, follow: Follow) -> WsPath {
+        match follow {
+            Follow::Inside => self.real_path(path, names).await.unwrap_or_else(|_| path.clone()),
+            Follow::Never => path.clone(),
+        }
     }
 
     /// Checks the size that a file would have.

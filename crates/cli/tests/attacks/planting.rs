@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::json;
+
 use crate::Attack;
 use crate::scene::{Scene, is_there};
 
@@ -90,6 +92,21 @@ pub(crate) const ATTACKS: &[Attack] = &[
                 && ran.stdout.trim() == "end"
                 && scene.attack(10, "rm -rf f r d; ls").stdout.contains("kept")
         },
+    },
+    Attack {
+        name: "lock the workspace by what a process in the background lets nobody open",
+        run: |scene| {
+            let script = "echo one > f; mkdir d; echo two > d/g; chmod 000 f d; echo end; sleep 1000";
+            let after = [
+                ("ls", json!({})),
+                ("read_file", json!({"path": "kept"})),
+                ("run", json!({"command": "echo fine"})),
+            ];
+            let ran = scene.beside(script, "end", &after);
+            scene.attack(10, "chmod 700 f d; rm -rf f d");
+            ran
+        },
+        holds: |_, ran| ran.code == Some(0),
     },
     Attack {
         name: "forge the attributes of the layer",

@@ -1,14 +1,16 @@
 //! What an attack finds around it: a workspace, and everything on the machine that it must not reach.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
 
 /// What must never be seen inside.
 pub(crate) const CANARY: &str = "canary-4f1d7c";
@@ -154,6 +156,29 @@ impl Scene {
         self.garret(&["-w", "box", "run", "--timeout", &timeout, "-c", script])
     }
 
+    /// Starts a script in the background, and once it has said `wanted` calls tools beside it: each must do its work. What the last one said,
+    /// or the first that did not.
+    pub(crate) fn beside(&self, script: &str, wanted: &str, calls: &[(&str, Value)]) -> Ran {
+        let mut client = Client::open(self.command().args(["-w", "box", "mcp"]));
+        let mut answers = vec![client.call("start", &json!({"command": script}))];
+        let id = answers[0]["structuredContent"]["id"].clone();
+        let has_said = |client: &mut Client| {
+            let output = client.call("output", &json!({"id": id, "wait_s": 0.1}));
+            output.to_string().contains(wanted)
+        };
+        let has_begun = (0..100).any(|_| has_said(&mut client));
+        answers.extend(calls.iter().map(|(tool, arguments)| client.call(tool, arguments)));
+        client.call("kill", &json!({"id": id}));
+        client.close();
+        let failed = answers.iter().position(|answer| answer["isError"] != false);
+        let last = failed.unwrap_or(answers.len() - 1);
+        Ran {
+            code: Some(i32::from(failed.is_some() || !has_begun)),
+            stdout: answers[last].to_string(),
+            stderr: String::new(),
+        }
+    }
+
     /// Whether the machine and the workspace are as they were, and the workspace still works.
     pub(crate) fn is_unharmed(&self) -> Result<(), String> {
         for (name, content) in [("outside/secret", CANARY), ("user/.secret", CANARY)] {
@@ -195,6 +220,55 @@ impl Scene {
     /// The host's file at a path of the workspace, where the files live in a directory.
     pub(crate) fn tree(&self, name: &str) -> Option<PathBuf> {
         (self.place == Place::Local).then(|| self.path("work/tree").join(name))
+    }
+}
+
+/// A client of the program over a pipe, for what must stay open.
+struct Client {
+    server: Child,
+    lines: BufReader<ChildStdout>,
+    asked: u64,
+}
+
+impl Client {
+    fn open(command: &mut Command) -> Self {
+        let piped = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut server = piped.spawn().unwrap();
+        let lines = BufReader::new(server.stdout.take().unwrap());
+        let mut client = Self {
+            server,
+            lines,
+            asked: 0,
+        };
+        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "attack", "version": "1"}});
+        client.ask("initialize", &hello);
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.server.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.asked += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}));
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        answer["result"].clone()
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    fn close(mut self) {
+        drop(self.server.stdin.take());
+        self.server.wait().unwrap();
     }
 }
 

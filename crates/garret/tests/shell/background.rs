@@ -5,51 +5,17 @@ use std::time::Duration;
 use garret::{Declared, ErrorKind, OutputRequest, RunRequest, ShellPolicy};
 use serde_json::json;
 
-use crate::support::{Room, each, everywhere, room, room_with};
-
-async fn start(room: &Room, text: &str) -> String {
-    room.workspace()
-        .start(RunRequest::shell(text))
-        .await
-        .unwrap_or_else(|error| panic!("{:?}: {error}", room.on))
-        .id
-}
-
-/// Waits until a process has written `wanted`, or ended.
-async fn output_with(room: &Room, id: &str, wanted: &str) -> String {
-    let mut text = String::new();
-    let mut cursor = 0;
-    for _ in 0..100 {
-        let request = OutputRequest {
-            id: id.to_owned(),
-            cursor,
-            wait: Duration::from_millis(200),
-            max_bytes: 100_000,
-        };
-        let output = room.workspace().output(request).await.unwrap();
-        text.push_str(&output.output);
-        cursor = output.cursor;
-        if text.contains(wanted) {
-            return text;
-        }
-        assert!(
-            output.process.running || output.has_more,
-            "{:?}: {text}: {output:?}",
-            room.on
-        );
-    }
-    panic!("{:?}: {wanted:?} did not come: {text}", room.on);
-}
+use crate::support::{each, everywhere, room, room_with};
 
 #[test]
 fn promise_36_a_process_sees_what_tools_write_and_tools_see_what_it_writes() {
     everywhere(|on| async move {
         let room = room(on).await;
         room.write("dir/old", "old\n").await;
-        let id = start(&room, "echo up; while ! test -e dir/ping; do sleep 0.05; done; cat dir/ping dir/old; cp dir/ping pong; sleep 1000").await;
-        output_with(&room, &id, "up").await;
+        let id = room.start("echo up; while ! test -e dir/ping; do sleep 0.05; done; cat dir/ping dir/old; cp dir/ping pong; sleep 1000").await;
+        room.output_with(&id, "up").await;
         room.write("dir/ping", "hello\n").await;
-        let text = output_with(&room, &id, "old").await;
+        let text = room.output_with(&id, "old").await;
         assert!(text.contains("hello"), "{on:?}: {text}");
         for _ in 0..100 {
             if room.workspace().exists("pong").await.unwrap().exists {
@@ -83,8 +49,8 @@ fn a_server_serves_what_was_written_after_it_started() {
     each(|on| async move {
         let room = room(on).await;
         room.write("index.html", "first").await;
-        let id = start(&room, "exec python3 -u -m http.server 8000").await;
-        output_with(&room, &id, "Serving HTTP").await;
+        let id = room.start("exec python3 -u -m http.server 8000").await;
+        room.output_with(&id, "Serving HTTP").await;
         room.write("page.html", "written later").await;
         let fetch = "python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:8000/page.html\").read().decode())'";
         let served = room.run(fetch).await;
@@ -97,15 +63,13 @@ fn a_server_serves_what_was_written_after_it_started() {
 fn commands_run_beside_processes_and_one_change_names_all_who_may_have_written() {
     everywhere(|on| async move {
         let room = room(on).await;
-        let id = start(
-            &room,
-            "echo mine > by-process; echo up; while ! test -e by-command; do sleep 0.05; done; echo seen; sleep 1000",
+        let id = room.start("echo mine > by-process; echo up; while ! test -e by-command; do sleep 0.05; done; echo seen; sleep 1000",
         )
         .await;
-        output_with(&room, &id, "up").await;
+        room.output_with(&id, "up").await;
         let result = room.sh("cat by-process; echo theirs > by-command").await;
         assert_eq!(result.output, "mine\n", "{on:?}");
-        output_with(&room, &id, "seen").await;
+        room.output_with(&id, "seen").await;
         assert_eq!(room.read("by-command").await, "theirs\n");
         let change = result.changed.change.unwrap_or_else(|| panic!("{on:?}"));
         let shown = room
@@ -132,12 +96,12 @@ fn undo_and_rm_show_to_processes_at_once() {
     everywhere(|on| async move {
         let room = room(on).await;
         room.write("a/one", "1").await;
-        let id = start(&room, "echo up; while test -e a/one; do sleep 0.05; done; echo gone; while ! test -e a/one; do sleep 0.05; done; echo back; sleep 1000").await;
-        output_with(&room, &id, "up").await;
+        let id = room.start("echo up; while test -e a/one; do sleep 0.05; done; echo gone; while ! test -e a/one; do sleep 0.05; done; echo back; sleep 1000").await;
+        room.output_with(&id, "up").await;
         room.toolbox.call("rm", json!({"path": "a", "recursive": true})).await;
-        output_with(&room, &id, "gone").await;
+        room.output_with(&id, "gone").await;
         room.undo().await;
-        output_with(&room, &id, "back").await;
+        room.output_with(&id, "back").await;
         room.workspace().close().await.unwrap();
         assert_eq!(room.tree().await.len(), 2, "{on:?}");
     });
@@ -147,7 +111,7 @@ fn undo_and_rm_show_to_processes_at_once() {
 fn a_process_that_ends_is_told_with_its_exit_code_and_its_work_is_kept() {
     everywhere(|on| async move {
         let room = room(on).await;
-        let id = start(&room, "echo out; echo work > made; exit 7").await;
+        let id = room.start("echo out; echo work > made; exit 7").await;
         let request = |cursor| OutputRequest {
             id: id.clone(),
             cursor,

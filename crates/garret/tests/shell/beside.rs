@@ -22,11 +22,6 @@ async fn run_as(workspace: &Workspace, effects: EffectsMode, text: &str) -> RunR
     result
 }
 
-async fn start(room: &Room, text: &str) -> String {
-    let started = room.workspace().start(RunRequest::shell(text)).await;
-    started.unwrap_or_else(|error| panic!("{:?}: {error}", room.on)).id
-}
-
 /// Waits until a file is there.
 async fn appears(room: &Room, path: &str) {
     for _ in 0..600 {
@@ -51,9 +46,7 @@ fn what_is_discarded_leaves_no_trace_while_processes_live_on() {
         room.sh("mkdir -p dir target && echo old > dir/old && echo built > target/built")
             .await;
         // It works while the command runs: it answers what the command asks it by a file of its own, and stops for nobody.
-        let id = start(
-            &room,
-            "echo mine > by-process; mkdir new; echo 1 > new/a; rm dir/old; i=0; while true; do i=$((i+1)); echo $i > count; sleep 0.02; done",
+        let id = room.start("echo mine > by-process; mkdir new; echo 1 > new/a; rm dir/old; i=0; while true; do i=$((i+1)); echo $i > count; sleep 0.02; done",
         )
         .await;
         appears(&room, "count").await;
@@ -91,7 +84,7 @@ fn what_is_asked_about_is_the_commands_work_alone() {
     each(|on| async move {
         let asked = Arc::new(Asked::default());
         let room = room_asking(on, asked.clone(), |config| config.exclude = vec!["target/".into()]).await;
-        let id = start(&room, "i=0; while true; do i=$((i+1)); echo $i > count; test -e made && cp made .s && mv .s seen; test -e target/made && cp target/made .k && mv .k kept; sleep 0.02; done").await;
+        let id = room.start("i=0; while true; do i=$((i+1)); echo $i > count; test -e made && cp made .s && mv .s seen; test -e target/made && cp target/made .k && mv .k kept; sleep 0.02; done").await;
         appears(&room, "count").await;
         *asked.refuses.lock().unwrap() = Some("bad");
         let refused = run_as(
@@ -144,11 +137,9 @@ fn what_both_touched_is_kept_on_a_branch() {
         let asked = Arc::new(Asked::default());
         let room = room_asking(on, asked, |_| {}).await;
         room.write("both", "first\n").await;
-        let id = start(
-            &room,
-            "while ! test -e go; do sleep 0.02; done; echo process > both; touch done; sleep 1000",
-        )
-        .await;
+        let id = room
+            .start("while ! test -e go; do sleep 0.02; done; echo process > both; touch done; sleep 1000")
+            .await;
         let workspace = room.workspace().clone();
         let command = tokio::spawn(async move {
             run_as(
@@ -177,7 +168,7 @@ fn a_command_of_another_view_runs_while_processes_live_on_and_sees_what_it_may()
         let room = room(on).await;
         room.sh("mkdir -p tenant other && echo a > tenant/a && echo key > tenant/key && echo o > other/o")
             .await;
-        let id = start(&room, "echo new > tenant/new; echo new > other/new; echo new > tenant/key; touch tenant/up; while ! test -e tenant/theirs; do sleep 0.02; done; touch other/seen; sleep 1000").await;
+        let id = room.start("echo new > tenant/new; echo new > other/new; echo new > tenant/key; touch tenant/up; while ! test -e tenant/theirs; do sleep 0.02; done; touch other/seen; sleep 1000").await;
         appears(&room, "tenant/up").await;
         let scope = || {
             let policy = FsPolicy {
@@ -234,7 +225,7 @@ fn a_command_of_another_view_runs_while_processes_live_on_and_sees_what_it_may()
 fn processes_may_end_and_commands_be_given_up_in_any_order() {
     each(|on| async move {
         let room = room(on).await;
-        let id = start(&room, "echo mine > by-process; sleep 1000").await;
+        let id = room.start("echo mine > by-process; sleep 1000").await;
         appears(&room, "by-process").await;
         let workspace = room.workspace().clone();
         let command = tokio::spawn(async move {
@@ -307,7 +298,7 @@ fn a_quota_holds_for_processes_whoever_takes_over_what_they_did() {
             .await;
             room.write("other", "").await;
             let text = "while ! test -e go; do sleep 0.02; done; while true; do touch $((++i)); sleep 0.005; done";
-            let id = start(&room, text).await;
+            let id = room.start(text).await;
             // Writers and readers come at once, and each takes over what the process did: they have their turns.
             let write = async {
                 room.write("go", "").await;

@@ -8,7 +8,7 @@ use garret::{Capabilities, Chunk, OutputSink, RunRequest};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::support::{On, Room, everywhere, room, room_with};
+use crate::support::{On, Room, everywhere, on_all, room, room_with};
 
 #[test]
 fn promise_32_work_on_the_same_file_is_kept_on_a_branch_and_nothing_is_lost() {
@@ -100,18 +100,10 @@ async fn collide(room: &Room, text: &str, theirs: &str) -> Option<String> {
     running.await.unwrap().unwrap().changed.branch
 }
 
-fn on_local<F: Future<Output = ()>>(test: impl FnOnce() -> F) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(test());
-}
-
 #[test]
 fn promise_32_whoever_runs_commands_merges_what_one_did_without_the_capability_for_branches() {
-    on_local(|| async {
-        let room = room_with(On::Local, |config| {
+    on_all(&[On::Local], |on| async move {
+        let room = room_with(on, |config| {
             config.capabilities = Capabilities::named(["fs", "shell"]).unwrap();
         })
         .await;
@@ -119,23 +111,26 @@ fn promise_32_whoever_runs_commands_merges_what_one_did_without_the_capability_f
         let branch = collide(&room, "echo by the command > shared; echo new > fresh", "by a tool\n")
             .await
             .unwrap();
-        let merge = |from: String| {
-            room.toolbox
-                .call("merge", json!({"from": from, "on_conflict": "theirs"}))
+        let merge = |from: &str, dry_run: bool| {
+            let arguments = json!({"from": from, "on_conflict": "theirs", "dry_run": dry_run});
+            room.toolbox.call("merge", arguments)
         };
-        let merged = merge(branch).await;
+        let tried = merge(&branch, true).await;
+        assert!(tried.ok && tried.text.contains("fresh"), "{}", tried.text);
+        assert_eq!(room.read("shared").await, "by a tool\n");
+        let merged = merge(&branch, false).await;
         assert!(merged.ok, "{}", merged.text);
         assert_eq!(room.read("shared").await, "by the command\n");
         assert_eq!(room.read("fresh").await, "new\n");
-        let refused = merge("somebody".into()).await;
+        let refused = merge("somebody", false).await;
         assert!(refused.text.contains("snapshot"), "{}", refused.text);
     });
 }
 
 #[test]
 fn what_a_command_left_as_it_was_is_no_work_that_could_collide() {
-    on_local(|| async {
-        let room = room(On::Local).await;
+    on_all(&[On::Local], |on| async move {
+        let room = room(on).await;
         room.write("shared", "before\n").await;
         assert_eq!(collide(&room, "echo before > shared", "theirs\n").await, None);
         assert_eq!(room.read("shared").await, "theirs\n");

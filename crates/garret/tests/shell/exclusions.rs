@@ -91,6 +91,47 @@ fn promise_37_a_tool_writes_nothing_where_history_leaves_out_what_commands_make(
 }
 
 #[test]
+fn promise_37_no_link_and_no_move_leads_a_tool_past_what_history_leaves_out() {
+    everywhere(|on| async move {
+        let room = room_with(on, |config| {
+            config.exclude = vec!["target/".into(), "/dist/*.js".into()]
+        })
+        .await;
+        room.sh("mkdir -p target/d out plain && echo built > target/x && echo js > out/a.js && echo text > plain/a && ln -s target door && ln -s target/x file && ln -s plain side")
+            .await;
+        let workspace = room.workspace();
+        for path in ["door/new", "door/x", "door/d/new", "file"] {
+            let written = workspace.write(path, "by hand", Default::default()).await;
+            assert_eq!(written.unwrap_err().kind(), ErrorKind::Denied, "{on:?}: {path}");
+        }
+        let made = workspace.make_dir("door/made", true).await;
+        assert_eq!(made.unwrap_err().kind(), ErrorKind::Denied, "{on:?}: a directory");
+        for (from, to) in [("plain", "door/plain"), ("out", "dist"), ("out/a.js", "dist/b.js")] {
+            let moved = workspace.rename(from, to, Default::default()).await;
+            assert_eq!(moved.unwrap_err().kind(), ErrorKind::Denied, "{on:?}: move {from} {to}");
+            let copied = workspace.copy(from, to, Default::default()).await;
+            assert_eq!(
+                copied.unwrap_err().kind(),
+                ErrorKind::Denied,
+                "{on:?}: copy {from} {to}"
+            );
+        }
+        assert_eq!(
+            room.sh("cat target/x; ls target").await.output,
+            "built\nd\nx\n",
+            "{on:?}"
+        );
+        workspace.write("side/b", "by hand", Default::default()).await.unwrap();
+        workspace.rename("plain", "dist", Default::default()).await.unwrap();
+        assert_eq!(
+            room.sh("ls dist").await.output,
+            "a\nb\n",
+            "{on:?}: what no pattern matches goes"
+        );
+    });
+}
+
+#[test]
 fn a_real_project_is_built_and_its_output_stays_out_of_history() {
     each(|on| async move {
         let room = room(on).await;

@@ -3,24 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use garret::{Declared, Garret, Home, OutputRequest, RunRequest, ShellPolicy, Toolbox};
+use garret::{Declared, Garret, Home, ShellPolicy, Toolbox};
 use serde_json::json;
 
-use crate::support::{On, Room, room, room_with};
+use crate::support::{On, Room, on_all, room, room_with};
 
 /// The storages that another program can open too.
 const SHARED: [On; 3] = [On::Filestore, On::Local, On::S3];
-
-fn on_each<F: Future<Output = ()>>(storages: &[On], test: impl Fn(On) -> F) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap();
-    for on in storages {
-        runtime.block_on(test(*on));
-    }
-}
 
 /// The same workspace, opened by somebody else.
 async fn somebody_else(room: &Room) -> Toolbox {
@@ -32,31 +21,6 @@ async fn write(toolbox: &Toolbox, path: &str, content: &str) {
     let content = content.to_owned().into_bytes();
     let written = toolbox.workspace().write(path, content, Default::default()).await;
     written.unwrap_or_else(|error| panic!("{path}: {error}"));
-}
-
-async fn start(room: &Room, text: &str) -> String {
-    let started = room.workspace().start(RunRequest::shell(text)).await;
-    started.unwrap_or_else(|error| panic!("{:?}: {error}", room.on)).id
-}
-
-/// Waits until a process has written `wanted` after what it wrote before.
-async fn output_with(room: &Room, id: &str, wanted: &str) {
-    let (mut text, mut cursor) = (String::new(), 0);
-    for _ in 0..300 {
-        let request = OutputRequest {
-            id: id.to_owned(),
-            cursor,
-            wait: Duration::from_millis(100),
-            max_bytes: 100_000,
-        };
-        let output = room.workspace().output(request).await.unwrap();
-        text.push_str(&output.output);
-        cursor = output.cursor;
-        if text.contains(wanted) {
-            return;
-        }
-    }
-    panic!("{:?}: {wanted:?} did not come: {text}", room.on);
 }
 
 /// Runs a text beside the processes whose work must become a change.
@@ -78,11 +42,11 @@ async fn branches(room: &Room) -> Vec<String> {
 
 #[test]
 fn promise_36_a_command_beside_processes_sees_what_others_did_before_it_and_its_work_is_kept() {
-    on_each(&SHARED, |on| async move {
+    on_all(&SHARED, |on| async move {
         let room = room(on).await;
         write(&room.toolbox, "old/file", "old\n").await;
         let other = somebody_else(&room).await;
-        let id = start(&room, "sleep 1000").await;
+        let id = room.start("sleep 1000").await;
         // The kernel remembers that it is not there.
         room.run("cat d").await;
         write(&other, "d", "4\n").await;
@@ -95,8 +59,8 @@ fn promise_36_a_command_beside_processes_sees_what_others_did_before_it_and_its_
         let read = other.workspace().read_bytes("d").await.unwrap();
         assert_eq!(read.bytes.as_ref(), b"5\nagain\n", "{on:?}");
         write(&other, "for-it", "seen\n").await;
-        let second = start(&room, "cat for-it; sleep 1000").await;
-        output_with(&room, &second, "seen").await;
+        let second = room.start("cat for-it; sleep 1000").await;
+        room.output_with(&second, "seen").await;
         assert_eq!(branches(&room).await, Vec::<String>::new(), "{on:?}");
         room.workspace().kill(&id).await.unwrap();
         room.workspace().kill(&second).await.unwrap();
@@ -106,10 +70,10 @@ fn promise_36_a_command_beside_processes_sees_what_others_did_before_it_and_its_
 
 #[test]
 fn what_others_made_and_took_away_beside_a_process_that_writes_nothing_leaves_no_branch() {
-    on_each(&SHARED, |on| async move {
+    on_all(&SHARED, |on| async move {
         let room = room(on).await;
         let other = somebody_else(&room).await;
-        let id = start(&room, "sleep 1000").await;
+        let id = room.start("sleep 1000").await;
         for round in 0..3 {
             write(&other, "c", &format!("{round}\n")).await;
             assert_eq!(room.sh("cat c").await.output, format!("{round}\n"), "{on:?}");
@@ -126,29 +90,36 @@ fn what_others_made_and_took_away_beside_a_process_that_writes_nothing_leaves_no
 
 #[test]
 fn what_a_process_and_others_did_to_the_same_file_is_on_a_branch_and_that_is_told_once() {
-    on_each(&[On::Filestore, On::Local], |on| async move {
-        let room = room(on).await;
+    on_all(&[On::Filestore, On::Local], |on| async move {
+        // Without isolation a process can say outside of the workspace that it is done: nobody need look at what it did before the others come.
+        let room = room_with(on, |config| config.capabilities.shell = shell_in("host")).await;
         let other = somebody_else(&room).await;
-        let id = start(
-            &room,
-            "i=0; while true; do i=$((i+1)); echo mine $i > shared; sleep 0.01; done",
-        )
-        .await;
-        let mut notices = Vec::new();
-        for round in 0..200 {
-            write(&other, "shared", &format!("theirs {round}\n")).await;
-            room.toolbox.call("ls", json!({})).await;
-            notices = room.workspace().processes().await.unwrap().notices;
-            if !notices.is_empty() {
-                break;
-            }
-        }
+        let done = room.home.path().join("done");
+        let id = room
+            .start(&format!("echo mine > shared; touch '{}'; sleep 1000", done.display()))
+            .await;
+        until_there(&done).await;
+        write(&other, "shared", "theirs\n").await;
+        room.toolbox.call("ls", json!({})).await;
+        let notices = room.workspace().processes().await.unwrap().notices;
         let branch = branches(&room).await.pop().unwrap_or_else(|| panic!("{on:?}"));
         assert!(notices.iter().any(|one| one.contains(&branch)), "{on:?}: {notices:?}");
         let again = room.workspace().processes().await.unwrap().notices;
         assert_eq!(again, Vec::<String>::new(), "{on:?}");
+        assert_eq!(room.read("shared").await, "theirs\n", "{on:?}");
         room.workspace().kill(&id).await.unwrap();
     });
+}
+
+/// Waits until something is at a path of the machine.
+async fn until_there(path: &Path) {
+    for _ in 0..600 {
+        if path.exists() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{} did not appear", path.display());
 }
 
 /// Puts a file in place as editors do: beside it, and by a rename.
@@ -164,18 +135,22 @@ const SANDBOXES: [&str; 2] = ["namespace", "host"];
 async fn room_in(sandbox: &str) -> Room {
     room_with(On::Local, |config| {
         config.exclude = vec!["target/".into()];
-        config.capabilities.shell = Declared::Options(ShellPolicy {
-            sandbox: sandbox.into(),
-            host_as_root: true,
-            ..ShellPolicy::default()
-        });
+        config.capabilities.shell = shell_in(sandbox);
     })
     .await
 }
 
+fn shell_in(sandbox: &str) -> Declared<ShellPolicy> {
+    Declared::Options(ShellPolicy {
+        sandbox: sandbox.into(),
+        host_as_root: true,
+        ..ShellPolicy::default()
+    })
+}
+
 fn in_each_sandbox<F: Future<Output = ()>>(test: impl Fn(&'static str) -> F) {
     for sandbox in SANDBOXES {
-        on_each(&[On::Local], |_| test(sandbox));
+        on_all(&[On::Local], |_| test(sandbox));
     }
 }
 
@@ -188,13 +163,11 @@ fn a_command_beside_processes_sees_what_any_program_did_in_the_directory() {
         std::fs::create_dir_all(directory.join("deep/er")).unwrap();
         std::fs::write(directory.join("deep/er/file"), "deep\n").unwrap();
         // It has the kernel remember all of it, and what is not there; it holds nothing open.
-        let id = start(
-            &room,
-            "echo up; until test -e go; do test -e e; test -e new; test -e deep/er/file; test -e deep/er/new; sleep 0.05; done; \
+        let id = room.start("echo up; until test -e go; do test -e e; test -e new; test -e deep/er/file; test -e deep/er/new; sleep 0.05; done; \
              while :; do cat e; sleep 0.05; done",
         )
         .await;
-        output_with(&room, &id, "up").await;
+        room.output_with(&id, "up").await;
         replace(directory, "e", "edited\n");
         std::fs::write(directory.join("new"), "made\n").unwrap();
         std::fs::write(directory.join("deep/er/new"), "deeper\n").unwrap();
@@ -230,7 +203,7 @@ fn a_command_beside_processes_sees_what_any_program_did_in_the_directory() {
         // A process sees it with the next call, whichever that is.
         replace(directory, "e", "for the process\n");
         std::fs::write(directory.join("go"), "").unwrap();
-        output_with(&room, &id, "for the process").await;
+        room.output_with(&id, "for the process").await;
         room.workspace().kill(&id).await.unwrap();
         assert_eq!(
             std::fs::read_to_string(directory.join("e")).unwrap(),
@@ -247,7 +220,7 @@ fn what_any_program_does_in_directories_that_processes_made_or_removed_shows_to_
         let directory = room.directory.path();
         std::fs::create_dir_all(directory.join("gone/below")).unwrap();
         std::fs::write(directory.join("gone/below/file"), "1").unwrap();
-        let id = start(&room, "sleep 1000").await;
+        let id = room.start("sleep 1000").await;
         changing(
             &room,
             "rm -r gone; mkdir -p made/below target; echo mine > made/mine; echo mine > target/mine",

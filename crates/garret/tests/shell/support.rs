@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use garret::{
-    Approver, Capabilities, EntryKind, Garret, Home, ListRequest, MemoryEvents, RunRequest, RunResult, StorageConfig,
-    Toolbox, Workspace, WorkspaceConfig,
+    Approver, Capabilities, EntryKind, Garret, Home, ListRequest, MemoryEvents, OutputRequest, RunRequest, RunResult,
+    StorageConfig, Toolbox, Workspace, WorkspaceConfig,
 };
 use garret_testkit::s3::Server;
 use serde_json::json;
@@ -120,6 +121,36 @@ impl Room {
         ran.unwrap_or_else(|error| panic!("{:?}: {text}: {error}", self.on))
     }
 
+    /// Starts a text in the background; gives its id.
+    pub(crate) async fn start(&self, text: &str) -> String {
+        let started = self.workspace().start(RunRequest::shell(text)).await;
+        started
+            .unwrap_or_else(|error| panic!("{:?}: {text}: {error}", self.on))
+            .id
+    }
+
+    /// Waits until a process has written `wanted`; gives all that it wrote.
+    pub(crate) async fn output_with(&self, id: &str, wanted: &str) -> String {
+        let (mut text, mut cursor) = (String::new(), 0);
+        for _ in 0..300 {
+            let request = OutputRequest {
+                id: id.to_owned(),
+                cursor,
+                wait: Duration::from_millis(100),
+                max_bytes: 100_000,
+            };
+            let output = self.workspace().output(request).await.unwrap();
+            text.push_str(&output.output);
+            cursor = output.cursor;
+            if text.contains(wanted) {
+                return text;
+            }
+            let may_say_more = output.process.running || output.has_more;
+            assert!(may_say_more, "{:?}: {text}: {output:?}", self.on);
+        }
+        panic!("{:?}: {wanted:?} did not come: {text}", self.on);
+    }
+
     pub(crate) async fn write(&self, path: &str, content: &str) {
         let content = content.to_owned().into_bytes();
         self.workspace().write(path, content, Default::default()).await.unwrap();
@@ -194,7 +225,8 @@ pub(crate) fn on_s3<F: Future<Output = ()>>(test: impl Fn(On) -> F) {
     on_all(&[On::S3], test);
 }
 
-fn on_all<F: Future<Output = ()>>(storages: &[On], test: impl Fn(On) -> F) {
+/// Runs a test on each of these storages.
+pub(crate) fn on_all<F: Future<Output = ()>>(storages: &[On], test: impl Fn(On) -> F) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

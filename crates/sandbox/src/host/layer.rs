@@ -42,6 +42,13 @@ struct Inner {
     state: Mutex<State>,
 }
 
+/// What a layer begins with.
+#[derive(Debug, Default)]
+struct Stand {
+    begun: Option<Mark>,
+    below: Mark,
+}
+
 #[derive(Debug)]
 struct State {
     stage: Stage,
@@ -70,17 +77,19 @@ impl HostLayer {
             true => copied.mark,
             false => hide(room, &copy)?,
         };
-        let mut laid = Self::new(room, id, directory, Some(begun), Stage::Running);
-        Arc::get_mut(&mut laid.inner).expect("nobody else has it yet").below = Mutex::new(below);
-        Ok(laid)
+        let stand = Stand {
+            begun: Some(begun),
+            below,
+        };
+        Ok(Self::new(room, id, directory, stand, Stage::Running))
     }
 
     /// One that was left behind, and is locked by now.
     pub(super) fn left(room: &Arc<Room>, id: String, directory: OwnedFd) -> Self {
-        Self::new(room, id, directory, None, Stage::Lifted)
+        Self::new(room, id, directory, Stand::default(), Stage::Lifted)
     }
 
-    fn new(room: &Arc<Room>, id: String, directory: OwnedFd, begun: Option<Mark>, stage: Stage) -> Self {
+    fn new(room: &Arc<Room>, id: String, directory: OwnedFd, stand: Stand, stage: Stage) -> Self {
         let state = State {
             stage,
             trees: Vec::new(),
@@ -89,8 +98,8 @@ impl HostLayer {
             room: room.clone(),
             id,
             directory,
-            begun,
-            below: Mutex::default(),
+            begun: stand.begun,
+            below: Mutex::new(stand.below),
             state: Mutex::new(state),
         };
         Self { inner: Arc::new(inner) }

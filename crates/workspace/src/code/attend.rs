@@ -179,8 +179,7 @@ impl Attendant {
             };
             let death = self.bury(over, |_| {}).await;
             entry.life.send_replace(Life::Ended(death.how.clone()));
-            // What cannot be kept now is told by those who look after the processes.
-            let _ = self.driven.end(self.origin, None).await;
+            self.driven.end_untold(self.origin).await;
             entry.life.send_replace(Life::Done(death.how));
             return;
         }
@@ -209,7 +208,13 @@ impl Attendant {
             None => (Some(self), call.view.checkpoint(origin).await),
             Some(death) => {
                 entry.life.send_replace(Life::Ended(death.how.clone()));
-                let changed = self.driven.end(origin, Some(&call.view)).await;
+                let changed = match call.reply.is_closed() {
+                    false => self.driven.end(origin, &call.view).await,
+                    true => {
+                        self.driven.end_untold(origin).await;
+                        Ok(Changed::default())
+                    }
+                };
                 entry.life.send_replace(Life::Done(death.how.clone()));
                 (None, changed)
             }

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Workspace;
+use crate::shell::aside::check_branch_name;
 
 /// A branch as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -39,10 +40,11 @@ impl From<Branch> for BranchShown {
 
 impl Workspace {
     /// Makes a workspace that begins at `point` of this one and shares its content. Neither ever disturbs the other. Opened by its name,
-    /// it allows what this one allows.
+    /// it allows what this one allows. The names of branches on which the work of commands is put are `invalid`.
     pub async fn branch(&self, name: &str, point: &Point) -> Result<Branch> {
         let work = async {
             self.check_whole()?;
+            check_branch_name(name)?;
             let new = NewBranch {
                 name: name.to_owned(),
                 config: self.shared.branch_config.clone(),

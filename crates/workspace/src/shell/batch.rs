@@ -63,7 +63,8 @@ impl Workspace {
 
     async fn step(&self, path: &WsPath, placed: &Placed) -> Result<Option<Step>> {
         let before = self.image_at(path).await?;
-        let is_same = is_as(self.storage(), path, before.as_ref(), placed).await?;
+        // What cannot be told counts as different.
+        let is_same = unless_closed(is_as(self.storage(), path, before.as_ref(), placed).await)?.unwrap_or(false);
         Ok((!is_same).then(|| Step {
             path: path.clone(),
             before,
@@ -141,6 +142,20 @@ pub(super) fn is_absence(kind: ErrorKind) -> bool {
         kind,
         ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PathEscape
     )
+}
+
+/// What a look gave; `None` where the path cannot be looked at, because of its mode, of what it is, or of what happens there all the time.
+/// What may work a moment later is an error still: what others did there must not be passed over.
+pub(super) fn unless_closed<T>(looked: Result<T>) -> Result<Option<T>> {
+    match looked {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_passing(error.kind()) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+fn is_passing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Internal)
 }
 
 fn is_refusal(kind: ErrorKind) -> bool {

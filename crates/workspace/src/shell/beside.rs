@@ -11,7 +11,7 @@ use garret_core::{Dropped, Effect, Effects, EffectsMode, Exit, Layer, Mark, Resu
 use tokio::sync::OwnedMutexGuard;
 
 use super::keep::{Basis, Kept, Maker};
-use super::live::{Seat, Taking};
+use super::live::Seat;
 use super::result::{Changed, RunResult};
 use super::run::{Cover, Prepared, follow_output, result};
 use super::workshop::Workshop;
@@ -51,8 +51,9 @@ impl Workspace {
             Ok(ran) => ran,
             Err(error) => return Err(cover.leave_behind(&error)),
         };
+        // What became of the command does not depend on whether anybody else needs the live layer.
         if let Some((seat, _turn)) = cover.off().await? {
-            leave(shop, seat).await;
+            seat.leave_untold(None).await;
         }
         Ok(result(ran, changed, &laid))
     }
@@ -98,14 +99,6 @@ pub(super) async fn mark(layer: &dyn Layer) -> Result<Mark> {
     let effects = layer.effects(None).await?;
     layer.resume().await?;
     Ok(effects.mark)
-}
-
-/// Lets the live layer go, where nobody else needs it. What became of the command does not depend on it.
-async fn leave(shop: &Workshop, seat: Seat) {
-    let view = seat.view().clone();
-    if let Err(error) = seat.leave(Taking::default()).await {
-        shop.live.notice(&view, format!("not kept: {}", error.message()));
-    }
 }
 
 /// What is in no history, and nowhere where the processes that hold the bench may see it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use garret_core::{Enforced, Limits, Origin, Process, Program, Result, Secrets, Stdin};
 
-use super::live::Taking;
+use super::live::{Taking, Told};
 use super::processes::LiveProcess;
 use super::run::{Prepared, seconds, wall};
 use super::workshop::{Workshop, is_isolated};
@@ -110,10 +110,13 @@ impl Workspace {
         Ok(timeout)
     }
 
-    /// Takes over what everything on the live layer did so far, as a change by `origin`.
+    /// Takes over what everything on the live layer did so far, as a change by `origin`, for whoever waits for that.
     pub(crate) async fn checkpoint(&self, origin: Origin) -> Result<Changed> {
         let shop = self.workshop()?;
-        let taking = Taking { origin: Some(origin) };
+        let taking = Taking {
+            origin: Some(origin),
+            told: Told::Caller,
+        };
         let settled = shop.settle(taking).await?;
         Ok(settled.map_or_else(Changed::default, |settled| settled.changed(self, shop)))
     }
@@ -163,14 +166,21 @@ impl DrivenProcess {
         }
     }
 
-    /// Ends it with its whole tree, and takes over what was done as a change by `origin`; `view` is told what that was.
-    pub(crate) async fn end(self, origin: Origin, view: Option<&Workspace>) -> Result<Changed> {
-        let taking = Taking { origin: Some(origin) };
-        let settled = self.live.end(taking).await?;
-        match (settled, view) {
-            (Some(settled), Some(view)) => Ok(settled.changed(view, view.workshop()?)),
-            _ => Ok(Changed::default()),
+    /// Ends it with its whole tree, and takes over what was done as a change by `origin`; whoever called in `view` is told what that was.
+    pub(crate) async fn end(self, origin: Origin, view: &Workspace) -> Result<Changed> {
+        let taking = Taking {
+            origin: Some(origin),
+            told: Told::Caller,
+        };
+        match self.live.end(taking).await? {
+            Some(settled) => Ok(settled.changed(view, view.workshop()?)),
+            None => Ok(Changed::default()),
         }
+    }
+
+    /// The same where nobody waits for it.
+    pub(crate) async fn end_untold(self, origin: Origin) {
+        self.live.end_untold(Some(origin)).await;
     }
 }
 

@@ -12,7 +12,7 @@ use garret_core::{
 };
 use tokio::runtime::Handle;
 
-use super::batch::is_absence;
+use super::batch::{is_absence, unless_closed};
 use super::images::image_of_stat;
 use crate::Workspace;
 
@@ -20,30 +20,30 @@ use crate::Workspace;
 pub(super) const PIECE_BYTES: u64 = 1024 * 1024;
 
 impl Workspace {
-    /// What the files have at each path, in the order of paths.
+    /// What the files have at each path, in the order of paths. What cannot be looked at is left out.
     pub(super) async fn as_in_files(&self, paths: impl Iterator<Item = &EntryPath>) -> Result<Vec<Effect>> {
         let paths: BTreeSet<&EntryPath> = paths.collect();
         let mut root: Option<Arc<dyn Directory>> = None;
         let mut effects = Vec::new();
         for path in paths {
-            let placed = match path.as_path() {
-                Some(valid) => self.placed_at(valid).await?,
+            let looked = match path.as_path() {
+                Some(valid) => self.placed_at(valid).await,
                 None => {
                     if root.is_none() {
                         root = self.root_of_files().await?;
                     }
                     match &root {
-                        Some(root) => raw_placed(root, path.as_bytes())?,
+                        Some(root) => raw_placed(root, path.as_bytes()),
                         // The storage holds no such name.
                         None => continue,
                     }
                 }
             };
-            effects.push(Effect {
+            effects.extend(unless_closed(looked)?.map(|placed| Effect {
                 path: path.clone(),
                 placed,
                 modified: None,
-            });
+            }));
         }
         Ok(effects)
     }
@@ -59,7 +59,8 @@ impl Workspace {
         }
     }
 
-    async fn placed_at(&self, path: &WsPath) -> Result<Placed> {
+    /// What the files have at `path`.
+    pub(super) async fn placed_at(&self, path: &WsPath) -> Result<Placed> {
         let Some(image) = self.image_at(path).await? else {
             return Ok(Placed::Nothing);
         };

@@ -7,31 +7,12 @@ use garret_core::{
     NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Storage, Timestamp,
 };
 
+use super::aside::name_aside;
 use super::batch::has;
 use super::result::{ChangeMade, Changed, DroppedShown, Excluded, Refusal};
 use super::workshop::Workshop;
 use crate::Workspace;
 use crate::quota::Hold;
-
-/// The operations whose work goes on a branch where others were at the same files.
-const ASIDE: [&str; 6] = [
-    "run",
-    "start",
-    "run_code",
-    "create_code_context",
-    "run_in_code_context",
-    "commit_leftover",
-];
-/// How much of an id is in the name of such a branch.
-const ID_LENGTH: usize = 12;
-
-/// Whether this is the name of a branch on which the work of a command was put: those are open to whoever may run commands.
-pub fn is_branch_of_command(name: &str) -> bool {
-    name.rsplit_once('-').is_some_and(|(operation, id)| {
-        let is_id = id.len() == ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_id && ASIDE.contains(&operation)
-    })
-}
 
 /// What the files were when a command began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,8 +220,8 @@ impl Workspace {
         }
     }
 
-    /// Puts effects into the history. Where others changed the same paths, only what differs from how those were when the work began, and from how they are, counts;
-    /// where that is in the way of the others still, it goes on a branch.
+    /// Puts effects into the history. Where others changed the same paths, those that leave a path as it was at the basis, or as it is now, are
+    /// in nobody's way and are left out; if the rest still collides, it goes on a branch.
     async fn put_effects(
         &self,
         history: &dyn History,
@@ -327,12 +308,7 @@ impl Workspace {
             let paths = effects.iter().map(bare_change).collect();
             return Ok(Keeping::of(paths, Kept::Refused(refusal)));
         }
-        let id = self.shared.ids.next();
-        let name = format!(
-            "{}-{}",
-            maker.origin.operation,
-            &id[id.len().saturating_sub(ID_LENGTH)..]
-        );
+        let name = name_aside(maker.origin.operation, &self.shared.ids.next());
         let new = NewBranch {
             name: name.clone(),
             config: self.shared.branch_config.clone(),
@@ -488,31 +464,5 @@ fn bare_change(effect: &Effect) -> PathChange {
         path: effect.path.clone(),
         before: image.is_none().then(super::images::unknown),
         after: image,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_names_that_commands_give_are_taken_for_theirs() {
-        for name in [
-            "run-2bb56b1b6e94",
-            "start-2bb56b1b6e94",
-            "run_in_code_context-2bb56b1b6e94",
-        ] {
-            assert!(is_branch_of_command(name), "{name}");
-        }
-        for name in [
-            "run-tests",
-            "run",
-            "2bb56b1b6e94",
-            "mine-2bb56b1b6e94",
-            "run-2bb56b1b6e9",
-            "run-2bb56b1b6e94-x",
-        ] {
-            assert!(!is_branch_of_command(name), "{name}");
-        }
     }
 }

@@ -48,6 +48,8 @@ struct Live {
     mark: Option<Mark>,
     /// What the layer has of the files.
     shadow: Shadow,
+    /// Where it is still to have what the files have.
+    owed: BTreeSet<EntryPath>,
     /// The view that it was laid for: what that may not see is not shown to its processes.
     view: Workspace,
     /// Who sits there, by name; without one where somebody only needs the layer to stay.
@@ -93,6 +95,18 @@ pub(super) struct Settled {
 pub(super) struct Taking {
     /// The operation, its summary and its actor; those of the first process where none is given.
     pub(super) origin: Option<Origin>,
+    /// Who learns at once what it came to.
+    pub(super) told: Told,
+}
+
+/// Who learns what became of the work of processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Nobody: what could not be kept is noted for whoever asks after the processes.
+    #[default]
+    Nobody,
+    /// Whoever called has it in the answer.
+    Caller,
 }
 
 impl LiveSlot {
@@ -180,6 +194,7 @@ impl Workshop {
             basis,
             mark,
             shadow: Shadow::default(),
+            owed: BTreeSet::new(),
             view: under,
             seats: BTreeMap::new(),
             next_seat: 0,
@@ -222,16 +237,16 @@ impl Workshop {
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut() else { return Ok(None) };
         match self.settle_pausing(live, taking).await {
-            Err(error) => self.unless_dead(&mut slot, error).map(|()| None),
+            Err(error) => self.unless_dead(&mut slot, error).await.map(|()| None),
             Ok(settled) => Ok(Some(settled)),
         }
     }
 
     async fn settle_pausing(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
         let paused = Paused::new(live.laid.layer.clone()).await?;
-        let settled = self.settle_paused(live, taking).await?;
-        paused.resume().await?;
-        Ok(settled)
+        let settled = self.settle_paused(live, taking).await;
+        let resumed = paused.resume().await;
+        settled.and_then(|settled| resumed.map(|()| settled))
     }
 
     /// Whether a change must be known before it is made: where the files lie right under the layer, the kernel does not notice that
@@ -249,43 +264,53 @@ impl Workshop {
         let Some(live) = slot.as_mut() else { return work.await };
         let before = async {
             let paused = Paused::new(live.laid.layer.clone()).await?;
-            self.settle_paused(live, Taking::default()).await?;
-            if self.is_direct {
-                live.prepare(foreseen).await?;
+            match self.prepare(live, foreseen).await {
+                Ok(()) => Ok(paused),
+                Err(error) => paused.resume().await.and(Err(error)),
             }
-            Ok(paused)
         };
         let paused = match before.await {
             Ok(paused) => paused,
             Err(error) => {
-                self.unless_dead(&mut slot, error)?;
+                self.unless_dead(&mut slot, error).await?;
                 return work.await;
             }
         };
         let done = work.await;
-        let has_failed = done.is_err();
-        let after = async {
-            self.follow(live, foreseen, has_failed).await?;
-            paused.resume().await
-        };
-        match after.await {
-            Err(error) => self.unless_dead(&mut slot, error).and(done),
-            Ok(()) => done,
+        let followed = self.follow(live, foreseen, done.is_err()).await;
+        let resumed = paused.resume().await;
+        if let Err(error) = followed.and(resumed) {
+            let view = live.view.view.clone();
+            if let Err(error) = self.unless_dead(&mut slot, error).await {
+                // It is done all the same.
+                let words = format!("the processes do not see yet what was done last: {}", error.message());
+                self.live.notice(&view, words);
+            }
+        }
+        done
+    }
+
+    /// Takes over what the processes did before `foreseen` happens, and makes the layer ready for it.
+    async fn prepare(&self, live: &mut Live, foreseen: &Foreseen) -> Result<()> {
+        self.settle_paused(live, Taking::default()).await?;
+        match self.is_direct {
+            true => live.prepare(foreseen).await,
+            false => Ok(()),
         }
     }
 
-    /// A layer whose sandbox died holds nothing up: its processes are dead, and what is on it is found again.
-    fn unless_dead(&self, slot: &mut MutexGuard<'_, Option<Live>>, error: Error) -> Result<()> {
-        if error.kind() != ErrorKind::Unavailable {
+    /// A layer whose sandbox died holds nothing up: its processes are dead, and what is on it is found again. Whether it died the sandbox is
+    /// asked: files and history may be out of reach for a moment, and the processes run on.
+    async fn unless_dead(&self, slot: &mut MutexGuard<'_, Option<Live>>, error: Error) -> Result<()> {
+        let Some(live) = slot.as_ref() else { return Err(error) };
+        if error.kind() != ErrorKind::Unavailable || live.laid.layer.resume().await.is_ok() {
             return Err(error);
         }
         let words = format!(
             "the sandbox of the processes in the background died ({}); what they did last is kept as a leftover",
             error.message()
         );
-        if let Some(live) = slot.as_ref() {
-            self.live.notice(&live.view.view, words);
-        }
+        self.live.notice(&live.view.view, words);
         self.live.set(slot, None);
         Ok(())
     }
@@ -299,18 +324,17 @@ impl Workshop {
         let effects = live.laid.layer.effects(live.mark.as_ref()).await?;
         let fresh = live.shadow.fresh(effects.effects)?;
         let split = live.view.split(self, fresh).await?;
-        let is_told = taking.origin.is_some();
+        let told = taking.told;
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
         let Split { kept, excluded } = split;
         live.mark = Some(effects.mark);
         live.shadow.remember(&kept)?;
-        self.note(live, &keeping, &excluded, is_told);
-        let mut places = Vec::new();
+        self.note(live, &keeping, &excluded, told);
         if !keeping.is_in_files() {
-            places = live.view.as_in_files(kept.iter().map(|effect| &effect.path)).await?;
+            live.owed.extend(kept.into_iter().map(|effect| effect.path));
         }
-        places.extend(live.news(&keeping, self.is_direct).await?);
-        live.place(places).await?;
+        live.meet_news(&keeping, self.is_direct).await?;
+        live.place_owed().await?;
         if self.is_direct {
             let mut strays = live.shadow.strays(&live.view, &self.exclusions).await?;
             let unseen = live.view.as_in_files(unseen.iter()).await?;
@@ -327,10 +351,10 @@ impl Workshop {
     }
 
     /// Remembers what a taking came to. Whoever is told of it at once needs no notice.
-    fn note(&self, live: &mut Live, keeping: &Keeping, excluded: &[Effect], is_told: bool) {
+    fn note(&self, live: &mut Live, keeping: &Keeping, excluded: &[Effect], told: Told) {
         match &keeping.kept {
             Kept::Change(change) => self.note_kept_out(change.number, excluded),
-            Kept::Refused(_) | Kept::Branch(_) if is_told => {}
+            Kept::Refused(_) | Kept::Branch(_) if told == Told::Caller => {}
             Kept::Refused(error) => {
                 let words = format!("rolled back: {}", error.message());
                 self.live.notice(&live.view.view, words);
@@ -350,7 +374,9 @@ impl Workshop {
 
     /// Shows the processes what others did to the files.
     async fn follow(&self, live: &mut Live, foreseen: &Foreseen, has_failed: bool) -> Result<()> {
-        let mut places = live.news(&Keeping::default(), self.is_direct).await?;
+        live.meet_news(&Keeping::default(), self.is_direct).await?;
+        live.place_owed().await?;
+        let mut places = Vec::new();
         let touched: Vec<_> = foreseen.gone.iter().chain(&foreseen.come).cloned().collect();
         // What went ahead of a change that was not made comes back.
         if has_failed && self.is_direct {
@@ -372,13 +398,20 @@ impl Workshop {
             live.seats.remove(&number);
             return match settled {
                 Ok(settled) => Ok(Some(settled)),
-                Err(error) => self.unless_dead(&mut slot, error).map(|()| None),
+                Err(error) => self.unless_dead(&mut slot, error).await.map(|()| None),
             };
         }
         // From here on it is nobody's: what cannot be kept now is found when the workspace is opened again.
         let Some(mut live) = slot.take() else { return Ok(None) };
         self.live.set(&mut slot, None);
         self.finish(&mut live, taking).await.map(Some)
+    }
+
+    async fn leave_untold(&self, number: u64, view: &Arc<View>, origin: Option<Origin>) {
+        let told = Told::Nobody;
+        if let Err(error) = self.leave(number, Taking { origin, told }).await {
+            self.live.notice(view, format!("not kept: {}", error.message()));
+        }
     }
 
     /// Takes the layer off, and takes over everything.
@@ -388,9 +421,9 @@ impl Workshop {
         let effects = layer.effects(live.mark.as_ref()).await?;
         let fresh = live.shadow.fresh(effects.effects)?;
         let split = live.view.split(self, fresh).await?;
-        let is_told = taking.origin.is_some();
+        let told = taking.told;
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
-        self.note(live, &keeping, &split.excluded, is_told);
+        self.note(live, &keeping, &split.excluded, told);
         // What is kept out of history came over all the time that the layer lived.
         let whole = layer.effects(None).await?;
         let Split { mut excluded, .. } = live.view.split(self, whole.effects).await?;
@@ -493,25 +526,26 @@ impl Live {
         }
     }
 
-    /// What others changed in the files since the last time, and moves the basis on. What `kept` tells is on the layer already; what other
-    /// programs did to the bench itself shows through it.
-    async fn news(&mut self, kept: &Keeping, is_direct: bool) -> Result<Vec<Effect>> {
+    /// Owes the layer what others changed in the files since the last time, and moves the basis on. What `kept` tells is on the layer
+    /// already; what other programs did to the bench itself shows through it.
+    async fn meet_news(&mut self, kept: &Keeping, is_direct: bool) -> Result<()> {
         let Some(history) = self.view.shared.history.clone() else {
-            return Ok(Vec::new());
+            return Ok(());
         };
         let own = match &kept.kept {
             Kept::Change(change) => Some(change.number),
             _ => None,
         };
         let head = history.head().await?;
-        let mut paths: BTreeMap<EntryPath, ()> = BTreeMap::new();
+        let mut news = Vec::new();
         for number in (self.basis.head + 1..=head).filter(|number| Some(*number) != own) {
             let (change, touched) = history.change(&Point::Number(number)).await?;
             let is_by_others = matches!(change.kind, ChangeKind::Outside | ChangeKind::Capture);
             if !(is_direct && is_by_others) {
-                paths.extend(touched.into_iter().map(|one: PathChange| (one.path, ())));
+                news.extend(touched.into_iter().map(|one: PathChange| one.path));
             }
         }
+        self.owed.extend(news);
         if head != self.basis.head {
             self.basis = Basis {
                 head,
@@ -524,7 +558,15 @@ impl Live {
                 &label::joined(&self.writers),
             )?;
         }
-        self.view.as_in_files(paths.keys()).await
+        Ok(())
+    }
+
+    /// Puts on the layer what it is owed.
+    async fn place_owed(&mut self) -> Result<()> {
+        let places = self.view.as_in_files(self.owed.iter()).await?;
+        // What the layer itself does not take is tried once: it would refuse every later operation, too.
+        self.owed.clear();
+        self.place(places).await
     }
 
     /// Lets go on the layer what is about to go below it, and takes the directories of what comes onto it.
@@ -616,15 +658,16 @@ impl Seat {
         &self.state
     }
 
-    /// The view that the layer was laid for.
-    pub(super) fn view(&self) -> &Arc<View> {
-        &self.view
-    }
-
     /// Gives it up; what was done on the layer is taken over.
     pub(super) async fn leave(mut self, taking: Taking) -> Result<Option<Settled>> {
         self.is_taken = false;
         self.shop.leave(self.number, taking).await
+    }
+
+    /// The same where nobody waits for what it comes to: what cannot be kept is noted for whoever asks after the processes.
+    pub(super) async fn leave_untold(mut self, origin: Option<Origin>) {
+        self.is_taken = false;
+        self.shop.leave_untold(self.number, &self.view, origin).await;
     }
 }
 
@@ -634,11 +677,7 @@ impl Drop for Seat {
             return;
         }
         let (shop, number, view) = (self.shop.clone(), self.number, self.view.clone());
-        in_background(async move {
-            if let Err(error) = shop.leave(number, Taking::default()).await {
-                shop.live.notice(&view, format!("not kept: {}", error.message()));
-            }
-        });
+        in_background(async move { shop.leave_untold(number, &view, None).await });
     }
 }
 
@@ -680,3 +719,6 @@ impl Drop for Paused {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! Commands in a workspace: what they may do, where they run, and what becomes of what they did.
 
 mod approve;
+pub(crate) mod aside;
 mod batch;
 pub(crate) mod benched;
 mod beside;
@@ -22,9 +23,11 @@ mod request;
 mod result;
 mod run;
 mod shadow;
+#[cfg(test)]
+mod testing;
 pub(crate) mod workshop;
 
-pub use keep::is_branch_of_command;
+pub use aside::is_branch_of_command;
 pub use kept_out::LeftAlone;
 pub use leftovers::Leftover;
 pub use parse::{CommandLine, SimpleCommand, Word, WordKind};

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use garret_core::path::quote;
 use garret_core::{
-    Chunk, Command, EffectsMode, Error, ErrorKind, Exit, Limits, Masker, Process, Result, Secrets, Signal, Stream,
+    Chunk, Command, EffectsMode, Error, ErrorKind, Exit, Limits, Masker, Origin, Process, Result, Secrets, Signal,
+    Stream,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -178,6 +179,12 @@ impl LiveProcess {
     pub(super) async fn end(self, taking: Taking) -> Result<Option<Settled>> {
         drop(self.process);
         self.seat.leave(taking).await
+    }
+
+    /// The same where nobody waits for what it comes to: what cannot be kept is noted for whoever asks after the processes.
+    pub(super) async fn end_untold(self, origin: Option<Origin>) {
+        drop(self.process);
+        self.seat.leave_untold(origin).await;
     }
 
     /// The layer that it is on.
@@ -369,7 +376,7 @@ impl Processes {
         });
         drop(table);
         let most = shop.rules.limits().output;
-        let task = tokio::spawn(attend(shop.clone(), entry.clone(), live, asked, most));
+        let task = tokio::spawn(attend(entry.clone(), live, asked, most));
         *entry.task.lock().expect("no holder panics") = Some(task.abort_handle());
         entry.shown()
     }
@@ -392,13 +399,7 @@ impl Processes {
 }
 
 /// Stays with a process until it ends: takes what it writes, and ends it where asked.
-async fn attend(
-    shop: Arc<Workshop>,
-    entry: Arc<Entry>,
-    mut live: LiveProcess,
-    mut asked: mpsc::UnboundedReceiver<Signal>,
-    most: u64,
-) {
+async fn attend(entry: Arc<Entry>, mut live: LiveProcess, mut asked: mpsc::UnboundedReceiver<Signal>, most: u64) {
     loop {
         tokio::select! {
             chunk = live.process.output() => match chunk {
@@ -413,9 +414,7 @@ async fn attend(
     }
     entry.wrote(live.streams.finish(), most);
     let exit = live.process.wait().await;
-    if let Err(error) = live.end(Taking::default()).await {
-        shop.live.notice(&entry.view, format!("not kept: {}", error.message()));
-    }
+    live.end_untold(None).await;
     // Whoever hears that it ended finds what it did.
     entry.ended(&exit);
 }

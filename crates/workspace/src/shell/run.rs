@@ -17,7 +17,7 @@ use tokio::sync::{OwnedMutexGuard, RwLock};
 
 use super::environment::Environment;
 use super::keep::{Basis, Kept, Maker, Split};
-use super::live::{RunsOn, Seat, Taking};
+use super::live::{RunsOn, Seat, Taking, Told};
 use super::request::NoSink;
 use super::result::{Changed, RunResult, StreamShown};
 use super::workshop::{Held, Laid, Workshop, in_background, is_isolated};
@@ -249,6 +249,7 @@ impl Workspace {
         drop(process);
         let taking = Taking {
             origin: Some(self.run_origin(&prepared, &ran.exit)),
+            told: Told::Caller,
         };
         let settled = seat.leave(taking).await?;
         let changed = settled.map_or_else(Changed::default, |settled| settled.changed(self, shop));

@@ -13,7 +13,7 @@ use garret_core::{
     WsPath, list_all,
 };
 
-use super::batch::is_absence;
+use super::batch::{is_absence, unless_closed};
 use super::filed::ancestry;
 use crate::Workspace;
 
@@ -50,11 +50,23 @@ enum Print {
     Symlink { hash: u64 },
 }
 
+/// What is new at one path of the files.
+#[derive(Debug)]
+struct Seen {
+    stat: Option<Stat>,
+    placed: Placed,
+    print: Print,
+    /// What is in it, where it is a directory that hides what is below it.
+    names: Option<BTreeSet<EntryPath>>,
+}
+
 impl Print {
-    fn of(placed: &Placed) -> Result<Self> {
+    /// `None` for what only a history can tell.
+    fn of(placed: &Placed) -> Result<Option<Self>> {
         const BITS: u32 = 0o777;
-        Ok(match placed {
-            Placed::Nothing | Placed::Image(_) => Self::Nothing,
+        Ok(Some(match placed {
+            Placed::Image(_) => return Ok(None),
+            Placed::Nothing => Self::Nothing,
             Placed::File { content, mode } => Self::File {
                 mode: mode & BITS,
                 size: content.len(),
@@ -66,7 +78,7 @@ impl Print {
                 target.hash(&mut hasher);
                 Self::Symlink { hash: hasher.finish() }
             }
-        })
+        }))
     }
 
     fn is_directory(self) -> bool {
@@ -107,7 +119,7 @@ impl Shadow {
             Placed::File { content, .. } if !matches!(print, Print::File { size, .. } if size == content.len()) => {
                 Ok(false)
             }
-            placed => Ok(Print::of(placed)? == print),
+            placed => Ok(Print::of(placed)? == Some(print)),
         }
     }
 
@@ -117,7 +129,9 @@ impl Shadow {
             for above in ancestry(&effect.path) {
                 self.entries.entry(above).or_default();
             }
-            let print = Print::of(&effect.placed)?;
+            let Some(print) = Print::of(&effect.placed)? else {
+                continue;
+            };
             let entry = self.entries.entry(effect.path.clone()).or_default();
             *entry = Entry {
                 print: Some(print),
@@ -142,57 +156,106 @@ impl Shadow {
         }
     }
 
-    /// What others did to the files under what the layer has, as it is to be on the layer.
+    /// What others did to the files under what the layer has, as it is to be on the layer. What cannot be looked at is left as it is.
     pub(super) async fn strays(&mut self, view: &Workspace, excluded: &Exclusions) -> Result<Vec<Effect>> {
         let now = view.shared.clock.now();
-        let (mut strays, mut found) = (Vec::new(), Vec::new());
+        let (mut strays, mut trees) = (Vec::new(), Vec::new());
         let known: BTreeSet<EntryPath> = self.entries.keys().cloned().collect();
         for (path, entry) in &mut self.entries {
-            let Some(valid) = path.as_path() else { continue };
-            let stat = view.stat_below(valid).await?;
-            let is_known_gone = stat.is_none() && entry.print == Some(Print::Nothing);
-            if is_known_gone || (stat.is_some() && entry.below == stat) {
-                continue;
-            }
-            let is_directory = stat.as_ref().is_some_and(|stat| stat.kind == EntryKind::Directory);
-            let may_be_directory = is_directory || entry.print.is_none_or(Print::is_directory);
-            if excluded.covers(path, may_be_directory) {
-                continue;
-            }
-            if is_directory && entry.is_own {
-                let listed = view.names_below(valid).await?;
-                if let Some(names) = &entry.names {
-                    let is_new = |name: &&EntryPath| !names.contains(*name) && !known.contains(*name);
-                    found.extend(listed.iter().filter(is_new).cloned());
-                }
-                entry.names = Some(listed);
-            }
-            let placed = view.as_in_files([path].into_iter()).await?;
-            let Some(effect) = placed.into_iter().next() else {
+            let Some(seen) = unless_closed(entry.look(path, view, excluded).await)?.flatten() else {
                 continue;
             };
-            let print = Print::of(&effect.placed)?;
-            let is_same = *entry.print.get_or_insert(match print.is_directory() {
-                true => print,
-                // It is a directory of the layer.
-                false => Print::Directory { mode: 0 },
-            }) == print;
-            match is_same {
-                true => entry.below = stat.filter(|stat| !is_young(stat, now)),
-                false if is_directory => found.push(path.clone()),
-                false => strays.push(effect),
+            trees.extend(entry.new_names(&seen).filter(|name| !known.contains(name)));
+            let is_same = entry.is_as(seen.print);
+            match seen.print.is_directory() {
+                _ if is_same => {}
+                true => trees.push(path.clone()),
+                false => strays.push(effect(path, seen.placed.clone())),
             }
+            entry.learn(seen, is_same, now);
         }
-        let mut below = view.below_in_files(&found).await?;
+        strays.extend(self.whole(&trees, view, excluded).await?);
+        Ok(strays)
+    }
+
+    /// All that the files have at the top of `trees` and below, as the layer is to have it, too.
+    async fn whole(&mut self, trees: &[EntryPath], view: &Workspace, excluded: &Exclusions) -> Result<Vec<Effect>> {
+        let mut below = view.below_in_files(trees).await?;
         below.retain(|effect| {
             let is_directory = matches!(effect.placed, Placed::Directory { .. });
             !excluded.covers(&effect.path, is_directory)
         });
-        let is_below = |place: &&Effect| found.iter().any(|top| is_at_or_below(&place.path, top));
-        let whole: Vec<_> = below.iter().filter(is_below).cloned().collect();
-        self.cover(&whole);
-        strays.extend(below);
-        Ok(strays)
+        let is_below = |place: &&Effect| trees.iter().any(|top| is_at_or_below(&place.path, top));
+        let covered: Vec<_> = below.iter().filter(is_below).cloned().collect();
+        self.cover(&covered);
+        Ok(below)
+    }
+}
+
+impl Entry {
+    /// What the files have there; `None` where that is what it was, or is left out of history.
+    async fn look(&self, path: &EntryPath, view: &Workspace, excluded: &Exclusions) -> Result<Option<Seen>> {
+        let Some(valid) = path.as_path() else { return Ok(None) };
+        let stat = view.stat_below(valid).await?;
+        let is_directory = stat.as_ref().is_some_and(|stat| stat.kind == EntryKind::Directory);
+        if self.is_settled(stat.as_ref()) || excluded.covers(path, is_directory || self.may_be_directory()) {
+            return Ok(None);
+        }
+        let names = match is_directory && self.is_own {
+            true => Some(view.names_below(valid).await?),
+            false => None,
+        };
+        let placed = view.placed_at(valid).await?;
+        let print = Print::of(&placed)?;
+        Ok(print.map(|print| Seen {
+            stat,
+            placed,
+            print,
+            names,
+        }))
+    }
+
+    /// Whether a look without the content tells that the files are as they were.
+    fn is_settled(&self, stat: Option<&Stat>) -> bool {
+        match stat {
+            None => self.print == Some(Print::Nothing),
+            stat => self.below.as_ref() == stat,
+        }
+    }
+
+    fn may_be_directory(&self) -> bool {
+        self.print.is_none_or(Print::is_directory)
+    }
+
+    /// Whether the layer has the same. Of a directory above what it has, only that it is one is known.
+    fn is_as(&self, print: Print) -> bool {
+        self.print.map_or(print.is_directory(), |own| own == print)
+    }
+
+    /// What came into the directory since the last look.
+    fn new_names(&self, seen: &Seen) -> impl Iterator<Item = EntryPath> {
+        let names = self.names.as_ref().zip(seen.names.as_ref());
+        let new: Vec<_> = names.map_or_else(Vec::new, |(old, now)| now.difference(old).cloned().collect());
+        new.into_iter()
+    }
+
+    /// Remembers what was seen.
+    fn learn(&mut self, seen: Seen, is_same: bool, now: Timestamp) {
+        if seen.names.is_some() {
+            self.names = seen.names;
+        }
+        if is_same {
+            self.print = Some(seen.print);
+            self.below = seen.stat.filter(|stat| !is_young(stat, now));
+        }
+    }
+}
+
+fn effect(path: &EntryPath, placed: Placed) -> Effect {
+    Effect {
+        path: path.clone(),
+        placed,
+        modified: None,
     }
 }
 
@@ -242,3 +305,6 @@ fn is_young(stat: &Stat, now: Timestamp) -> bool {
     };
     now.as_nanosecond() - modified.as_nanosecond() < grain.as_nanos() as i128
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! A sandbox in which nothing runs: a test says what its processes did, and when it dies.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garret_core::{
+    Bench, BenchState, Chunk, Command, Effect, Effects, Enforced, EntryPath, Error, ErrorKind, Exclusions, Exit, Guard,
+    Layer, Mark, OpenSandbox, Placed, Process, Result, Sandbox, SandboxRequest, ShellPolicy, Signal, Taken,
+};
+
+use super::ShellParts;
+
+/// A machine with one bench and one layer.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    directory: tempfile::TempDir,
+    enforced: Vec<Enforced>,
+    /// What was done.
+    done: Mutex<Vec<Effect>>,
+    /// What was put on the layer.
+    placed: Mutex<Vec<Effect>>,
+    is_dead: AtomicBool,
+}
+
+/// What every trait of a sandbox is implemented by.
+#[derive(Debug, Clone)]
+struct Actor(Arc<Stage>);
+
+impl Stage {
+    pub(crate) fn new() -> Arc<Self> {
+        let layers = Enforced {
+            guard: Guard::Layers,
+            is_enforced: true,
+            by: "a test".to_owned(),
+            remedy: None,
+        };
+        Arc::new(Self {
+            directory: tempfile::tempdir().unwrap(),
+            enforced: vec![layers],
+            done: Mutex::default(),
+            placed: Mutex::default(),
+            is_dead: AtomicBool::new(false),
+        })
+    }
+
+    /// What a workspace needs for commands that run here.
+    pub(crate) fn parts(self: &Arc<Self>) -> ShellParts {
+        let actor = Actor(self.clone());
+        ShellParts {
+            sandbox: Arc::new(actor.clone()),
+            bench: Arc::new(actor),
+            is_direct: false,
+            policy: ShellPolicy {
+                require: Some(Vec::new()),
+                ..ShellPolicy::default()
+            },
+            exclusions: Exclusions::default(),
+            environment: Default::default(),
+        }
+    }
+
+    /// Has the processes write a file.
+    pub(crate) fn write(&self, path: &str, content: &str) {
+        self.done.lock().unwrap().push(file(path, content));
+    }
+
+    /// Ends the sandbox with everything in it.
+    pub(crate) fn die(&self) {
+        self.is_dead.store(true, Ordering::SeqCst);
+    }
+
+    /// The paths that were put on the layer.
+    pub(crate) fn placed(&self) -> Vec<String> {
+        let placed = self.placed.lock().unwrap();
+        placed.iter().map(|effect| effect.path.shown()).collect()
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        match self.is_dead.load(Ordering::SeqCst) {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::Unavailable, "the sandbox has ended")),
+        }
+    }
+}
+
+/// A file as an effect.
+pub(crate) fn file(path: &str, content: &str) -> Effect {
+    Effect {
+        path: EntryPath::from_bytes(path.as_bytes().to_vec()),
+        placed: Placed::File {
+            content: content.as_bytes().to_vec().into(),
+            mode: 0o644,
+        },
+        modified: None,
+    }
+}
+
+#[async_trait]
+impl Bench for Actor {
+    async fn ready(&self) -> Result<BenchState> {
+        Ok(BenchState {
+            root: self.0.directory.path().join("root"),
+            scratch: self.scratch(),
+            head: 0,
+            stands: None,
+        })
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.0.directory.path().join("scratch")
+    }
+
+    async fn take(&self, _taken: Taken<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Sandbox for Actor {
+    fn kind(&self) -> &'static str {
+        "stage"
+    }
+
+    async fn probe(&self) -> Vec<Enforced> {
+        self.0.enforced.clone()
+    }
+
+    async fn open(&self, _request: SandboxRequest) -> Result<Arc<dyn OpenSandbox>> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl OpenSandbox for Actor {
+    fn enforced(&self) -> &[Enforced] {
+        &self.0.enforced
+    }
+
+    async fn lay(&self) -> Result<Arc<dyn Layer>> {
+        Ok(Arc::new(self.clone()))
+    }
+
+    async fn leftovers(&self) -> Result<Vec<Arc<dyn Layer>>> {
+        Ok(Vec::new())
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Layer for Actor {
+    fn id(&self) -> &str {
+        "layer"
+    }
+
+    async fn start(&self, _command: Command) -> Result<Box<dyn Process>> {
+        self.0.check_alive()?;
+        Ok(Box::new(self.clone()))
+    }
+
+    async fn place(&self, effects: Vec<Effect>) -> Result<()> {
+        self.0.check_alive()?;
+        self.0.placed.lock().unwrap().extend(effects);
+        Ok(())
+    }
+
+    async fn pause(&self) -> Result<()> {
+        self.0.check_alive()
+    }
+
+    async fn resume(&self) -> Result<()> {
+        self.0.check_alive()
+    }
+
+    async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
+        let done = self.0.done.lock().unwrap();
+        let read = since.and_then(|mark| mark.0.get(&b"read"[..])).copied().unwrap_or(0);
+        Ok(Effects {
+            effects: done.iter().skip(read as usize).cloned().collect(),
+            mark: Mark([(b"read".to_vec(), done.len() as u64)].into()),
+            ..Effects::default()
+        })
+    }
+
+    async fn lift(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn remove(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A process that says nothing and ends when it is let go.
+#[async_trait]
+impl Process for Actor {
+    async fn output(&mut self) -> Option<Chunk> {
+        std::future::pending().await
+    }
+
+    async fn wait(&mut self) -> Result<Exit> {
+        std::future::pending().await
+    }
+
+    async fn write(&mut self, _bytes: Bytes) -> Result<()> {
+        Ok(())
+    }
+
+    async fn close_stdin(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn signal(&mut self, _signal: Signal) -> Result<()> {
+        Ok(())
+    }
+}
