@@ -243,13 +243,15 @@ impl Depot {
         })
     }
 
-    /// Gives the workspace `name` another name. A name that is taken is `already_exists`.
+    /// Gives the workspace `name` another name. A name that is taken is `already_exists`; its own id is always free.
     pub async fn rename(&self, name: &str, new: &str) -> Result<()> {
         check_name(new)?;
         let (name, new) = (name.to_owned(), new.to_owned());
         let rename = move |session: Session<'_>| {
             let row = find(session, &name)?;
-            check_free(session, Some(&new))?;
+            if new != row.uid {
+                check_free(session, Some(&new))?;
+            }
             session.set_name(row.id, Some(&new))
         };
         self.shared.writer.write(self.shared.options.durability, rename).await

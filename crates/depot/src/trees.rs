@@ -11,6 +11,7 @@
 mod export;
 mod host;
 mod import;
+mod made;
 mod pack;
 mod unfinished;
 mod unpack;

@@ -69,7 +69,10 @@ impl Branch {
                 if let Some(directory) = checkout {
                     let place = local(directory)?;
                     let checked_out = session.garret().check_out(name, &place).await;
-                    checked_out.map_err(|error| not_checked_out(error, name, directory))?;
+                    if let Err(error) = checked_out {
+                        forget(session, &made.id).await?;
+                        return Err(not_checked_out(error, directory).into());
+                    }
                     text.push_str(&format!("; its files are in {}", printable(directory)));
                 }
                 let note = match made.incomplete {
@@ -95,12 +98,19 @@ impl Branch {
     }
 }
 
-/// The error for a branch that was made and whose files did not all get into the directory.
-fn not_checked_out(error: Error, name: &str, directory: &str) -> Error {
+/// Takes back a branch that was just made, so that its name is free again.
+async fn forget(session: &Session, id: &str) -> Result<(), Failure> {
+    let depot = session.depot().await?;
+    depot.rename(id, id).await?;
+    Ok(depot.delete(id).await?)
+}
+
+/// The error for a branch whose files did not all get into the directory.
+fn not_checked_out(error: Error, directory: &str) -> Error {
+    let hint = error.hint_text().to_owned();
+    let directory = quote(directory);
     error.hint(format!(
-        "the branch {} is made, with its files in the home, and {} is no part of it: remove that directory",
-        quote(name),
-        quote(directory)
+        "{hint}; no branch is made, and {directory} has a part of its files: remove it"
     ))
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use garret::depot::{Compression, Depot, NewWorkspace, TreeSource};
 use garret::path::printable;
-use garret::{Actor, Error, Origin, WsPath};
+use garret::{Actor, Error, Origin};
 use serde_json::json;
 
 use crate::commands::capabilities;
@@ -94,7 +94,6 @@ async fn take_in(depot: &Depot, place: &str, name: &str) -> Outcome {
         Some(compression) => TreeSource::Archive(Box::new(files::open(place)?), compression),
         None => TreeSource::Directory(files::directory(place)?),
     };
-    let workspace = depot.create(NewWorkspace::named(name)).await?;
     let origin = Origin {
         operation: "import",
         summary: "import files".into(),
@@ -105,19 +104,11 @@ async fn take_in(depot: &Depot, place: &str, name: &str) -> Outcome {
         ..Origin::default()
     };
     let progress = Progress::bar("importing");
-    let taken = workspace
-        .import_tree(source, &WsPath::root(), origin, &mut |done| progress.set(done))
-        .await;
+    let new = NewWorkspace::named(name);
+    let (workspace, moved) = depot
+        .import_files(new, source, origin, &mut |done| progress.set(done))
+        .await?;
     drop(progress);
-    let moved = match taken {
-        Ok(moved) => moved,
-        Err(error) => {
-            // What came of it goes with the next collection, and the name is free again.
-            depot.rename(workspace.id(), workspace.id()).await?;
-            depot.delete(workspace.id()).await?;
-            return Err(error.into());
-        }
-    };
     let text = format!("imported {}: {}", printable(name), amount(&moved));
     let note = left_out(&moved);
     Ok(Report::done(text, json!({"name": name, "id": workspace.id(), "imported": moved})).with_note(note))

@@ -53,10 +53,7 @@ impl Depot {
         mut source: impl Read + Seek + Send,
         watch: Watch<'_>,
     ) -> Result<(DepotWorkspace, Imported)> {
-        if let Some(name) = &new.name {
-            check_name(name)?;
-            self.shared.database.read(|session| check_free(session, Some(name)))?;
-        }
+        self.check_new(&new)?;
         let start = source.stream_position().map_err(|_| unread())?;
         let (manifest, end) = verify(&mut source)?;
         source.seek(SeekFrom::Start(start)).map_err(|_| unread())?;
@@ -93,7 +90,15 @@ impl Depot {
         }
     }
 
-    async fn begin_import(&self, new: &NewWorkspace) -> Result<WorkspaceRow> {
+    /// Refuses a name that cannot be, before anything is read.
+    pub(crate) fn check_new(&self, new: &NewWorkspace) -> Result<()> {
+        let Some(name) = &new.name else { return Ok(()) };
+        check_name(name)?;
+        self.shared.database.read(|session| check_free(session, Some(name)))
+    }
+
+    /// Adds a workspace that nobody sees yet.
+    pub(crate) async fn begin_import(&self, new: &NewWorkspace) -> Result<WorkspaceRow> {
         let now = stored_time(self.shared.clock.now());
         let row = WorkspaceRow {
             id: 0,
@@ -130,6 +135,11 @@ impl Depot {
         if !self.is_whole(row.id)? {
             return Err(damaged("its entries do not fit together"));
         }
+        self.show(id, name).await
+    }
+
+    /// Lets others see what was imported, under its name.
+    pub(crate) async fn show(&self, id: i64, name: Option<String>) -> Result<()> {
         let show = move |session: Session<'_>| {
             check_free(session, name.as_deref())?;
             if !session.unhide(id)? {

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use garret_core::{ErrorKind, Origin, WsPath};
-use garret_depot::{Compression, Point, Progress, Selection, TreeSource, TreeTarget, export_storage};
+use garret_depot::{Compression, NewWorkspace, Point, Progress, Selection, TreeSource, TreeTarget, export_storage};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, path, set_mode, write};
 
@@ -103,6 +104,37 @@ fn listed(root: &Path) -> Vec<(Vec<u8>, u32, Vec<u8>)> {
     }
     found.sort();
     found
+}
+
+#[test]
+fn a_workspace_of_plain_files_is_there_when_all_of_them_are() {
+    block_on(async {
+        let home = crate::support::scratch();
+        let depot = crate::support::on_disk(home.path()).await;
+        let host = on_host();
+        let source = || TreeSource::Directory(host.path().to_owned());
+        let new = || NewWorkspace::named("tree");
+        let mut looks = Vec::new();
+        let mut watch = |_: Progress| {
+            let seen = depot.workspaces().now_or_never().expect("nothing is waited for");
+            looks.push(seen.unwrap().len());
+        };
+        let made = depot.import_files(new(), source(), Origin::default(), &mut watch);
+        let (tree, taken) = made.await.unwrap();
+        assert_eq!(taken.files, 3);
+        assert!(!looks.is_empty() && looks.iter().all(|seen| *seen == 0), "{looks:?}");
+        assert_eq!(depot.workspace("tree").await.unwrap().id(), tree.id());
+        depot.delete("tree").await.unwrap();
+        depot.rename("tree", tree.id()).await.unwrap();
+
+        let cut = archive(b"no archive".to_vec(), Compression::Zstd);
+        let refused = depot.import_files(new(), cut, Origin::default(), &mut |_| ()).await;
+        assert!(refused.is_err());
+        let again = depot
+            .import_files(new(), source(), Origin::default(), &mut |_| ())
+            .await;
+        assert!(again.is_ok(), "the name is free");
+    });
 }
 
 #[test]
