@@ -264,6 +264,24 @@ async fn a_point_is_whole_from_the_first_look_at_everything_on() {
 }
 
 #[tokio::test]
+async fn a_branch_that_began_without_some_files_is_never_whole_and_nor_are_its_branches() {
+    let desk = Desk::over(&[("unmet", "1")]).await;
+    desk.write("a", "1").await;
+    desk.room.branch("early".into(), &Point::Number(1)).await.unwrap();
+    desk.room.snapshot("all", SnapshotOptions::default()).await.unwrap();
+    let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
+    let branch = depot.workspace("early").await.unwrap();
+    branch.apply(write("b", "1").into()).await.unwrap();
+    for point in [Point::Number(0), Point::Now] {
+        assert!(!History::is_whole(&branch, &point).await.unwrap(), "{point:?}");
+    }
+    let later = History::branch(&branch, "later".into(), &Point::Now).await.unwrap();
+    assert!(later.incomplete);
+    branch.flatten().await.unwrap();
+    assert!(!History::is_whole(&branch, &Point::Now).await.unwrap());
+}
+
+#[tokio::test]
 async fn to_a_branch_from_before_a_file_was_met_the_file_is_unknown_and_not_the_base() {
     let desk = Desk::over(&[("d/both", "here"), ("d/unseen", "only here")]).await;
     desk.write("a", "1").await;
