@@ -15,7 +15,7 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
 use crate::content::{ContentStore, folders};
 use crate::error;
-use crate::history::{check_kept, is_whole};
+use crate::history::{check_kept, is_complete};
 use crate::metadata::{Database, Expected, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::places::check_placed;
@@ -102,7 +102,7 @@ pub struct Fork {
     /// The number of that workspace's change.
     pub change: u64,
     /// Whether every file was known there; the branch began without the others.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
 impl Depot {
@@ -399,11 +399,11 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 pub(crate) fn info(session: Session<'_>, row: WorkspaceRow) -> Result<WorkspaceInfo> {
     let fork = match row.fork {
         Some(fork) => {
-            let is_whole = is_whole(session, fork)?;
+            let is_complete = is_complete(session, fork)?;
             session.workspace(fork.workspace)?.map(|parent| Fork {
                 workspace: parent.uid,
                 change: fork.at.unsigned_abs(),
-                is_whole,
+                is_complete,
             })
         }
         None => None,

@@ -56,7 +56,7 @@ pub(crate) fn no_longer_kept(oldest: i64) -> Error {
 }
 
 /// Whether every file of the state is known. A branch has of the files before its fork only those that were known there.
-pub(crate) fn is_whole(session: Session<'_>, level: Level) -> Result<bool> {
+pub(crate) fn is_complete(session: Session<'_>, level: Level) -> Result<bool> {
     for level in lineage(session, level)? {
         if !has_met_all(session, level)? {
             return Ok(false);
