@@ -12,9 +12,10 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
         // The last is what a reader says who found the log in another's hands a hundred times.
         Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed) => busy(),
         Some(DiskFull) => disk_full(),
-        Some(SystemIoFailure) => disk_fails("the disk of the home fails"),
+        Some(SystemIoFailure) => disk_fails(FAILING),
         Some(CannotOpen) => cannot_open_database(),
         Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
+        Some(_) if lacks_a_savepoint(&error) => disk_fails(FAILING),
         Some(_) if lacks_a_part(&error) => lacking_database(),
         Some(code) => Error::new(
             ErrorKind::Internal,
@@ -28,6 +29,7 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
 }
 
 const BUSY: &str = "the home is busy";
+const FAILING: &str = "the disk of the home fails";
 
 /// Another process has what is needed, and keeps it.
 pub(crate) fn busy() -> Error {
@@ -50,6 +52,11 @@ fn corrupt_database() -> Error {
     let message = "the database of the home is damaged, or its disk cannot be read";
     Error::new(ErrorKind::Corrupt, message)
         .hint("check the disk of the home; if it is well, restore the home from another copy")
+}
+
+/// Whether a savepoint is gone. Each is ended once, so what took it was a failing disk, and it took the transaction along.
+fn lacks_a_savepoint(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::SqliteFailure(_, Some(msg)) if msg.starts_with("no such savepoint"))
 }
 
 /// Whether a statement names a table, a column or an index that is not there. The statements are fixed, and fit every database of the
@@ -118,6 +125,11 @@ fn blob_lost(is_gone: bool) -> Error {
 /// Whether the disk fails or is full, and nothing is refused: what was asked may be right, and it may work when it is tried again.
 pub(crate) fn is_failure(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::QuotaExceeded)
+}
+
+/// Why work could not be taken back, which says `error`. Where the work itself met the failing disk, what it met tells more.
+pub(crate) fn not_taken_back(met: Option<&Error>, error: Error) -> Error {
+    met.filter(|met| is_failure(met)).cloned().unwrap_or(error)
 }
 
 fn disk_full() -> Error {

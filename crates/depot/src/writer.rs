@@ -346,8 +346,7 @@ fn run_guarded(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran 
     }
     let ran = (job.run)(Ok(writing.session()));
     if let Err(error) = writing.end_job(ran.error.is_none()) {
-        // A disk that fails takes the savepoint along with the transaction. Why is what the job met, and not that there is none.
-        *spoiled = Err(ran.error.clone().unwrap_or(error));
+        *spoiled = Err(error::not_taken_back(ran.error.as_ref(), error));
     }
     ran
 }
@@ -438,9 +437,10 @@ mod tests {
         database.read(|session| session.content(address)).unwrap().is_some()
     }
 
-    /// Runs a job that puts down `before`, then `work` as one of one step, then one that puts down `after`, all in one group.
+    /// Runs a job that puts down `before`, then `work`, then one that puts down `after`, all in one group.
     fn grouped(
         writer: &Writer,
+        weight: Weight,
         work: impl FnOnce(Session<'_>) -> Result<()> + Send + 'static,
     ) -> (Result<()>, Result<()>, Result<()>) {
         let (tell, told) = channel();
@@ -454,7 +454,7 @@ mod tests {
             let after = |session: Session<'_>| put(session, "after");
             let (before, done, after, ()) = join!(
                 writer.write(Durability::Full, before),
-                writer.write_weighed(Weight::Single, Durability::Full, work),
+                writer.write_weighed(weight, Durability::Full, work),
                 writer.write(Durability::Full, after),
                 sent
             );
@@ -466,7 +466,7 @@ mod tests {
     fn a_job_of_one_step_that_is_refused_leaves_the_others_alone() {
         let (database, writer) = started();
         let refused = |_: Session<'_>| Err(Error::new(ErrorKind::Conflict, "no"));
-        let (before, done, after) = grouped(&writer, refused);
+        let (before, done, after) = grouped(&writer, Weight::Single, refused);
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict);
         assert!(before.is_ok() && after.is_ok());
         assert!(has(&database, "before") && has(&database, "after"));
@@ -479,7 +479,7 @@ mod tests {
             put(session, "half")?;
             Err(Error::new(ErrorKind::Unavailable, "the disk fails"))
         };
-        let (before, done, after) = grouped(&writer, failing);
+        let (before, done, after) = grouped(&writer, Weight::Single, failing);
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Unavailable);
         assert_eq!(before.unwrap_err().kind(), ErrorKind::Unavailable);
         assert!(!has(&database, "before") && !has(&database, "half"));
@@ -490,30 +490,36 @@ mod tests {
     #[test]
     fn a_disk_that_fails_under_a_job_is_why_the_others_of_its_group_fail() {
         let (database, writer) = started();
-        let (tell, told) = channel();
-        let before = move |session: Session<'_>| {
-            told.recv().expect("it is told");
-            put(session, "before")
-        };
         let failing = |session: Session<'_>| {
             put(session, "half")?;
             session.end_as_a_failing_disk_does();
             Err::<(), _>(Error::new(ErrorKind::Unavailable, "the disk fails"))
         };
-        let (before, done) = block_on(async {
-            let sent = async { tell.send(()).expect("the writer waits for it") };
-            let jobs = (
-                writer.write(Durability::Full, before),
-                writer.write(Durability::Full, failing),
-            );
-            let (before, done, ()) = join!(jobs.0, jobs.1, sent);
-            (before, done)
-        });
+        let (before, done, _) = grouped(&writer, Weight::Any, failing);
         assert_eq!(done.unwrap_err().message(), "the disk fails");
         assert_eq!(before.unwrap_err().message(), "the disk fails");
         assert!(!has(&database, "before") && !has(&database, "half"));
         block_on(writer.write(Durability::Full, |session| put(session, "after"))).unwrap();
         assert!(has(&database, "after"));
+    }
+
+    #[test]
+    fn a_refusal_under_which_the_disk_fails_is_told_to_nobody_else() {
+        let (database, writer) = started();
+        let refused = |session: Session<'_>| {
+            put(session, "half")?;
+            session.end_as_a_failing_disk_does();
+            Err::<(), _>(Error::new(ErrorKind::Conflict, "no"))
+        };
+        let (before, done, after) = grouped(&writer, Weight::Any, refused);
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict);
+        let before = before.unwrap_err();
+        assert_eq!(
+            (before.kind(), before.message()),
+            (ErrorKind::Unavailable, "the disk of the home fails")
+        );
+        assert!(!has(&database, "before") && !has(&database, "half"));
+        assert!(after.is_ok());
     }
 
     #[test]
