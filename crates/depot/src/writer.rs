@@ -1,10 +1,10 @@
 //! The one writer of a process: a thread that takes every job that waits, in whatever workspace, and commits them as one group.
 //!
 //! One transaction and one sync then serve them all, which is what makes durable writes from many tasks cheap. A job of several steps runs
-//! under a savepoint, so a refused one takes back only itself; a job of one step is refused, if at all, before it puts anything down. Nobody
-//! is answered before the commit. Of several processes on one home, each
-//! takes a turn at a lock file and then the database's own lock: the lock file wakes those who wait, where the database's would have them
-//! poll and starve; the database's lock is the one that counts.
+//! under a savepoint, so a refused one takes back only itself; a job of one step is refused, if at all, before it puts anything down:
+//! one that ends in its middle all the same takes its group back with it, and the others are told to try again. Nobody is answered before
+//! the commit. Of several processes on one home, each takes a turn at a lock file and then the database's own lock: the lock file wakes
+//! those who wait, where the database's would have them poll and starve; the database's lock is the one that counts.
 //!
 //! A small job that no sync is promised to, while nobody else writes, is done by its caller: handing it to another thread and back would
 //! cost more than the job.
@@ -182,7 +182,8 @@ impl Drop for Writer {
     }
 }
 
-/// Runs the work of a job. One that panics is refused like any other: nobody else's work ends with it, and no transaction stays open.
+/// Runs the work of a job. One that panics is refused like any other, and no transaction stays open; whether others are taken back with
+/// it, `run_job` decides.
 fn unless_it_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     // What it leaves behind in the database is taken back, and nothing else is shared with it.
     let done = std::panic::catch_unwind(AssertUnwindSafe(work));
@@ -333,9 +334,18 @@ fn run_job(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
     if let Some(error) = &ran.error
         && (!writing.is_open() || writing.rows_put() != before)
     {
-        *spoiled = Err(error.clone());
+        *spoiled = Err(taken_along(error));
     }
     ran
+}
+
+/// What the others of a group are told, of which a job ended in its middle with `error`: the failing disk, or that it was not them.
+fn taken_along(error: &Error) -> Error {
+    if error::is_failure(error) {
+        return error.clone();
+    }
+    let message = "another change, which was to be committed along with this one, failed in its middle";
+    Error::new(ErrorKind::Unavailable, message).hint("nothing was changed; try again")
 }
 
 /// Runs a job under a savepoint. Without one, each page that it changes need not be kept as it was before.
@@ -538,6 +548,25 @@ mod tests {
                 assert!(has(&database, "after"), "{weight:?}, {durability:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_job_of_one_step_that_panics_in_its_middle_has_the_others_of_its_group_try_again() {
+        let (database, writer) = started();
+        let panicking = |session: Session<'_>| -> Result<()> {
+            put(session, "half")?;
+            panic!("of no good reason")
+        };
+        let (before, done, after) = grouped(&writer, Weight::Single, panicking);
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Internal);
+        let before = before.unwrap_err();
+        assert_eq!(before.kind(), ErrorKind::Unavailable, "{before}");
+        assert!(!has(&database, "before") && !has(&database, "half"));
+        assert!(after.is_ok(), "it came later, and is in the next group");
+        let (before, done, _) = grouped(&writer, Weight::Small, panicking);
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Internal);
+        assert!(before.is_ok(), "under a savepoint, only the job itself is taken back");
+        assert!(has(&database, "before") && !has(&database, "half"));
     }
 
     #[test]
