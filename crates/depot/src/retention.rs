@@ -138,8 +138,8 @@ impl DepotWorkspace {
         let begin = move |session: Session<'_>| begin_at(session, number, seq);
         // What lies before is given up for good, so what remains must not be lost with the power: no relaxed change is taken back to before it.
         let oldest = self.shared().writer.write(Durability::Full, begin).await?;
-        let versions = self.drop_rows().await?;
-        let mut changes = 0;
+        let (mut versions, mut changes) = (0, 0);
+        self.drop_rows(&mut versions).await?;
         loop {
             let remove = move |session: Session<'_>| session.remove_changes(number, oldest, SLICE);
             match self.shared().writer.write(self.durability, remove).await? {
@@ -155,18 +155,18 @@ impl DepotWorkspace {
     }
 
     /// Removes the rows that no kept state shows: what retention left unfinished, and what only a snapshot or branch held that is gone.
-    pub(crate) async fn drop_rows(&self) -> Result<u64> {
+    /// Those that are gone are counted in `dropped`, also where it cannot go on.
+    pub(crate) async fn drop_rows(&self, dropped: &mut u64) -> Result<()> {
         let number = self.number;
-        let mut dropped = 0;
         let mut after = Some((0, Vec::new()));
         while let Some(start) = after {
             let now = self.shared().clock.now().as_millisecond();
             let slice = move |session: Session<'_>| drop_slice(session, number, &start, now);
             let (count, next) = self.shared().writer.write(self.durability, slice).await?;
-            dropped += count;
+            *dropped += count;
             after = next;
         }
-        Ok(dropped)
+        Ok(())
     }
 }
 
