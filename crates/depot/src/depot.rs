@@ -109,8 +109,8 @@ impl Depot {
     /// Opens the depot in the directory `home`, making both where they are missing. A home of an older Garret is brought up to date; one
     /// of a newer Garret is `unsupported` and left alone; one whose database is lost is `corrupt`, and no new one is begun in it.
     pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
-        let owner = private::owner(home);
-        let refused = |failure: std::io::Error| error::home_of(owner, &failure);
+        let (owner, user) = (private::owner(home), private::user());
+        let refused = |failure: std::io::Error| error::home_of(owner, user, &failure);
         let turns = home.join("depot.lock");
         // Made last of all, so where it is, everything before it is on the disk.
         let is_new = !turns.try_exists().map_err(refused)?;

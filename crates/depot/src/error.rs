@@ -175,13 +175,20 @@ pub(crate) fn home(error: &std::io::Error) -> Error {
     }
 }
 
-/// The same of a home that is there, and whose owner is known.
-pub(crate) fn home_of(owner: Option<u32>, error: &std::io::Error) -> Error {
+/// The same of a home that is there, and whose owner is known, to `user`.
+pub(crate) fn home_of(owner: Option<u32>, user: u32, error: &std::io::Error) -> Error {
+    let refused = |why: &str| {
+        let message = format!("this home may not be read and written: {why}");
+        Error::new(ErrorKind::Denied, message)
+    };
     match (owner, error.kind()) {
+        (Some(owner), std::io::ErrorKind::PermissionDenied) if owner == user => refused(
+            "it is yours, but its permissions do not allow it",
+        )
+        .hint("give yourself the right to read and write it and what is in it, or choose a home that you may use"),
         (Some(owner), std::io::ErrorKind::PermissionDenied) => {
-            let message = format!("this home may not be read and written: it belongs to the user with the id {owner}");
-            Error::new(ErrorKind::Denied, message)
-                .hint("choose a home of your own (`--home`, or GARRET_HOME), or work as the user whose home it is")
+            refused(&format!("it belongs to the user with the id {owner}"))
+                .hint("choose a home of your own, or work as the user whose home it is")
         }
         _ => home(error),
     }
@@ -202,4 +209,29 @@ fn is_disk_full(error: &object_store::Error) -> bool {
         cause = error.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_that_may_not_be_used_says_whose_it_is_unless_it_is_ones_own() {
+        let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let others = home_of(Some(7), 8, &denied);
+        assert_eq!(
+            others.message(),
+            "this home may not be read and written: it belongs to the user with the id 7"
+        );
+        let own = home_of(Some(7), 7, &denied);
+        assert_eq!(
+            own.message(),
+            "this home may not be read and written: it is yours, but its permissions do not allow it"
+        );
+        for error in [others, own] {
+            assert_eq!(error.kind(), ErrorKind::Denied);
+            let hint = error.hint_text();
+            assert!(!hint.contains("--home") && !hint.contains("GARRET_HOME"), "{hint}");
+        }
+    }
 }
