@@ -59,7 +59,7 @@ impl DepotWorkspace {
     }
 
     /// What [`DepotWorkspace::retain`] would let go now, without letting it go.
-    pub async fn retainable(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
+    pub async fn would_let_go(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
         let (wanted, number) = (self.first_kept(keep, now).await?, self.number);
         let count = |session: Session<'_>| {
             let oldest = beginning(session, &row_of(session, number)?, wanted)?;
@@ -183,7 +183,7 @@ impl Depot {
     }
 
     /// What [`Depot::retain_all`] would let go now, without letting it go.
-    pub async fn retainable_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
+    pub async fn would_let_go_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
         self.retain_limited(now, Run::Dry).await
     }
 
@@ -196,7 +196,7 @@ impl Depot {
             }
             let retained = match run {
                 Run::Real => workspace.retain(&keep, now).await?,
-                Run::Dry => workspace.retainable(&keep, now).await?,
+                Run::Dry => workspace.would_let_go(&keep, now).await?,
             };
             all.push((workspace.id().to_owned(), retained));
         }
