@@ -44,9 +44,8 @@ impl Depot {
         workspace: &DepotWorkspace,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let journals = self.shared.database.read(|session| session.journals())?;
-        let own = journals.into_iter().find(|(number, ..)| *number == workspace.number);
-        let files = self.shared.home.as_ref().zip(own).and_then(|(home, (_, kind, place))| {
+        let found = self.shared.database.read(|session| session.place(workspace.number))?;
+        let files = self.shared.home.as_ref().zip(found).and_then(|(home, (kind, place))| {
             let place = Some(place);
             Files::of(home, &Site { kind, place })
         });
