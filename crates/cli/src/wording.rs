@@ -6,7 +6,7 @@
 use garret::Error;
 
 /// Phrases of hints, and what a person is told instead.
-const HINTS: [(&str, &str); 26] = [
+const HINTS: [(&str, &str); 28] = [
     ("set `overwrite` to replace it", "give -f to replace it"),
     ("set `parents` to make", "give -p to make"),
     ("set `recursive` to remove", "give -r to remove"),
@@ -67,6 +67,14 @@ const HINTS: [(&str, &str); 26] = [
     (
         "list the snapshots and the changes to see which points there are",
         "`garret snapshot list` and `garret log` show which points there are; a time is written as 2026-11-15T20:00:00Z",
+    ),
+    (
+        "choose a home of your own, or work as",
+        "choose a home of your own with --home or GARRET_HOME, or work as",
+    ),
+    (
+        "or choose a home that you may use",
+        "or choose another with --home or GARRET_HOME",
     ),
     (
         "name the session of the call too, or undo single changes",

@@ -7,6 +7,8 @@
 
 mod common;
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
 use common::Room;
 use serde_json::json;
 
@@ -49,6 +51,17 @@ fn a_set_user_id_file_is_made_by_no_door() {
     let patch = "diff --git a/su b/su\nnew file mode 104755\n--- /dev/null\n+++ b/su\n@@ -0,0 +1 @@\n+x\n";
     assert_eq!(room.run_with(&["patch"], patch.as_bytes()).failed(), "invalid");
     assert!(!room.path().join("su").exists());
+    room.put("from/su", "x");
+    let su = room.path().join("from/su");
+    std::fs::set_permissions(&su, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    room.run(&["import", "--from", "from", "--name", "taken"]).done();
+    assert_eq!(
+        room.run(&["-w", "taken", "stat", "su", "--json"]).data()["mode"],
+        "0755"
+    );
+    // The directory is a workspace itself, which leaves a file of the host as it is; an export of it does not.
+    room.run(&["-w", "local:from", "export", "--to", "out"]).done();
+    assert_eq!(room.path().join("out/su").metadata().unwrap().mode() & 0o7777, 0o755);
 }
 
 /// More than is kept in memory of a pipe, and a file that is redirected from a place in its middle.

@@ -41,47 +41,73 @@ fn a_workspace_is_made_listed_renamed_deleted_and_recovered() {
     );
 }
 
-/// Runs the program as somebody who may not use the home: another user where that can be chosen, else its owner without permission.
-fn as_a_stranger(room: &Room, arguments: &[&str]) -> common::Ran {
+/// A user who has nothing.
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn allow(path: &std::path::Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its owner may change it");
+}
+
+/// Runs the program as another user, which only root may.
+fn as_nobody(room: &Room, arguments: &[&str]) -> common::Ran {
     use std::os::unix::process::CommandExt as _;
-    let may = |path: std::path::PathBuf, mode: u32| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its owner may change it");
-    };
+    allow(room.path(), 0o755);
+    allow(&room.home(), 0o755);
     let command = room.command(arguments);
-    if !rustix::process::geteuid().is_root() {
-        may(room.home().join("depot.lock"), 0o000);
-        return common::Ran::of(command, b"");
-    }
-    may(room.path().to_owned(), 0o755);
-    may(room.home(), 0o755);
     // The program itself may lie where no other user may go.
     let copy = room.path().join("program");
     std::fs::copy(command.get_program(), &copy).expect("the program can be copied");
     let mut other = std::process::Command::new(copy);
     other.args(command.get_args()).current_dir(room.path()).env_clear();
     other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    other.uid(65_534).gid(65_534);
+    other.uid(NOBODY).gid(NOBODY);
     common::Ran::of(other, b"")
+}
+
+/// Runs the program as the owner of the home, who has no right to open what is in it.
+fn without_permission(room: &Room, arguments: &[&str]) -> common::Ran {
+    allow(&room.home().join("depot.lock"), 0o000);
+    if !is_root() {
+        return common::Ran::of(room.command(arguments), b"");
+    }
+    std::os::unix::fs::chown(room.home(), Some(NOBODY), None).expect("root may give it away");
+    as_nobody(room, arguments)
 }
 
 #[test]
 fn a_home_of_another_user_is_denied_and_not_taken_for_a_failing_disk() {
+    if !is_root() {
+        return;
+    }
     let room = Room::new();
     room.run(&["create", "notes"]).done();
-    let refused = as_a_stranger(&room, &["list"]);
+    let refused = as_nobody(&room, &["list"]);
     assert_eq!(refused.failed(), "denied");
+    let told = refused.err();
+    assert!(told.contains("it belongs to the user with the id 0"), "{told}");
+    assert!(told.contains("--home or GARRET_HOME"), "{told}");
+    let doctor = as_nobody(&room, &["doctor"]);
     assert!(
-        refused.err().contains("it belongs to the user with the id "),
-        "{}",
-        refused.err()
-    );
-    let doctor = as_a_stranger(&room, &["doctor"]);
-    assert!(
-        doctor.out().contains("do: choose a home of your own"),
+        doctor.out().contains("do: choose a home of your own with --home"),
         "{}",
         doctor.out()
     );
+}
+
+#[test]
+fn a_home_of_ones_own_that_its_permissions_close_is_denied_and_says_so() {
+    let room = Room::new();
+    room.run(&["create", "notes"]).done();
+    let refused = without_permission(&room, &["list"]);
+    assert_eq!(refused.failed(), "denied");
+    let told = refused.err();
+    assert!(told.contains("its permissions do not allow it"), "{told}");
+    assert!(!told.contains("belongs to"), "{told}");
 }
 
 #[test]

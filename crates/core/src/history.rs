@@ -44,7 +44,7 @@ pub trait History: Send + Sync + fmt::Debug {
 
     /// Whether it has every file of the state at `point`. Of files that live elsewhere, those that it had not met by then are not in
     /// its views: whoever shows one says so.
-    async fn is_whole(&self, point: &Point) -> Result<bool>;
+    async fn is_complete(&self, point: &Point) -> Result<bool>;
 
     /// What differs between two points at `path` and below it, in the order of paths. Times do not count as a difference.
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>>;

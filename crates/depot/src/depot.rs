@@ -15,7 +15,7 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
 use crate::content::{ContentStore, folders};
 use crate::error;
-use crate::history::{check_kept, is_whole};
+use crate::history::{check_kept, is_complete};
 use crate::metadata::{Database, Expected, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::places::check_placed;
@@ -102,15 +102,15 @@ pub struct Fork {
     /// The number of that workspace's change.
     pub change: u64,
     /// Whether every file was known there; the branch began without the others.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
 impl Depot {
     /// Opens the depot in the directory `home`, making both where they are missing. A home of an older Garret is brought up to date; one
     /// of a newer Garret is `unsupported` and left alone; one whose database is lost is `corrupt`, and no new one is begun in it.
     pub async fn open(home: &Path, options: DepotOptions, context: OpenContext) -> Result<Self> {
-        let owner = private::owner(home);
-        let refused = |failure: std::io::Error| error::home_of(owner, &failure);
+        let (owner, user) = (private::owner(home), private::user());
+        let refused = |failure: std::io::Error| error::home_of(owner, user, &failure);
         let turns = home.join("depot.lock");
         // Made last of all, so where it is, everything before it is on the disk.
         let is_new = !turns.try_exists().map_err(refused)?;
@@ -410,11 +410,11 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 pub(crate) fn info(session: Session<'_>, row: WorkspaceRow) -> Result<WorkspaceInfo> {
     let fork = match row.fork {
         Some(fork) => {
-            let is_whole = is_whole(session, fork)?;
+            let is_complete = is_complete(session, fork)?;
             session.workspace(fork.workspace)?.map(|parent| Fork {
                 workspace: parent.uid,
                 change: fork.at.unsigned_abs(),
-                is_whole,
+                is_complete,
             })
         }
         None => None,

@@ -12,9 +12,10 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
         // The last is what a reader says who found the log in another's hands a hundred times.
         Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed) => busy(),
         Some(DiskFull) => disk_full(),
-        Some(SystemIoFailure) => disk_fails("the disk of the home fails"),
+        Some(SystemIoFailure) => disk_fails(FAILING),
         Some(CannotOpen) => cannot_open_database(),
         Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
+        Some(_) if lacks_a_savepoint(&error) => disk_fails(FAILING),
         Some(_) if lacks_a_part(&error) => lacking_database(),
         Some(code) => Error::new(
             ErrorKind::Internal,
@@ -28,6 +29,7 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
 }
 
 const BUSY: &str = "the home is busy";
+const FAILING: &str = "the disk of the home fails";
 
 /// Another process has what is needed, and keeps it.
 pub(crate) fn busy() -> Error {
@@ -50,6 +52,11 @@ fn corrupt_database() -> Error {
     let message = "the database of the home is damaged, or its disk cannot be read";
     Error::new(ErrorKind::Corrupt, message)
         .hint("check the disk of the home; if it is well, restore the home from another copy")
+}
+
+/// Whether a savepoint is gone. Each is ended once, so what took it was a failing disk, and it took the transaction along.
+fn lacks_a_savepoint(error: &rusqlite::Error) -> bool {
+    matches!(error, rusqlite::Error::SqliteFailure(_, Some(msg)) if msg.starts_with("no such savepoint"))
 }
 
 /// Whether a statement names a table, a column or an index that is not there. The statements are fixed, and fit every database of the
@@ -120,6 +127,11 @@ pub(crate) fn is_failure(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::QuotaExceeded)
 }
 
+/// Why work could not be taken back, which says `error`. Where the work itself met the failing disk, what it met tells more.
+pub(crate) fn not_taken_back(met: Option<&Error>, error: Error) -> Error {
+    met.filter(|met| is_failure(met)).cloned().unwrap_or(error)
+}
+
 fn disk_full() -> Error {
     Error::new(ErrorKind::QuotaExceeded, "the disk of the home is full").hint(
         "nothing was changed; make room on the disk of the home, then retry: remove other files, or run `garret gc`, \
@@ -163,13 +175,20 @@ pub(crate) fn home(error: &std::io::Error) -> Error {
     }
 }
 
-/// The same of a home that is there, and whose owner is known.
-pub(crate) fn home_of(owner: Option<u32>, error: &std::io::Error) -> Error {
+/// The same of a home that is there, and whose owner is known, to `user`.
+pub(crate) fn home_of(owner: Option<u32>, user: u32, error: &std::io::Error) -> Error {
+    let refused = |why: &str| {
+        let message = format!("this home may not be read and written: {why}");
+        Error::new(ErrorKind::Denied, message)
+    };
     match (owner, error.kind()) {
+        (Some(owner), std::io::ErrorKind::PermissionDenied) if owner == user => refused(
+            "it is yours, but its permissions do not allow it",
+        )
+        .hint("give yourself the right to read and write it and what is in it, or choose a home that you may use"),
         (Some(owner), std::io::ErrorKind::PermissionDenied) => {
-            let message = format!("this home may not be read and written: it belongs to the user with the id {owner}");
-            Error::new(ErrorKind::Denied, message)
-                .hint("choose a home of your own (`--home`, or GARRET_HOME), or work as the user whose home it is")
+            refused(&format!("it belongs to the user with the id {owner}"))
+                .hint("choose a home of your own, or work as the user whose home it is")
         }
         _ => home(error),
     }
@@ -190,4 +209,29 @@ fn is_disk_full(error: &object_store::Error) -> bool {
         cause = error.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_that_may_not_be_used_says_whose_it_is_unless_it_is_ones_own() {
+        let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let others = home_of(Some(7), 8, &denied);
+        assert_eq!(
+            others.message(),
+            "this home may not be read and written: it belongs to the user with the id 7"
+        );
+        let own = home_of(Some(7), 7, &denied);
+        assert_eq!(
+            own.message(),
+            "this home may not be read and written: it is yours, but its permissions do not allow it"
+        );
+        for error in [others, own] {
+            assert_eq!(error.kind(), ErrorKind::Denied);
+            let hint = error.hint_text();
+            assert!(!hint.contains("--home") && !hint.contains("GARRET_HOME"), "{hint}");
+        }
+    }
 }

@@ -98,35 +98,31 @@ impl Depot {
         };
         match options.is_dry_run {
             true => self.collectable(before).await,
-            false => self.collect_on_full_disk(before).await,
+            false => self.collect_making_room(before).await,
         }
     }
 
     /// Collects; where the disk is too full for the database to take a word, what goes without one goes first.
-    async fn collect_on_full_disk(&self, before: Before) -> Result<Collected> {
-        let full = match self.collect_before(before).await {
+    async fn collect_making_room(&self, before: Before) -> Result<Collected> {
+        let mut collected = Collected::default();
+        let full = match self.collect_before(before, &mut collected).await {
             Err(error) if error.kind() == ErrorKind::QuotaExceeded => error,
-            collected => return collected,
+            ended => return ended.map(|()| collected),
         };
-        let mut freed = Collected {
-            blob_bytes: self.sweep_blobs(before.millis).await?,
-            leftovers: self.remove_leftovers(before.millis)?,
-            ..Collected::default()
-        };
-        if freed == Collected::default() {
+        let without_room = collected;
+        self.sweep_files(before, &mut collected).await?;
+        if collected == without_room {
             return Err(full);
         }
-        freed += self.collect_before(before).await?;
-        Ok(freed)
+        self.collect_before(before, &mut collected).await?;
+        Ok(collected)
     }
 
-    async fn collect_before(&self, before: Before) -> Result<Collected> {
-        let mut collected = Collected {
-            workspaces: self.purge(before.micros).await?,
-            ..Collected::default()
-        };
+    /// Collects; what is gone is in `collected`, also where it cannot go on.
+    async fn collect_before(&self, before: Before, collected: &mut Collected) -> Result<()> {
+        self.purge(before.micros, &mut collected.workspaces).await?;
         for workspace in self.handles()? {
-            collected.versions += workspace.drop_rows().await?;
+            workspace.drop_rows(&mut collected.versions).await?;
         }
         let named = self.marked(before, &[]).await?;
         for slice in self.unnamed(&named, before)?.chunks(SLICE) {
@@ -134,13 +130,19 @@ impl Depot {
             collected.pieces += pieces;
             collected.database_bytes += bytes;
         }
-        collected.blob_bytes = self.sweep_blobs(before.millis).await?;
-        collected.leftovers = self.remove_leftovers(before.millis)?;
+        self.sweep_files(before, collected).await?;
         match self.shared.database.empty_log() {
             // It stays as long as it is until there is room; what was collected is.
-            Err(error) if error.kind() == ErrorKind::QuotaExceeded => Ok(collected),
-            emptied => emptied.map(|()| collected),
+            Err(error) if error.kind() == ErrorKind::QuotaExceeded => Ok(()),
+            emptied => emptied,
         }
+    }
+
+    /// Removes the blobs that no row names and the unfinished files among them.
+    async fn sweep_files(&self, before: Before, collected: &mut Collected) -> Result<()> {
+        self.sweep_blobs(before.millis, &mut collected.blob_bytes).await?;
+        collected.leftovers += self.remove_leftovers(before.millis)?;
+        Ok(())
     }
 
     /// What a collection would remove, without removing it.
@@ -155,7 +157,7 @@ impl Depot {
         let orphans: u64 = self.orphans(before.millis).await?.iter().map(|(_, size)| size).sum();
         Ok(Collected {
             workspaces: doomed.len() as u64,
-            versions: self.droppable().await?,
+            versions: self.unheld_versions().await?,
             pieces: unnamed.len() as u64,
             database_bytes: sum(false),
             blob_bytes: sum(true) + orphans,
@@ -165,7 +167,7 @@ impl Depot {
 
     /// The old versions that only a snapshot or branch held that is gone. Those of a workspace that keeps no more than it must go with
     /// its retention, which comes first.
-    async fn droppable(&self) -> Result<u64> {
+    async fn unheld_versions(&self) -> Result<u64> {
         let mut count = 0;
         for workspace in self.handles()? {
             if workspace.keep().await?.is_everything() {
@@ -178,7 +180,7 @@ impl Depot {
     }
 
     /// Removes the workspaces deleted before `before`: out of sight at once, and then a slice at a time.
-    async fn purge(&self, before: i64) -> Result<u64> {
+    async fn purge(&self, before: i64, count: &mut u64) -> Result<()> {
         let now = stored_time(self.shared.clock.now());
         let hide = move |session: Session<'_>| {
             for id in doomed(session, before)? {
@@ -188,10 +190,11 @@ impl Depot {
             session.leftovers(before)
         };
         let hidden = self.shared.writer.write(Durability::Full, hide).await?;
-        for id in &hidden {
-            self.remove_hidden(*id).await?;
+        for id in hidden {
+            self.remove_hidden(id).await?;
+            *count += 1;
         }
-        Ok(hidden.len() as u64)
+        Ok(())
     }
 
     /// Removes a workspace that nobody sees.
@@ -268,8 +271,7 @@ impl Depot {
     }
 
     /// Removes the blobs that no row names, those of writes that were refused or cut short included.
-    async fn sweep_blobs(&self, before: i64) -> Result<u64> {
-        let mut bytes = 0;
+    async fn sweep_blobs(&self, before: i64, bytes: &mut u64) -> Result<()> {
         for slice in self.orphans(before).await?.chunks(SLICE) {
             let (slice, shared) = (slice.to_vec(), self.shared.clone());
             let sweep = move |session: Session<'_>| {
@@ -281,9 +283,9 @@ impl Depot {
                 }
                 Ok(bytes)
             };
-            bytes += self.shared.writer.write(Durability::Full, sweep).await?;
+            *bytes += self.shared.writer.write(Durability::Full, sweep).await?;
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// The blobs written before `before` that no row names, each with its size.

@@ -74,14 +74,7 @@ impl<'c> Session<'c> {
         if let Err(failed) = &done {
             self.forget_group();
             let taken_back = self.execute("ROLLBACK TO attempt", []);
-            // A disk that fails takes the savepoint along with the transaction. Why is what `work` met, and not that there is none.
-            taken_back.map_err(|error| {
-                if error::is_failure(failed) {
-                    failed.clone()
-                } else {
-                    error
-                }
-            })?;
+            taken_back.map_err(|error| error::not_taken_back(Some(failed), error))?;
         }
         self.execute("RELEASE attempt", [])?;
         done

@@ -26,9 +26,8 @@ impl Depot {
 
     /// Where the files of `workspace` live in the storage of its kind; `None` where that is the depot itself.
     pub async fn place_of(&self, workspace: &DepotWorkspace) -> Result<Option<String>> {
-        let places = self.shared.database.read(|session| session.journals())?;
-        let own = places.into_iter().find(|(number, ..)| *number == workspace.number);
-        Ok(own.map(|(_, _, place)| place))
+        let found = self.shared.database.read(|session| session.place(workspace.number))?;
+        Ok(found.map(|(_, place)| place))
     }
 
     /// The workspace whose files live at `site`; made, with the id `uid`, where there is none.

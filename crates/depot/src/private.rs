@@ -20,6 +20,11 @@ pub(crate) fn owner(home: &Path) -> Option<u32> {
     std::fs::metadata(home).ok().map(|found| found.uid())
 }
 
+/// The id of the user that this process works as.
+pub(crate) fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Makes a folder, and those above it, that nobody but its owner may look into; one that is there stays as it is.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     if folder.is_dir() {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::depot::Depot;
 use crate::error::damaged;
-use crate::metadata::{EndedRow, Oldest, Session, stored_time};
+use crate::metadata::{EndedRow, Oldest, Session, WorkspaceRow, stored_time};
 use crate::pieces::Pieces;
 use crate::workspace::DepotWorkspace;
 
@@ -25,6 +25,13 @@ pub struct Retained {
     pub changes: u64,
     /// Old versions of entries that are no longer kept. Their content goes with the next collection.
     pub versions: u64,
+}
+
+/// Whether history is let go, or only told what would be.
+#[derive(Debug, Clone, Copy)]
+enum Run {
+    Real,
+    Dry,
 }
 
 impl DepotWorkspace {
@@ -52,11 +59,10 @@ impl DepotWorkspace {
     }
 
     /// What [`DepotWorkspace::retain`] would let go now, without letting it go.
-    pub async fn retainable(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
+    pub async fn would_let_go(&self, keep: &Keep, now: Timestamp) -> Result<Retained> {
         let (wanted, number) = (self.first_kept(keep, now).await?, self.number);
         let count = |session: Session<'_>| {
-            let head = session.workspace(number)?.map_or(0, |row| row.head);
-            let oldest = session.oldest(number)?.seq.max(wanted.min(head));
+            let oldest = beginning(session, &row_of(session, number)?, wanted)?;
             Ok(Retained {
                 oldest: oldest.unsigned_abs(),
                 changes: session.count_changes(number, oldest)?,
@@ -96,8 +102,8 @@ impl DepotWorkspace {
     }
 
     async fn newest(&self) -> Result<i64> {
-        let row = self.shared().database.read(|session| session.workspace(self.number))?;
-        row.map(|row| row.head).ok_or_else(|| damaged("a workspace is lost"))
+        let row = self.shared().database.read(|session| row_of(session, self.number))?;
+        Ok(row.head)
     }
 
     /// The state before the first change made at `time` or after.
@@ -138,8 +144,8 @@ impl DepotWorkspace {
         let begin = move |session: Session<'_>| begin_at(session, number, seq);
         // What lies before is given up for good, so what remains must not be lost with the power: no relaxed change is taken back to before it.
         let oldest = self.shared().writer.write(Durability::Full, begin).await?;
-        let versions = self.drop_rows().await?;
-        let mut changes = 0;
+        let (mut versions, mut changes) = (0, 0);
+        self.drop_rows(&mut versions).await?;
         loop {
             let remove = move |session: Session<'_>| session.remove_changes(number, oldest, SLICE);
             match self.shared().writer.write(self.durability, remove).await? {
@@ -155,52 +161,46 @@ impl DepotWorkspace {
     }
 
     /// Removes the rows that no kept state shows: what retention left unfinished, and what only a snapshot or branch held that is gone.
-    pub(crate) async fn drop_rows(&self) -> Result<u64> {
+    /// Those that are gone are counted in `dropped`, also where it cannot go on.
+    pub(crate) async fn drop_rows(&self, dropped: &mut u64) -> Result<()> {
         let number = self.number;
-        let mut dropped = 0;
         let mut after = Some((0, Vec::new()));
         while let Some(start) = after {
             let now = self.shared().clock.now().as_millisecond();
             let slice = move |session: Session<'_>| drop_slice(session, number, &start, now);
             let (count, next) = self.shared().writer.write(self.durability, slice).await?;
-            dropped += count;
+            *dropped += count;
             after = next;
         }
-        Ok(dropped)
+        Ok(())
     }
 }
 
 impl Depot {
     /// Runs retention in every workspace that was told what to keep; gives what each let go, by its id.
     pub async fn retain_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
-        let mut all = Vec::new();
-        for (workspace, keep) in self.limited().await? {
-            let retained = workspace.retain(&keep, now).await?;
-            all.push((workspace.id().to_owned(), retained));
-        }
-        Ok(all)
+        self.retain_limited(now, Run::Real).await
     }
 
     /// What [`Depot::retain_all`] would let go now, without letting it go.
-    pub async fn retainable_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
+    pub async fn would_let_go_all(&self, now: Timestamp) -> Result<Vec<(String, Retained)>> {
+        self.retain_limited(now, Run::Dry).await
+    }
+
+    async fn retain_limited(&self, now: Timestamp, run: Run) -> Result<Vec<(String, Retained)>> {
         let mut all = Vec::new();
-        for (workspace, keep) in self.limited().await? {
-            let retained = workspace.retainable(&keep, now).await?;
+        for workspace in self.handles()? {
+            let keep = workspace.keep().await?;
+            if keep.is_everything() {
+                continue;
+            }
+            let retained = match run {
+                Run::Real => workspace.retain(&keep, now).await?,
+                Run::Dry => workspace.would_let_go(&keep, now).await?,
+            };
             all.push((workspace.id().to_owned(), retained));
         }
         Ok(all)
-    }
-
-    /// Every workspace that was told what to keep.
-    async fn limited(&self) -> Result<Vec<(DepotWorkspace, Keep)>> {
-        let mut limited = Vec::new();
-        for workspace in self.handles()? {
-            let keep = workspace.keep().await?;
-            if !keep.is_everything() {
-                limited.push((workspace, keep));
-            }
-        }
-        Ok(limited)
     }
 
     /// Every workspace that is not deleted.
@@ -213,11 +213,10 @@ impl Depot {
 
 /// Says that the journal begins at `seq`, unless it begins later already; gives where it begins.
 fn begin_at(session: Session<'_>, workspace: i64, seq: i64) -> Result<i64> {
-    let row = session.workspace(workspace)?;
-    let row = row.ok_or_else(|| damaged("a workspace is lost"))?;
-    let (before, seq) = (session.oldest(workspace)?, seq.min(row.head));
-    if seq <= before.seq {
-        return Ok(before.seq);
+    let row = row_of(session, workspace)?;
+    let seq = beginning(session, &row, seq)?;
+    if seq == session.oldest(workspace)?.seq {
+        return Ok(seq);
     }
     let at = session.change(workspace, seq)?.map_or(row.created, |change| change.at);
     session.set_oldest(workspace, Oldest { seq, at })?;
@@ -226,36 +225,49 @@ fn begin_at(session: Session<'_>, workspace: i64, seq: i64) -> Result<i64> {
     Ok(seq)
 }
 
+/// Where the journal begins once it is to begin at `seq`: not before it does now, and not after its newest change.
+fn beginning(session: Session<'_>, row: &WorkspaceRow, seq: i64) -> Result<i64> {
+    Ok(session.oldest(row.id)?.seq.max(seq.min(row.head)))
+}
+
+fn row_of(session: Session<'_>, workspace: i64) -> Result<WorkspaceRow> {
+    let row = session.workspace(workspace)?;
+    row.ok_or_else(|| damaged("a workspace is lost"))
+}
+
 type Key = (i64, Vec<u8>);
 
 /// Removes rows of one slice; gives how many, and where to go on.
 fn drop_slice(session: Session<'_>, workspace: i64, after: &Key, now: i64) -> Result<(u64, Option<Key>)> {
-    // Asked anew in each transaction: a snapshot that came meanwhile counts.
-    let (oldest, held) = (session.oldest(workspace)?, session.held_points(workspace)?);
-    let rows = session.ended_rows(workspace, oldest.seq, after, SLICE)?;
-    let mut count = 0;
-    for row in rows.iter().filter(|row| !is_shown(&held, row.since, row.until)) {
+    let (rows, next) = unshown(session, workspace, session.oldest(workspace)?.seq, after)?;
+    for row in &rows {
         session.remove_row(workspace, row)?;
         if let Some(address) = row.hash {
             session.redate(address, now)?;
         }
-        count += 1;
     }
-    let next = rows.last().filter(|_| rows.len() == SLICE).map(EndedRow::key);
-    Ok((count, next))
+    Ok((rows.len() as u64, next))
 }
 
 /// How many rows no kept state would show, were the journal to begin at `oldest`.
 pub(crate) fn droppable(session: Session<'_>, workspace: i64, oldest: i64) -> Result<u64> {
-    let held = session.held_points(workspace)?;
     let (mut count, mut after) = (0, Some((0, Vec::new())));
     while let Some(start) = after {
-        let rows = session.ended_rows(workspace, oldest, &start, SLICE)?;
-        let hidden = rows.iter().filter(|row| !is_shown(&held, row.since, row.until));
-        count += hidden.count() as u64;
-        after = rows.last().filter(|_| rows.len() == SLICE).map(EndedRow::key);
+        let (rows, next) = unshown(session, workspace, oldest, &start)?;
+        count += rows.len() as u64;
+        after = next;
     }
     Ok(count)
+}
+
+/// The rows of one slice that no kept state shows where the journal begins at `oldest`, and where to go on.
+fn unshown(session: Session<'_>, workspace: i64, oldest: i64, after: &Key) -> Result<(Vec<EndedRow>, Option<Key>)> {
+    // Asked anew for each: a snapshot that came meanwhile counts.
+    let held = session.held_points(workspace)?;
+    let mut rows = session.ended_rows(workspace, oldest, after, SLICE)?;
+    let next = rows.last().filter(|_| rows.len() == SLICE).map(EndedRow::key);
+    rows.retain(|row| !is_shown(&held, row.since, row.until));
+    Ok((rows, next))
 }
 
 /// Whether one of the points, which are in order, lies within a row's time.

@@ -1,9 +1,9 @@
 //! Plain files in and out: a directory of the host or a tar archive becomes one change of a workspace, and the files of a workspace
 //! become a directory or an archive.
 //!
-//! Names that are not UTF-8 travel as bytes, links as links that are never followed, modes are kept. Devices, sockets and fifos are left
-//! out and reported. An archive cannot name anything outside the place it is put in: `..` and absolute paths are refused, and nothing is
-//! written through a link. What is in memory is a few chunks of one file, and the names of all.
+//! Names that are not UTF-8 travel as bytes, links as links that are never followed; of modes, the permissions alone. Devices, sockets
+//! and fifos are left out and reported. An archive cannot name anything outside the place it is put in: `..` and absolute paths are
+//! refused, and nothing is written through a link. What is in memory is a few chunks of one file, and the names of all.
 //!
 //! The host's side runs on a thread of its own and hands entries over a channel: reading a directory and writing one block, and the
 //! rest of the depot does not.
@@ -136,6 +136,11 @@ impl Moved {
             Form::File(_) | Form::Same(_) => self.files += 1,
         }
     }
+}
+
+/// What is kept of a mode that comes in or goes out: no file that starts with another's rights is made of one that did elsewhere.
+pub(crate) fn permissions(mode: u32) -> u32 {
+    mode & 0o777
 }
 
 fn skipped(path: &[u8], why: &str) -> Skipped {

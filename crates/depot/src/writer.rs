@@ -1,10 +1,10 @@
 //! The one writer of a process: a thread that takes every job that waits, in whatever workspace, and commits them as one group.
 //!
 //! One transaction and one sync then serve them all, which is what makes durable writes from many tasks cheap. A job of several steps runs
-//! under a savepoint, so a refused one takes back only itself; a job of one step is refused, if at all, before it puts anything down. Nobody
-//! is answered before the commit. Of several processes on one home, each
-//! takes a turn at a lock file and then the database's own lock: the lock file wakes those who wait, where the database's would have them
-//! poll and starve; the database's lock is the one that counts.
+//! under a savepoint, so a refused one takes back only itself; a job of one step is refused, if at all, before it puts anything down:
+//! one that ends in its middle all the same takes its group back with it, and the others are told to try again. Nobody is answered before
+//! the commit. Of several processes on one home, each takes a turn at a lock file and then the database's own lock: the lock file wakes
+//! those who wait, where the database's would have them poll and starve; the database's lock is the one that counts.
 //!
 //! A small job that no sync is promised to, while nobody else writes, is done by its caller: handing it to another thread and back would
 //! cost more than the job.
@@ -182,7 +182,8 @@ impl Drop for Writer {
     }
 }
 
-/// Runs the work of a job. One that panics is refused like any other: nobody else's work ends with it, and no transaction stays open.
+/// Runs the work of a job. One that panics is refused like any other, and no transaction stays open; whether others are taken back with
+/// it, `run_job` decides.
 fn unless_it_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     // What it leaves behind in the database is taken back, and nothing else is shared with it.
     let done = std::panic::catch_unwind(AssertUnwindSafe(work));
@@ -333,9 +334,18 @@ fn run_job(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran {
     if let Some(error) = &ran.error
         && (!writing.is_open() || writing.rows_put() != before)
     {
-        *spoiled = Err(error.clone());
+        *spoiled = Err(taken_along(error));
     }
     ran
+}
+
+/// What the others of a group are told, of which a job ended in its middle with `error`: the failing disk, or that it was not them.
+fn taken_along(error: &Error) -> Error {
+    if error::is_failure(error) {
+        return error.clone();
+    }
+    let message = "another change, which was to be committed along with this one, failed in its middle";
+    Error::new(ErrorKind::Unavailable, message).hint("nothing was changed; try again")
 }
 
 /// Runs a job under a savepoint. Without one, each page that it changes need not be kept as it was before.
@@ -346,8 +356,7 @@ fn run_guarded(writing: Writing<'_>, job: Job, spoiled: &mut Result<()>) -> Ran 
     }
     let ran = (job.run)(Ok(writing.session()));
     if let Err(error) = writing.end_job(ran.error.is_none()) {
-        // A disk that fails takes the savepoint along with the transaction. Why is what the job met, and not that there is none.
-        *spoiled = Err(ran.error.clone().unwrap_or(error));
+        *spoiled = Err(error::not_taken_back(ran.error.as_ref(), error));
     }
     ran
 }
@@ -438,9 +447,10 @@ mod tests {
         database.read(|session| session.content(address)).unwrap().is_some()
     }
 
-    /// Runs a job that puts down `before`, then `work` as one of one step, then one that puts down `after`, all in one group.
+    /// Runs a job that puts down `before`, then `work`, then one that puts down `after`, all in one group.
     fn grouped(
         writer: &Writer,
+        weight: Weight,
         work: impl FnOnce(Session<'_>) -> Result<()> + Send + 'static,
     ) -> (Result<()>, Result<()>, Result<()>) {
         let (tell, told) = channel();
@@ -454,7 +464,7 @@ mod tests {
             let after = |session: Session<'_>| put(session, "after");
             let (before, done, after, ()) = join!(
                 writer.write(Durability::Full, before),
-                writer.write_weighed(Weight::Single, Durability::Full, work),
+                writer.write_weighed(weight, Durability::Full, work),
                 writer.write(Durability::Full, after),
                 sent
             );
@@ -466,7 +476,7 @@ mod tests {
     fn a_job_of_one_step_that_is_refused_leaves_the_others_alone() {
         let (database, writer) = started();
         let refused = |_: Session<'_>| Err(Error::new(ErrorKind::Conflict, "no"));
-        let (before, done, after) = grouped(&writer, refused);
+        let (before, done, after) = grouped(&writer, Weight::Single, refused);
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict);
         assert!(before.is_ok() && after.is_ok());
         assert!(has(&database, "before") && has(&database, "after"));
@@ -479,7 +489,7 @@ mod tests {
             put(session, "half")?;
             Err(Error::new(ErrorKind::Unavailable, "the disk fails"))
         };
-        let (before, done, after) = grouped(&writer, failing);
+        let (before, done, after) = grouped(&writer, Weight::Single, failing);
         assert_eq!(done.unwrap_err().kind(), ErrorKind::Unavailable);
         assert_eq!(before.unwrap_err().kind(), ErrorKind::Unavailable);
         assert!(!has(&database, "before") && !has(&database, "half"));
@@ -490,30 +500,36 @@ mod tests {
     #[test]
     fn a_disk_that_fails_under_a_job_is_why_the_others_of_its_group_fail() {
         let (database, writer) = started();
-        let (tell, told) = channel();
-        let before = move |session: Session<'_>| {
-            told.recv().expect("it is told");
-            put(session, "before")
-        };
         let failing = |session: Session<'_>| {
             put(session, "half")?;
             session.end_as_a_failing_disk_does();
             Err::<(), _>(Error::new(ErrorKind::Unavailable, "the disk fails"))
         };
-        let (before, done) = block_on(async {
-            let sent = async { tell.send(()).expect("the writer waits for it") };
-            let jobs = (
-                writer.write(Durability::Full, before),
-                writer.write(Durability::Full, failing),
-            );
-            let (before, done, ()) = join!(jobs.0, jobs.1, sent);
-            (before, done)
-        });
+        let (before, done, _) = grouped(&writer, Weight::Any, failing);
         assert_eq!(done.unwrap_err().message(), "the disk fails");
         assert_eq!(before.unwrap_err().message(), "the disk fails");
         assert!(!has(&database, "before") && !has(&database, "half"));
         block_on(writer.write(Durability::Full, |session| put(session, "after"))).unwrap();
         assert!(has(&database, "after"));
+    }
+
+    #[test]
+    fn a_refusal_under_which_the_disk_fails_is_told_to_nobody_else() {
+        let (database, writer) = started();
+        let refused = |session: Session<'_>| {
+            put(session, "half")?;
+            session.end_as_a_failing_disk_does();
+            Err::<(), _>(Error::new(ErrorKind::Conflict, "no"))
+        };
+        let (before, done, after) = grouped(&writer, Weight::Any, refused);
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict);
+        let before = before.unwrap_err();
+        assert_eq!(
+            (before.kind(), before.message()),
+            (ErrorKind::Unavailable, "the disk of the home fails")
+        );
+        assert!(!has(&database, "before") && !has(&database, "half"));
+        assert!(after.is_ok());
     }
 
     #[test]
@@ -532,6 +548,25 @@ mod tests {
                 assert!(has(&database, "after"), "{weight:?}, {durability:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_job_of_one_step_that_panics_in_its_middle_has_the_others_of_its_group_try_again() {
+        let (database, writer) = started();
+        let panicking = |session: Session<'_>| -> Result<()> {
+            put(session, "half")?;
+            panic!("of no good reason")
+        };
+        let (before, done, after) = grouped(&writer, Weight::Single, panicking);
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Internal);
+        let before = before.unwrap_err();
+        assert_eq!(before.kind(), ErrorKind::Unavailable, "{before}");
+        assert!(!has(&database, "before") && !has(&database, "half"));
+        assert!(after.is_ok(), "it came later, and is in the next group");
+        let (before, done, _) = grouped(&writer, Weight::Small, panicking);
+        assert_eq!(done.unwrap_err().kind(), ErrorKind::Internal);
+        assert!(before.is_ok(), "under a savepoint, only the job itself is taken back");
+        assert!(has(&database, "before") && !has(&database, "half"));
     }
 
     #[test]

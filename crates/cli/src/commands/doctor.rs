@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
+use crate::wording;
 
 /// What is tried is tried on the chosen workspace's own directory, on the home where there is one, and in the sandbox.
 #[derive(Debug, Args)]
@@ -70,6 +71,7 @@ impl HomeState {
             true => match session.garret().depot().await {
                 Ok(_) => ("works", "opens".to_owned()),
                 Err(error) => {
+                    let error = wording::for_a_person(error);
                     advice = Some(error.hint_text().to_owned());
                     ("MISSING", error.message().to_owned())
                 }

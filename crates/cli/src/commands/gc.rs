@@ -47,7 +47,7 @@ impl Gc {
         };
         let mut freed = Collected::default();
         let retained = match self.dry_run {
-            true => depot.retainable_all(now).await?,
+            true => depot.would_let_go_all(now).await?,
             false => match depot.retain_all(now).await {
                 // On a full disk content goes first, which makes room for saying what else does.
                 Err(error) if error.kind() == ErrorKind::QuotaExceeded => {

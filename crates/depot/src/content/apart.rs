@@ -34,8 +34,11 @@ where
         let work = Arc::clone(&work);
         apart(move || run.into_iter().map(|item| work(item)).collect::<Result<Vec<R>>>())
     });
-    let runs: Vec<_> = join_all(runs).await.into_iter().flatten().collect::<Result<_>>()?;
-    Ok(runs.into_iter().flatten().collect())
+    let mut done = Vec::new();
+    for run in join_all(runs).await {
+        done.extend(run??);
+    }
+    Ok(done)
 }
 
 /// Runs of nearly the same length.
@@ -75,6 +78,16 @@ mod tests {
         };
         let failure = side_by_side((0..40).collect(), fails).await.unwrap_err();
         assert_eq!(failure.message(), "7");
+    }
+
+    #[test]
+    fn a_runtime_that_has_ended_is_a_failure_and_nothing_is_left_out() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        let _entered = handle.enter();
+        let failure = block_on(side_by_side(vec![(); 20], |()| Ok(()))).unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::Unavailable);
     }
 
     #[test]

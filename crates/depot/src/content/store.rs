@@ -257,6 +257,7 @@ impl ContentStore {
     }
 
     async fn read_parts<R: RowOf>(&self, row: &R, parts: &[Part], range: Range<u64>) -> Result<Bytes> {
+        let length = range.end.saturating_sub(range.start);
         let found: Vec<_> = stream::iter(overlapping(parts, range))
             .map(|(part, wanted)| async move { Ok::<_, Error>((part, wanted, self.found(row, part.address).await?)) })
             .buffered(AT_ONCE)
@@ -266,7 +267,11 @@ impl ContentStore {
             Decoded::Whole(bytes) if bytes.len() as u64 == part.size => Ok(bytes.slice(wanted)),
             _ => Err(damaged("a part of it is not the one that was stored")),
         };
-        Ok(joined(side_by_side(found, unpacked).await?))
+        let bytes = joined(side_by_side(found, unpacked).await?);
+        match bytes.len() as u64 == length {
+            true => Ok(bytes),
+            false => Err(damaged("its parts are not all of it")),
+        }
     }
 
     async fn decoded<R: RowOf>(&self, row: &R, address: Address) -> Result<Decoded> {
@@ -519,4 +524,20 @@ fn overlapping(parts: &[Part], range: Range<u64>) -> Vec<(Part, Range<usize>)> {
         start = end;
     }
     wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use garret_core::SystemClock;
+
+    use super::*;
+
+    #[test]
+    fn parts_that_are_fewer_than_what_is_asked_for_are_damage() {
+        let store = ContentStore::in_memory(1024, Arc::new(SystemClock::default()));
+        let row = |_| Ok(None);
+        assert_eq!(block_on(store.read_parts(&row, &[], 0..0)).unwrap(), "");
+        let failure = block_on(store.read_parts(&row, &[], 0..1)).unwrap_err();
+        assert_eq!(failure.kind(), ErrorKind::Corrupt);
+    }
 }

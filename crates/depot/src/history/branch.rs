@@ -118,7 +118,7 @@ pub(crate) fn shown(info: WorkspaceInfo) -> Branch {
     Branch {
         id: info.id,
         name: info.name,
-        incomplete: info.fork.as_ref().is_some_and(|fork| !fork.is_whole),
+        incomplete: info.fork.as_ref().is_some_and(|fork| !fork.is_complete),
         fork: info.fork.map_or(0, |fork| fork.change),
         changes: info.head,
         created: info.created,

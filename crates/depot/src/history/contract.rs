@@ -10,7 +10,7 @@ use garret_core::{
 };
 
 use super::branch::shown;
-use super::point::is_whole;
+use super::point::is_complete;
 use crate::depot::NewWorkspace;
 use crate::directory::DepotDirectory;
 use crate::workspace::DepotWorkspace;
@@ -42,10 +42,10 @@ impl History for DepotWorkspace {
         Ok(Box::new(DepotDirectory::root(view)))
     }
 
-    async fn is_whole(&self, point: &Point) -> Result<bool> {
+    async fn is_complete(&self, point: &Point) -> Result<bool> {
         self.shared().database.read(|session| {
             let level = self.level_of(session, point)?;
-            is_whole(session, level)
+            is_complete(session, level)
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use garret_core::{ChangeKind, PathChange, Point, Result, WsPath};
 
-use super::point::{is_whole, level_of, lineage};
+use super::point::{has_met_all, level_of, lineage};
 use super::types::path_change;
 use crate::metadata::{Held, Level, Node, Session};
 use crate::tree::{Tree, bytes};
@@ -84,7 +84,7 @@ pub(crate) fn differing_as_held(session: Session<'_>, from: Level, to: Level) ->
 /// restore leaves it alone, rather than take it for one that was not there.
 struct Past<'c> {
     tree: Tree<'c>,
-    /// Where the state is not whole.
+    /// Where not every file was met by then.
     partial: Option<Level>,
 }
 
@@ -92,7 +92,7 @@ impl<'c> Past<'c> {
     fn at(session: Session<'c>, level: Level) -> Result<Self> {
         Ok(Self {
             tree: Tree::at(session, level)?,
-            partial: (!is_whole(session, level)?).then_some(level),
+            partial: (!has_met_all(session, level)?).then_some(level),
         })
     }
 

@@ -55,8 +55,18 @@ pub(crate) fn no_longer_kept(oldest: i64) -> Error {
     Error::new(ErrorKind::NotFound, message).hint("list the changes and the snapshots to see which points are kept")
 }
 
-/// Whether every file of the state is known: of files that live elsewhere, some are met only later.
-pub(crate) fn is_whole(session: Session<'_>, level: Level) -> Result<bool> {
+/// Whether every file of the state is known. A branch has of the files before its fork only those that were known there.
+pub(crate) fn is_complete(session: Session<'_>, level: Level) -> Result<bool> {
+    for level in lineage(session, level)? {
+        if !has_met_all(session, level)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the workspace itself had met all its files by then: of those that live elsewhere, some are met only later.
+pub(crate) fn has_met_all(session: Session<'_>, level: Level) -> Result<bool> {
     let journal = session.journal(level.workspace)?;
     Ok(journal.is_none_or(|row| row.whole.is_some_and(|whole| whole <= level.at)))
 }

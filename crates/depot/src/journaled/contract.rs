@@ -127,8 +127,8 @@ impl History for Journaled {
         History::directory(room, point).await
     }
 
-    async fn is_whole(&self, point: &Point) -> Result<bool> {
-        History::is_whole(self.required().await?, point).await
+    async fn is_complete(&self, point: &Point) -> Result<bool> {
+        History::is_complete(self.required().await?, point).await
     }
 
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {

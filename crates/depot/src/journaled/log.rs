@@ -104,6 +104,18 @@ impl Log {
         Ok(())
     }
 
+    /// Has it hold `record` and nothing else, once the rest is in the journal. A crash leaves it as it was, or as it is to be.
+    pub(super) fn keep_only(&mut self, files: &Files, record: &Record) -> Result<()> {
+        let mut sink = Sink(Vec::new());
+        frame(&mut sink, record);
+        let new = files.log.with_extension("new");
+        let written = std::fs::write(&new, &sink.0).and_then(|()| File::open(&new)?.sync_data());
+        let replaced = written.and_then(|()| std::fs::rename(&new, &files.log));
+        replaced.map_err(|failure| error::home(&failure))?;
+        (*self, _) = Self::open(files)?;
+        Ok(())
+    }
+
     /// Puts it aside and begins a new one; `false` where the one put aside before is still there.
     pub(super) fn turn_over(&mut self, files: &Files) -> Result<bool> {
         if is_aside(files) {
@@ -135,6 +147,13 @@ pub(super) fn forget(files: &Files) -> Result<()> {
         Err(failure) if failure.kind() != io::ErrorKind::NotFound => Err(error::home(&failure)),
         _ => Ok(()),
     }
+}
+
+/// Has the disk hold the logs as they are: one that was emptied or removed does not come back with a loss of power.
+pub(super) fn sync(files: &Files) -> Result<()> {
+    let synced = File::open(&files.log).and_then(|log| log.sync_all());
+    let synced = synced.and_then(|()| File::open(&files.folder)?.sync_all());
+    synced.map_err(|failure| error::home(&failure))
 }
 
 /// Whether a log is damaged, and not merely cut off.

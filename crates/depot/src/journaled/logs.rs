@@ -1,10 +1,11 @@
 //! The logs of a home as a whole: whoever counts, sweeps or checks has them enter the journal first.
 
-use garret_core::Result;
+use garret_core::{Durability, Result};
 
 use super::gate::{Exclusive, Files, Gate};
 use super::ingest::{ingest, sorted};
 use super::log::{self, Log};
+use super::record::Record;
 use crate::depot::Depot;
 use crate::places::Site;
 use crate::workspace::DepotWorkspace;
@@ -43,9 +44,8 @@ impl Depot {
         workspace: &DepotWorkspace,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let journals = self.shared.database.read(|session| session.journals())?;
-        let own = journals.into_iter().find(|(number, ..)| *number == workspace.number);
-        let files = self.shared.home.as_ref().zip(own).and_then(|(home, (_, kind, place))| {
+        let found = self.shared.database.read(|session| session.place(workspace.number))?;
+        let files = self.shared.home.as_ref().zip(found).and_then(|(home, (kind, place))| {
             let place = Some(place);
             Files::of(home, &Site { kind, place })
         });
@@ -55,6 +55,9 @@ impl Depot {
         let gate = Gate::new(Some(files.clone()));
         let lock = gate.enter().await?;
         enter_journal(workspace, &files, &lock).await?;
+        if workspace.durability == Durability::Full {
+            log::sync(&files)?;
+        }
         work.await
     }
 }
@@ -71,6 +74,7 @@ async fn enter_journal(room: &DepotWorkspace, files: &Files, lock: &Exclusive<'_
     ingest(room, left.ready).await?;
     match left.open {
         None => log.clear(),
-        Some(_) => Ok(()),
+        // It stays for whoever opens the place. What is in the journal must not, since the next workspace there has a journal of its own.
+        Some(open) => log.keep_only(files, &Record::Intent(open)),
     }
 }

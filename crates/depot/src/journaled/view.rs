@@ -8,7 +8,7 @@ use garret_core::{
     StatOptions, Storage, StorageInfo, WsPath,
 };
 
-use crate::history::{captured_later, is_whole};
+use crate::history::{captured_later, has_met_all};
 use crate::metadata::{Level, Session};
 use crate::storage::DepotView;
 use crate::tree::bytes;
@@ -26,7 +26,7 @@ pub(super) struct PastView {
 impl PastView {
     /// Where to read a path that was met only after the point: the state in which it was, since it is taken to have been the same.
     fn met_later(&self, path: &WsPath, error: &Error) -> Result<Option<DepotView>> {
-        if error.kind() != ErrorKind::NotFound || self.is_whole()? {
+        if error.kind() != ErrorKind::NotFound || self.has_met_all()? {
             return Ok(None);
         }
         let read = |session: Session<'_>| captured_later(session, self.level, bytes(path));
@@ -34,8 +34,8 @@ impl PastView {
         Ok(met.map(|(at, _)| self.room.view(Level { at, ..self.level })))
     }
 
-    fn is_whole(&self) -> Result<bool> {
-        let read = |session: Session<'_>| is_whole(session, self.level);
+    fn has_met_all(&self) -> Result<bool> {
+        let read = |session: Session<'_>| has_met_all(session, self.level);
         self.room.shared().database.read(read)
     }
 
@@ -61,7 +61,7 @@ impl PastView {
 
     async fn was_never_met(&self, path: &WsPath) -> Result<bool> {
         let read = |session: Session<'_>| session.was_met(self.level.workspace, bytes(path));
-        if self.is_whole()? || self.room.shared().database.read(read)? {
+        if self.has_met_all()? || self.room.shared().database.read(read)? {
             return Ok(false);
         }
         let options = StatOptions {

@@ -36,11 +36,10 @@ impl Session<'_> {
         self.all(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
     }
 
-    /// The place at which the files of `workspace` live; `None` where it has none, or another took it.
-    pub(crate) fn place(self, workspace: i64) -> Result<Option<String>> {
-        let sql = "SELECT place FROM journal WHERE workspace = ?1";
-        let found: Option<Option<String>> = self.first(sql, [workspace], |row| row.get(0))?;
-        Ok(found.flatten())
+    /// The kind and the place at which the files of `workspace` live; `None` where it has no place, or another took it.
+    pub(crate) fn place(self, workspace: i64) -> Result<Option<(String, String)>> {
+        let sql = "SELECT kind, place FROM journal WHERE workspace = ?1 AND place IS NOT NULL";
+        self.first(sql, [workspace], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// Says where the files of `workspace` live; with `None` another may take the place.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::file::damaged;
 use crate::content::Address;
 use crate::metadata::{ChangeRow, Node};
+use crate::trees::permissions;
 
 /// One line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -153,7 +154,7 @@ impl EntryRecord {
         }
         let node = Node {
             kind: self.kind,
-            mode: self.mode & 0o7777,
+            mode: permissions(self.mode),
             size: self.size,
             content,
             target: self.target,

@@ -9,7 +9,7 @@ use garret_core::{
     WsPath,
 };
 
-use super::{Form, Item, Message, Moved, TreeTarget, WAITING, gone, host, pack, skipped};
+use super::{Form, Item, Message, Moved, TreeTarget, WAITING, gone, host, pack, permissions, skipped};
 use crate::error::damaged;
 use crate::history::check_kept;
 use crate::metadata::{Level, Node};
@@ -144,7 +144,7 @@ impl DepotWorkspace {
         writing.item(Item {
             path: path.to_vec(),
             form,
-            mode: node.mode,
+            mode: permissions(node.mode),
             modified: node.modified / 1_000_000,
         })?;
         let Some(address) = node.content else { return Ok(()) };
@@ -226,7 +226,7 @@ async fn send_entry(
     writing.item(Item {
         path: bytes(&relative).to_vec(),
         form,
-        mode: stat.mode.unwrap_or(default),
+        mode: permissions(stat.mode.unwrap_or(default)),
         modified: stat.modified.map_or(0, |time| time.as_second()),
     })?;
     let mut start = 0;

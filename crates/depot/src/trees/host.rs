@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use garret_core::{Error, ErrorKind, Result};
 
 use super::unfinished::Unfinished;
-use super::{CHUNK, Form, Item, Message, below, checked_path, gone, host_error, skipped};
+use super::{CHUNK, Form, Item, Message, below, checked_path, gone, host_error, permissions, skipped};
 
 /// Sends everything below `root`, in order, directories before what they hold.
 pub(super) fn read(root: &Path, sender: &SyncSender<Result<Message>>) -> Result<()> {
@@ -67,7 +67,7 @@ fn item(path: &[u8], form: Form, metadata: &Metadata) -> Message {
     Message::Item(Item {
         path: path.to_vec(),
         form,
-        mode: metadata.mode() & 0o7777,
+        mode: permissions(metadata.mode()),
         modified: metadata.mtime(),
     })
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::SyncSender;
 use garret_core::{EntryPath, Error, ErrorKind, Result};
 use tar::EntryType;
 
-use super::{CHUNK, Compression, Form, Item, Message, checked_path, gone, skipped};
+use super::{CHUNK, Compression, Form, Item, Message, checked_path, gone, permissions, skipped};
 
 /// Sends what the archive holds, in its order.
 pub(super) fn read(
@@ -44,7 +44,7 @@ pub(super) fn read(
         let item = Item {
             path,
             form,
-            mode: entry.header().mode().map_err(|_| damaged())? & 0o7777,
+            mode: permissions(entry.header().mode().map_err(|_| damaged())?),
             modified: entry.header().mtime().unwrap_or(0) as i64,
         };
         let size = match item.form {

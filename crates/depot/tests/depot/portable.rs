@@ -82,6 +82,17 @@ async fn assert_same_history(one: &Desk, other: &Desk) {
 }
 
 #[test]
+fn a_portable_file_makes_no_file_that_starts_with_anothers_rights() {
+    block_on(async {
+        let desk = Desk::in_memory().await;
+        desk.probe.batch(vec![write("su", "x"), set_mode("su", 0o4755)]).await;
+        let file = exported(&desk.room, &Extent::History).await;
+        let other = imported(&in_memory(), "copy", &file).await;
+        assert_eq!(other.probe.stat("su").await.mode, Some(0o755));
+    });
+}
+
+#[test]
 fn a_workspace_comes_back_with_all_its_history() {
     block_on(async {
         let (here, home) = (in_memory(), tempfile::tempdir().unwrap());

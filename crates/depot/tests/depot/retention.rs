@@ -49,7 +49,7 @@ fn what_retention_would_let_go_is_what_it_lets_go() {
         for limit in ["0", "2", "9", "1B", "0s"] {
             let desk = five().await;
             desk.room.snapshot("third", number(3)).await.unwrap();
-            let foreseen = desk.room.retainable(&keep(limit), now()).await.unwrap();
+            let foreseen = desk.room.would_let_go(&keep(limit), now()).await.unwrap();
             assert_eq!(
                 desk.room.changes(None, 10).await.unwrap().len(),
                 5,
@@ -57,7 +57,7 @@ fn what_retention_would_let_go_is_what_it_lets_go() {
             );
             let retained = desk.room.retain(&keep(limit), now()).await.unwrap();
             assert_eq!(foreseen, retained, "{limit}");
-            let rest = desk.room.retainable(&keep(limit), now()).await.unwrap();
+            let rest = desk.room.would_let_go(&keep(limit), now()).await.unwrap();
             assert_eq!((rest.changes, rest.versions), (0, 0), "{limit}");
         }
     });

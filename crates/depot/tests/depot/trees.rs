@@ -309,6 +309,61 @@ fn an_export_does_not_mix_with_what_is_there_and_shows_the_past() {
     });
 }
 
+/// What comes in has lost such bits; what a workspace has of an earlier time loses them on its way out.
+#[test]
+fn bits_that_have_a_program_start_with_anothers_rights_neither_come_in_nor_go_out() {
+    block_on(async {
+        let host = tempfile::tempdir().unwrap();
+        let set_modes = |mode: u32| {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(host.path().join("su"), mode.clone()).unwrap();
+            std::fs::set_permissions(host.path().join("d"), mode).unwrap();
+        };
+        std::fs::write(host.path().join("su"), "x").unwrap();
+        std::fs::create_dir(host.path().join("d")).unwrap();
+        set_modes(0o7755);
+        let plain = Desk::in_memory().await;
+        let source = TreeSource::Directory(host.path().to_owned());
+        take_in(&plain, source, "").await.unwrap();
+        for name in ["su", "d"] {
+            assert_eq!(plain.probe.stat(name).await.mode, Some(0o755), "{name}");
+        }
+
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append_dir_all("", host.path()).unwrap();
+        let packed = builder.into_inner().unwrap();
+        let other = Desk::in_memory().await;
+        take_in(&other, archive(packed, Compression::None), "").await.unwrap();
+        assert!(other.probe.tree().await == plain.probe.tree().await);
+
+        other
+            .probe
+            .batch(vec![set_mode("su", 0o4755), set_mode("d", 0o2755)])
+            .await;
+        let out = tempfile::tempdir().unwrap();
+        let target = TreeTarget::Directory(out.path().join("made"));
+        let root = WsPath::root();
+        let moved = other.room.export_tree(&Point::Now, &root, target, &mut |_| ()).await;
+        moved.unwrap();
+        set_modes(0o755);
+        assert_eq!(listed(&out.path().join("made")), listed(host.path()));
+
+        let target = TreeTarget::Directory(out.path().join("again"));
+        let moved = export_storage(&other.room, &root, target, &mut |_| ()).await;
+        moved.unwrap();
+        assert_eq!(listed(&out.path().join("again")), listed(host.path()));
+
+        let sink = Sink::default();
+        let target = TreeTarget::Archive(Box::new(sink.clone()), Compression::None);
+        let moved = other.room.export_tree(&Point::Now, &root, target, &mut |_| ()).await;
+        moved.unwrap();
+        let bytes = sink.0.lock().unwrap().clone();
+        for entry in tar::Archive::new(Cursor::new(bytes)).entries().unwrap() {
+            assert_eq!(entry.unwrap().header().mode().unwrap(), 0o755);
+        }
+    });
+}
+
 type Entry<'e> = (&'e str, tar::EntryType, &'e str);
 
 /// An archive of names that a builder would refuse.

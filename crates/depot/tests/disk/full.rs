@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use garret_core::ErrorKind;
-use garret_depot::{NewWorkspace, Point};
+use garret_core::{Batch, ErrorKind, Storage};
+use garret_depot::{Depot, NewWorkspace, Point};
+use garret_testkit::mutations::write;
 
 use crate::work::{After, Place, Work, block_on, noise, open};
 use crate::{say, scratch, start};
@@ -19,6 +20,7 @@ pub(crate) fn run() {
         Some(before) => {
             start(before, &["full", directory]);
             start(before, &["full-local", directory]);
+            start(before, &["full-collect", directory]);
         }
         None => {
             assert!(
@@ -50,7 +52,7 @@ fn namespace() -> Option<&'static [&'static str]> {
     ways.iter().find(works).copied()
 }
 
-pub(crate) fn inside(directory: &Path, place: Place) {
+fn mount_small_disk(directory: &Path) {
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", SIZE, "none"])
         .arg(directory)
@@ -59,6 +61,49 @@ pub(crate) fn inside(directory: &Path, place: Place) {
         mounted.expect("mount is there").success(),
         "a tmpfs can be mounted in an own namespace"
     );
+}
+
+/// A collection that meets the full disk, sooner or later, tells all that it removed before and after it made room.
+pub(crate) fn collect(directory: &Path) {
+    mount_small_disk(directory);
+    block_on(async {
+        let home = directory.join("home");
+        let depot = open(&home).await.expect("there is room");
+        for round in 0..24 {
+            for _ in 0..WORKSPACES {
+                delete_one(&depot).await;
+            }
+            // What fills the disk is itself a file that a collection removes.
+            fill(&home.join("blobs/00/unfinished"), round * 20_000);
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            let collected = depot.collect(std::time::Duration::ZERO).await;
+            let collected = collected.expect("it makes room");
+            assert_eq!(
+                (collected.workspaces, collected.leftovers),
+                (WORKSPACES, 1),
+                "round {round}"
+            );
+            assert_eq!(depot.workspaces().await.expect("it can be read").len(), 0);
+        }
+        say("a collection on a full disk tells all that it removed");
+    });
+}
+
+const WORKSPACES: u64 = 4;
+
+async fn delete_one(depot: &Depot) {
+    let room = depot.create(NewWorkspace::unnamed()).await.expect("there is room");
+    let mutations = (0..200).map(|index| write(&format!("file-{index}"), format!("{index}").repeat(20)));
+    let batch = Batch {
+        mutations: mutations.collect(),
+        ..Batch::default()
+    };
+    room.apply(batch).await.expect("there is room");
+    depot.delete(room.id()).await.expect("there is room");
+}
+
+pub(crate) fn inside(directory: &Path, place: Place) {
+    mount_small_disk(directory);
     block_on(async {
         let home = directory.join("home");
         let mut work = Work::begin(&home, place).await;

@@ -27,6 +27,7 @@ fn main() {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [INSIDE, "full", directory] => return full::inside(directory.as_ref(), Place::Filestore),
         [INSIDE, "full-local", directory] => return full::inside(directory.as_ref(), Place::Local),
+        [INSIDE, "full-collect", directory] => return full::collect(directory.as_ref()),
         [INSIDE, "limited", directory] => return limited::inside(directory.as_ref(), Place::Filestore),
         [INSIDE, "limited-local", directory] => return limited::inside(directory.as_ref(), Place::Local),
         [INSIDE, "beside", directory] => return beside::inside(directory.as_ref()),

@@ -239,10 +239,10 @@ async fn two_handles_take_turns_and_see_each_other() {
 }
 
 #[tokio::test]
-async fn a_point_is_whole_from_the_first_look_at_everything_on() {
+async fn a_point_is_complete_from_the_first_look_at_everything_on() {
     let desk = Desk::over(&[("unmet", "1")]).await;
     desk.write("a", "1").await;
-    assert!(!desk.room.is_whole(&Point::Number(1)).await.unwrap());
+    assert!(!desk.room.is_complete(&Point::Number(1)).await.unwrap());
     assert!(
         desk.room
             .branch("early".into(), &Point::Number(1))
@@ -251,12 +251,12 @@ async fn a_point_is_whole_from_the_first_look_at_everything_on() {
             .incomplete
     );
     desk.room.snapshot("all", SnapshotOptions::default()).await.unwrap();
-    for (point, is_whole) in [
+    for (point, is_complete) in [
         (Point::Number(1), false),
         (Point::Snapshot("all".into()), true),
         (Point::Now, true),
     ] {
-        assert_eq!(desk.room.is_whole(&point).await.unwrap(), is_whole, "{point:?}");
+        assert_eq!(desk.room.is_complete(&point).await.unwrap(), is_complete, "{point:?}");
     }
     let late = desk
         .room
@@ -266,6 +266,24 @@ async fn a_point_is_whole_from_the_first_look_at_everything_on() {
     assert!(!late.incomplete);
     let told = desk.room.branches().await.unwrap();
     assert_eq!(told.iter().filter(|branch| branch.incomplete).count(), 1, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_branch_that_began_without_some_files_is_never_complete_and_nor_are_its_branches() {
+    let desk = Desk::over(&[("unmet", "1")]).await;
+    desk.write("a", "1").await;
+    desk.room.branch("early".into(), &Point::Number(1)).await.unwrap();
+    desk.room.snapshot("all", SnapshotOptions::default()).await.unwrap();
+    let depot = crate::support::depot_at(desk.home.path()).get().await.unwrap();
+    let branch = depot.workspace("early").await.unwrap();
+    branch.apply(write("b", "1").into()).await.unwrap();
+    for point in [Point::Number(0), Point::Now] {
+        assert!(!History::is_complete(&branch, &point).await.unwrap(), "{point:?}");
+    }
+    let later = History::branch(&branch, "later".into(), &Point::Now).await.unwrap();
+    assert!(later.incomplete);
+    branch.flatten().await.unwrap();
+    assert!(!History::is_complete(&branch, &Point::Now).await.unwrap());
 }
 
 #[tokio::test]

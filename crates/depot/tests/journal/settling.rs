@@ -1,10 +1,11 @@
 //! What a crash leaves is settled by whoever comes next.
 
 use garret_core::{Mutation, Storage, WsPath};
-use garret_depot::{ChangeKind, History, Selection};
+use garret_depot::{ChangeKind, Depot, History, Selection};
 use garret_testkit::mutations::{append, link, make_dir, remove, rename, set_mode, write};
 
 use crate::desk::{Desk, making};
+use crate::support::{context, options};
 
 /// Each with what must be there in the end.
 fn batches() -> Vec<Vec<Mutation>> {
@@ -172,4 +173,52 @@ fn remove_blobs(folder: &std::path::Path) -> usize {
         }
     }
     count
+}
+
+/// A workspace that was deleted after a crash left it with half of a change, with its home and its id.
+async fn deleted_in_the_middle() -> (Desk, Depot, String) {
+    let desk = Desk::over(&[("a", "1"), ("b", "2")]).await;
+    desk.crash(1, |room| async move {
+        let mutations = vec![write("b", "new"), write("c", "new")];
+        let batch = garret_core::Batch {
+            mutations,
+            ..Default::default()
+        };
+        room.apply(batch).await
+    })
+    .await;
+    let depot = Depot::open(desk.home.path(), options(), context()).await;
+    let depot = depot.expect("the home is fine");
+    let id = depot.workspaces().await.expect("they can be read").remove(0).id;
+    depot.delete(&id).await.expect("it is there");
+    (desk, depot, id)
+}
+
+#[tokio::test]
+async fn what_a_crash_left_open_takes_no_change_of_a_deleted_workspace_into_the_next_one() {
+    let (mut desk, depot, first) = deleted_in_the_middle().await;
+    desk.reopen().await;
+    desk.write("d", "4").await;
+    assert!(depot.workspace(&first).await.is_err(), "it stays deleted");
+    assert_eq!(desk.kinds().await, [ChangeKind::Change, ChangeKind::Change]);
+    assert_eq!(
+        desk.on_disk("c").as_deref(),
+        Some("new"),
+        "the change is settled all the same"
+    );
+    desk.room.snapshot("all", Default::default()).await.unwrap();
+    let (known, there) = desk.trees().await;
+    assert_eq!(known, there);
+    assert_eq!(depot.check().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_a_crash_left_open_is_settled_by_a_workspace_that_was_deleted_and_is_recovered() {
+    let (mut desk, depot, first) = deleted_in_the_middle().await;
+    depot.recover(&first).await.unwrap();
+    desk.reopen().await;
+    assert_eq!(desk.kinds().await, [ChangeKind::Capture, ChangeKind::Change]);
+    assert_eq!(desk.on_disk("c").as_deref(), Some("new"));
+    desk.undo().await;
+    assert_eq!((desk.on_disk("b").as_deref(), desk.on_disk("c")), (Some("2"), None));
 }

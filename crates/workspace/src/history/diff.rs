@@ -74,7 +74,7 @@ impl Workspace {
             paths: rendered.paths,
             text: rendered.text,
             left_out: rendered.left_out,
-            incomplete: !journal.is_whole(&request.from).await? || !journal.is_whole(&request.to).await?,
+            incomplete: !journal.is_complete(&request.from).await? || !journal.is_complete(&request.to).await?,
         })
     }
 }

@@ -12,7 +12,7 @@ impl Workspace {
         let journal = self.journal()?;
         let past = Shared {
             storage: journal.at(point).await?,
-            is_partial: !journal.is_whole(point).await?,
+            is_partial: !journal.is_complete(point).await?,
             history: None,
             reference: None,
             branch_config: None,

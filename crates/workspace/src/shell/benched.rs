@@ -136,8 +136,8 @@ impl History for Benched<dyn History> {
         self.inner.directory(point).await
     }
 
-    async fn is_whole(&self, point: &Point) -> Result<bool> {
-        self.inner.is_whole(point).await
+    async fn is_complete(&self, point: &Point) -> Result<bool> {
+        self.inner.is_complete(point).await
     }
 
     async fn diff(&self, from: &Point, to: &Point, path: &WsPath) -> Result<Vec<PathChange>> {

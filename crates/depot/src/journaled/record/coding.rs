@@ -387,9 +387,13 @@ fn put_selection(sink: &mut Sink, selection: &Selection) {
         }
         Selection::Change(text) => put_tagged(sink, 2, text),
         Selection::Session(text) => put_tagged(sink, 3, text),
-        Selection::ToolCall { call, session } => {
-            put_tagged(sink, 4, call);
-            sink.maybe(session.as_ref(), |sink, session| sink.text(session));
+        Selection::ToolCall { call, session: None } => put_tagged(sink, 4, call),
+        Selection::ToolCall {
+            call,
+            session: Some(session),
+        } => {
+            put_tagged(sink, 6, call);
+            sink.text(session);
         }
         Selection::Changes(ids) => {
             sink.byte(5);
@@ -410,9 +414,13 @@ fn take_selection(source: &mut Source) -> Result<Selection> {
         3 => source.text().map(Selection::Session),
         4 => Ok(Selection::ToolCall {
             call: source.text()?,
-            session: source.maybe(Source::text)?,
+            session: None,
         }),
         5 => source.each(Source::text).map(Selection::Changes),
+        6 => Ok(Selection::ToolCall {
+            call: source.text()?,
+            session: Some(source.text()?),
+        }),
         _ => Err(odd()),
     }
 }
@@ -555,4 +563,40 @@ fn take_puts(source: &mut Source) -> Result<Puts> {
             })
         })?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_is_read_as_it_was_written() {
+        let call = |session: Option<&str>| Selection::ToolCall {
+            call: "c1".into(),
+            session: session.map(str::to_owned),
+        };
+        let selections = [
+            Selection::Last(3),
+            Selection::Change("id".into()),
+            Selection::Session("s".into()),
+            call(None),
+            call(Some("s")),
+            Selection::Changes(vec!["one".into(), "two".into()]),
+        ];
+        for selection in selections {
+            let mut sink = Sink::default();
+            put_selection(&mut sink, &selection);
+            let read = take_selection(&mut Source::new(sink.0.into()));
+            assert_eq!(read.unwrap(), selection);
+        }
+    }
+
+    #[test]
+    fn a_tool_call_that_was_written_when_no_session_belonged_to_it_is_still_read() {
+        let mut sink = Sink::default();
+        put_tagged(&mut sink, 4, "c1");
+        let read = take_selection(&mut Source::new(sink.0.into())).unwrap();
+        let (call, session) = ("c1".to_owned(), None);
+        assert_eq!(read, Selection::ToolCall { call, session });
+    }
 }
