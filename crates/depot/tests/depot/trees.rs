@@ -336,6 +336,28 @@ fn an_archive_cannot_reach_outside_nor_write_through_a_link() {
 }
 
 #[test]
+fn an_archive_with_headers_that_no_tool_writes_is_refused() {
+    block_on(async {
+        use tar::EntryType::{Fifo, GNULongName, Regular};
+        let long = "a".repeat(8 << 20);
+        let desk = Desk::in_memory().await;
+        let entries = hostile(&[("name", GNULongName, &long), ("a", Regular, "x")]);
+        let error = take_in(&desk, archive(entries, Compression::None), "")
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("too long"), "{error}");
+        let entries = hostile(&[("pipe", Fifo, &long), ("a", Regular, "x")]);
+        let moved = take_in(&desk, archive(entries, Compression::None), "").await.unwrap();
+        assert_eq!(
+            (moved.files, moved.skipped.len()),
+            (1, 1),
+            "what is left out may be long"
+        );
+    });
+}
+
+#[test]
 fn an_archive_that_is_cut_short_leaves_nothing() {
     block_on(async {
         let desk = Desk::in_memory().await;
