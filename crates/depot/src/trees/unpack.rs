@@ -23,7 +23,7 @@ pub(super) fn read(
     let mut archive = Archive::over(plain);
     for entry in archive.entries().map_err(|_| damaged())? {
         let mut entry = entry.map_err(|error| unread(&error))?;
-        if let Some(message) = message_of(&entry)? {
+        if let Some(message) = message_of(&mut entry)? {
             let size = match &message {
                 Message::Item(Item {
                     form: Form::File(size), ..
@@ -40,7 +40,8 @@ pub(super) fn read(
 }
 
 /// What is to be said of an entry; nothing of the place itself.
-fn message_of<R: Read>(entry: &tar::Entry<'_, R>) -> Result<Option<Message>> {
+fn message_of<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<Option<Message>> {
+    check_sparse(entry)?;
     let Some(path) = path_of(&entry.path_bytes())? else {
         return Ok(None);
     };
@@ -65,6 +66,31 @@ fn message_of<R: Read>(entry: &tar::Entry<'_, R>) -> Result<Option<Message>> {
         mode: entry.header().mode().map_err(|_| damaged())? & 0o7777,
         modified: entry.header().mtime().unwrap_or(0) as i64,
     })))
+}
+
+/// A sparse file in the form of POSIX is its pieces, one after the other; taken for the file it would be another.
+fn check_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<()> {
+    if !entry.header().entry_type().is_file() {
+        return Ok(());
+    }
+    let (mut is_sparse, mut name) = (false, entry.path_bytes().into_owned());
+    let attributes = entry.pax_extensions().map_err(|_| damaged())?;
+    for attribute in attributes.into_iter().flatten() {
+        let attribute = attribute.map_err(|_| damaged())?;
+        is_sparse |= attribute.key_bytes().starts_with(b"GNU.sparse.");
+        if attribute.key_bytes() == b"GNU.sparse.name" {
+            name = attribute.value_bytes().to_vec();
+        }
+    }
+    match is_sparse {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::Unsupported,
+            "a file of the archive is sparse in a form that is not read here",
+        )
+        .at_text(EntryPath::from_bytes(name).shown())
+        .hint("nothing was imported; make the archive again without `-S`, or with `--format=gnu`")),
+    }
 }
 
 fn send_data(content: &mut impl Read, size: u64, sender: &SyncSender<Result<Message>>) -> Result<()> {

@@ -357,6 +357,43 @@ fn an_archive_with_headers_that_no_tool_writes_is_refused() {
     });
 }
 
+/// One attribute as `pax` writes it: with its own length in front.
+fn attribute(key: &str, value: &str) -> String {
+    let rest = format!(" {key}={value}\n");
+    let length = (1..).find(|length: &usize| length.to_string().len() + rest.len() == *length);
+    format!("{}{rest}", length.expect("some length fits"))
+}
+
+#[test]
+fn a_sparse_file_in_the_form_of_posix_is_refused() {
+    block_on(async {
+        use tar::EntryType::{Regular, XHeader};
+        let desk = Desk::in_memory().await;
+        let attributes = [
+            attribute("GNU.sparse.major", "1"),
+            attribute("GNU.sparse.name", "d/holes"),
+            attribute("GNU.sparse.realsize", "1024"),
+        ];
+        let map = format!("1\n1023\n1\n{}x", "\0".repeat(503));
+        let entries = [
+            ("d/x", XHeader, attributes.concat()),
+            ("d/GNUSparseFile.0/holes", Regular, map),
+        ];
+        let entries = entries
+            .each_ref()
+            .map(|(name, kind, data)| (*name, *kind, data.as_str()));
+        let error = take_in(&desk, archive(hostile(&entries), Compression::None), "")
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.path()),
+            (ErrorKind::Unsupported, Some("d/holes")),
+            "{error}"
+        );
+        assert!(desk.probe.tree().await.is_empty());
+    });
+}
+
 #[test]
 fn an_archive_that_is_cut_short_leaves_nothing() {
     block_on(async {
