@@ -147,6 +147,14 @@ fn put(changing: &mut Changing<'_>, path: &[u8], node: Node) -> Result<()> {
     changing.set(path, Some(node))
 }
 
+/// What the content of an entry counts for.
+fn bytes_of(node: &Node) -> u64 {
+    match node.kind {
+        EntryKind::File => node.size,
+        _ => 0,
+    }
+}
+
 fn directory(mode: u32, now: i64) -> Node {
     Node {
         kind: EntryKind::Directory,
@@ -197,7 +205,7 @@ impl Importing<'_> {
                 let same = self
                     .entries
                     .get(&self.placed(other))
-                    .filter(|node| node.content.is_some());
+                    .filter(|node| node.kind != EntryKind::Directory);
                 same.cloned().ok_or_else(|| {
                     Error::invalid("the archive links to a file that it does not hold")
                         .at_text(EntryPath::from_bytes(item.path.clone()).shown())
@@ -220,9 +228,13 @@ impl Importing<'_> {
         };
         let path = self.placed(&item.path);
         checked_path(&path)?;
-        self.moved.count(&item.form);
-        self.moved.bytes += if node.content.is_some() { node.size } else { 0 };
-        self.entries.insert(path, node);
+        *self.moved.count_of(node.kind) += 1;
+        self.moved.bytes += bytes_of(&node);
+        // Of two of one name, the last is there.
+        if let Some(replaced) = self.entries.insert(path, node) {
+            *self.moved.count_of(replaced.kind) -= 1;
+            self.moved.bytes -= bytes_of(&replaced);
+        }
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use garret_core::{ErrorKind, Origin, WsPath};
+use garret_core::{EntryKind, ErrorKind, Origin, WsPath};
 use garret_depot::{Compression, Point, Progress, Selection, TreeSource, TreeTarget, export_storage};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, path, set_mode, write};
@@ -332,6 +332,24 @@ fn an_archive_cannot_reach_outside_nor_write_through_a_link() {
         assert_eq!((moved.files, moved.skipped.len()), (2, 1));
         assert_eq!(desk.probe.text("same").await, "x");
         assert_eq!(desk.probe.text("d/a").await, "x");
+    });
+}
+
+#[test]
+fn a_second_name_of_a_link_is_a_link_and_the_last_of_one_name_counts() {
+    block_on(async {
+        use tar::EntryType::{Link, Regular, Symlink};
+        let desk = Desk::in_memory().await;
+        let entries = hostile(&[
+            ("a", Regular, "old"),
+            ("l", Symlink, "a"),
+            ("same", Link, "l"),
+            ("a", Regular, "newer"),
+        ]);
+        let moved = take_in(&desk, archive(entries, Compression::None), "").await.unwrap();
+        assert_eq!((moved.files, moved.links, moved.bytes), (1, 2, 5));
+        assert_eq!(desk.probe.kind("same").await, Some(EntryKind::Symlink));
+        assert_eq!(desk.probe.text("same").await, "newer");
     });
 }
 
