@@ -1,5 +1,6 @@
 //! The lines of the journal in a portable file.
 
+use garret_core::path::check_target;
 use garret_core::{ChangeKind, EntryKind, EntryPath, Result};
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +149,10 @@ impl EntryRecord {
             EntryKind::Other => false,
         };
         let path = path_of(&self.path)?;
+        if let Some(target) = &self.target {
+            let shown = EntryPath::from_bytes(path.clone()).shown();
+            check_target(target).map_err(|_| damaged("a link points where none can").at_text(shown))?;
+        }
         if !fits {
             return Err(damaged("an entry is nothing that a workspace holds"));
         }

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use garret_core::path::check_target;
 use garret_core::{
     Change, ChangeKind, Content, ContentSource, EntryKind, EntryPath, Error, ErrorKind, Making, Result, WsPath,
 };
@@ -147,6 +148,18 @@ fn put(changing: &mut Changing<'_>, path: &[u8], node: Node) -> Result<()> {
     changing.set(path, Some(node))
 }
 
+/// A symbolic link; one that no system can make is refused.
+fn link(path: &[u8], target: String) -> Result<Node> {
+    check_target(&target).map_err(|error| error.at_text(EntryPath::from_bytes(path.to_vec()).shown()))?;
+    Ok(Node {
+        kind: EntryKind::Symlink,
+        mode: 0o777,
+        size: target.len() as u64,
+        target: Some(target),
+        ..directory(0, 0)
+    })
+}
+
 /// What the content of an entry counts for.
 fn bytes_of(node: &Node) -> u64 {
     match node.kind {
@@ -212,13 +225,7 @@ impl Importing<'_> {
                 })?
             }
             Form::Link(target) => match String::from_utf8(target.clone()) {
-                Ok(target) => Node {
-                    kind: EntryKind::Symlink,
-                    mode: 0o777,
-                    size: target.len() as u64,
-                    target: Some(target),
-                    ..directory(0, 0)
-                },
+                Ok(target) => link(&item.path, target)?,
                 Err(_) => {
                     let one = skipped(&item.path, "the target of the link is not UTF-8");
                     self.moved.skipped.push(one);

@@ -244,7 +244,7 @@ fn a_file_that_is_whole_and_says_what_cannot_be_is_corrupt() {
         let file = exported(&desk.room, &Extent::History).await;
         let there = in_memory();
         let long = format!("\"label\":\"{}\"", "x".repeat(70_000));
-        let forgeries: [(&str, &str, &str); 10] = [
+        let forgeries: [(&str, &str, &str); 12] = [
             ("journal/", "\"label\":\"second\"", "\"label\":\"\\u001b[2J\""),
             ("journal/", "\"label\":\"second\"", "\"label\":\"\""),
             ("journal/", "\"label\":\"second\"", &long),
@@ -259,6 +259,8 @@ fn a_file_that_is_whole_and_says_what_cannot_be_is_corrupt() {
             ("journal/", "\"door\":\"", "\"door\":\"\\u001b[2J"),
             ("journal/", "\"operation\":\"", "\"operation\":\"\\n"),
             ("manifest.json", "\"head\":", "\"head\":922337203685477580"),
+            ("journal/", "\"target\":\"d/b\"", "\"target\":\"\""),
+            ("journal/", "\"target\":\"d/b\"", "\"target\":\"d\\u0000b\""),
         ];
         for (place, from, to) in forgeries {
             let forged = forged(&file, place, from, to);

@@ -413,6 +413,26 @@ fn a_sparse_file_in_the_form_of_posix_is_refused() {
 }
 
 #[test]
+fn a_link_that_no_system_can_make_is_refused() {
+    block_on(async {
+        use tar::EntryType::{Symlink, XHeader};
+        let (long, cut) = (attribute("linkpath", &"x".repeat(4096)), attribute("linkpath", "a\0b"));
+        let cases: [&[Entry<'_>]; 3] = [
+            &[("l", Symlink, "")],
+            &[("x", XHeader, &cut), ("l", Symlink, "a")],
+            &[("x", XHeader, &long), ("l", Symlink, "a")],
+        ];
+        for entries in cases {
+            let desk = Desk::in_memory().await;
+            let error = take_in(&desk, archive(hostile(entries), Compression::None), "")
+                .await
+                .unwrap_err();
+            assert_eq!((error.kind(), error.path()), (ErrorKind::Invalid, Some("l")), "{error}");
+        }
+    });
+}
+
+#[test]
 fn an_archive_that_is_cut_short_leaves_nothing() {
     block_on(async {
         let desk = Desk::in_memory().await;
