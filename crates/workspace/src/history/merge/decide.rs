@@ -422,7 +422,7 @@ impl<'a> Deciding<'a> {
     }
 
     /// The name with that of their side behind it, and a number where that is taken.
-    fn free_name<'p>(&self, path: &EntryPath, taken: impl Iterator<Item = &'p EntryPath>) -> Vec<u8> {
+    fn free_name<'p>(&'p self, path: &EntryPath, taken: impl Iterator<Item = &'p EntryPath>) -> Vec<u8> {
         let taken: BTreeSet<&EntryPath> = taken.chain(self.occupied).collect();
         let label: String = self
             .label
