@@ -192,6 +192,15 @@ fn inside_mount_point(text: &str) -> &str {
     }
 }
 
+/// Checks that a symbolic link can point to `target`: no system makes one that is empty, holds a NUL or has more than 4095 bytes.
+pub fn check_target(target: &str) -> Result<()> {
+    match target.is_empty() || target.len() >= MAX_PATH_BYTES || target.contains('\0') {
+        false => Ok(()),
+        true => Err(Error::invalid("a symbolic link cannot point there")
+            .hint("a target has 1 to 4095 bytes, and no NUL among them")),
+    }
+}
+
 /// `text` in backquotes with control characters escaped, so that a name cannot forge a line of output.
 pub fn quote(text: &str) -> String {
     format!("`{}`", printable(text))

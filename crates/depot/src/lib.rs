@@ -10,6 +10,7 @@
 //! Inside, data flows one way: the handles here, over the tree and the change being made, over the metadata and the content. All SQL
 //! is in `metadata`, all blobs in `content`, and only `writer` begins a transaction that writes.
 
+mod archive;
 mod change;
 mod check;
 mod content;

@@ -20,7 +20,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use garret_core::{Change, EntryPath, Error, ErrorKind, Result};
+use garret_core::{Change, EntryKind, EntryPath, Error, ErrorKind, Result};
 use serde::Serialize;
 
 pub use export::export_storage;
@@ -118,6 +118,17 @@ enum Form {
     Same(Vec<u8>),
 }
 
+impl Form {
+    /// What it makes; of one that is the same as another, what that most often is.
+    fn kind(&self) -> EntryKind {
+        match self {
+            Self::Directory => EntryKind::Directory,
+            Self::Link(_) => EntryKind::Symlink,
+            Self::File(_) | Self::Same(_) => EntryKind::File,
+        }
+    }
+}
+
 /// What goes over the channel.
 #[derive(Debug)]
 enum Message {
@@ -129,11 +140,12 @@ enum Message {
 }
 
 impl Moved {
-    fn count(&mut self, form: &Form) {
-        match form {
-            Form::Directory => self.directories += 1,
-            Form::Link(_) => self.links += 1,
-            Form::File(_) | Form::Same(_) => self.files += 1,
+    /// Where entries of a kind are counted.
+    fn count_of(&mut self, kind: EntryKind) -> &mut u64 {
+        match kind {
+            EntryKind::Directory => &mut self.directories,
+            EntryKind::Symlink => &mut self.links,
+            EntryKind::File | EntryKind::Other => &mut self.files,
         }
     }
 }

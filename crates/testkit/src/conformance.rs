@@ -107,6 +107,7 @@ macro_rules! for_each_behaviour {
             }
             links {
                 a_link_is_described_as_itself
+                a_link_points_where_one_can
                 a_link_replaces_nothing
                 a_link_to_a_file_stands_for_it
                 a_link_to_a_directory_stands_for_it

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::tree::{File, Last, Node, Tree};
+use crate::path::check_target;
 use crate::storage::{Applied, Batch, EntryKind, Follow, Mutation};
 use crate::time::Timestamp;
 use crate::{Error, ErrorKind, Precondition, Result, WsPath};
@@ -268,6 +269,7 @@ impl Work<'_> {
     }
 
     fn make_link(&mut self, path: WsPath, target: String) -> Result<Applied> {
+        check_target(&target).map_err(|error| error.at(&path))?;
         if path.is_root() || self.tree.nodes.contains_key(&path) {
             return Err(Error::already_exists(&path));
         }

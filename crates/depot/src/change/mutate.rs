@@ -1,6 +1,7 @@
 //! What each mutation does to the tree: the rules of the contract, as `garret_core::memory` has them.
 
 use bytes::Bytes;
+use garret_core::path::check_target;
 use garret_core::{Applied, EntryKind, Error, ErrorKind, Follow, Mutation, Precondition, Result, WsPath};
 
 use super::Changing;
@@ -282,6 +283,7 @@ impl Changing<'_> {
     }
 
     fn make_link(&mut self, place: &Place, target: String) -> Result<Applied> {
+        check_target(&target).map_err(|error| error.at(&place.path))?;
         if place.path.is_root() || place.node.is_some() {
             return Err(Error::already_exists(&place.path));
         }

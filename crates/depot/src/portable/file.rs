@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use garret_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::archive::Archive;
 use crate::error::unwritten;
 
 pub(super) const FORMAT: &str = "garret-workspace";
@@ -101,7 +102,7 @@ pub(super) fn read(
     mut each: impl FnMut(FileEntry) -> Result<()>,
 ) -> Result<(Manifest, End)> {
     let decoder = zstd::stream::read::Decoder::new(source).map_err(|_| not_portable())?;
-    let mut archive = tar::Archive::new(decoder);
+    let mut archive = Archive::over(decoder);
     let mut hasher = blake3::Hasher::new();
     let (mut manifest, mut end) = (None, None);
     for entry in archive.entries().map_err(|_| not_portable())? {
@@ -127,7 +128,7 @@ pub(super) fn read(
         }
     }
     let manifest = manifest.ok_or_else(not_portable)?;
-    check_rest(archive.into_inner())?;
+    check_rest(archive.into_rest())?;
     Ok((manifest, end.ok_or_else(cut_short)?))
 }
 
@@ -145,7 +146,7 @@ fn check_rest(mut rest: impl Read) -> Result<()> {
 /// Only the manifest.
 pub(super) fn read_manifest(source: impl Read) -> Result<Manifest> {
     let decoder = zstd::stream::read::Decoder::new(source).map_err(|_| not_portable())?;
-    let mut archive = tar::Archive::new(decoder);
+    let mut archive = Archive::over(decoder);
     let mut entries = archive.entries().map_err(|_| not_portable())?;
     let first = entries.next().ok_or_else(not_portable)?;
     let entry = first.and_then(read_entry).map_err(|_| not_portable())?;

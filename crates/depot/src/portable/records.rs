@@ -1,5 +1,6 @@
 //! The lines of the journal in a portable file.
 
+use garret_core::path::check_target;
 use garret_core::{ChangeKind, EntryKind, EntryPath, Result};
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +8,9 @@ use super::file::damaged;
 use crate::content::Address;
 use crate::metadata::{ChangeRow, Node};
 use crate::trees::permissions;
+
+/// Bytes of a path.
+const LONGEST_PATH: usize = 64 << 10;
 
 /// One line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -149,6 +153,10 @@ impl EntryRecord {
             EntryKind::Other => false,
         };
         let path = path_of(&self.path)?;
+        if let Some(target) = &self.target {
+            let shown = EntryPath::from_bytes(path.clone()).shown();
+            check_target(target).map_err(|_| damaged("a link points where none can").at_text(shown))?;
+        }
         if !fits {
             return Err(damaged("an entry is nothing that a workspace holds"));
         }
@@ -174,10 +182,14 @@ fn is_word(text: &str) -> bool {
 /// The path that a record writes; the root and anything that is not in its normal form are refused.
 pub(super) fn path_of(token: &str) -> Result<Vec<u8>> {
     let path = EntryPath::from_token(token).map_err(|_| damaged("a path is no path"))?;
-    let bytes = path.as_bytes();
-    let is_long = bytes.len() > 4096 || bytes.split(|byte| *byte == b'/').any(|name| name.len() > 255);
-    if bytes.is_empty() || is_long || bytes.contains(&0) {
-        return Err(damaged("a path is no path"));
+    match is_path(path.as_bytes()) {
+        true => Ok(path.as_bytes().to_vec()),
+        false => Err(damaged("a path is no path")),
     }
-    Ok(bytes.to_vec())
+}
+
+/// Whether a path in its normal form can travel. One that was found in a directory of the host may be longer than those that tools take.
+pub(super) fn is_path(path: &[u8]) -> bool {
+    let is_name = |name: &[u8]| (1..=255).contains(&name.len()) && !name.contains(&0);
+    path.len() <= LONGEST_PATH && path.split(|byte| *byte == b'/').all(is_name)
 }

@@ -45,7 +45,7 @@ impl Writing {
     }
 
     fn item(&mut self, item: Item) -> Result<()> {
-        self.moved.count(&item.form);
+        *self.moved.count_of(item.form.kind()) += 1;
         self.sender.send(Message::Item(item)).map_err(|_| gone())
     }
 

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use garret_core::path::check_target;
 use garret_core::{
     Change, ChangeKind, Content, ContentSource, EntryKind, EntryPath, Error, ErrorKind, Making, Result, WsPath,
 };
@@ -147,6 +148,26 @@ fn put(changing: &mut Changing<'_>, path: &[u8], node: Node) -> Result<()> {
     changing.set(path, Some(node))
 }
 
+/// A symbolic link; one that no system can make is refused.
+fn link(path: &[u8], target: String) -> Result<Node> {
+    check_target(&target).map_err(|error| error.at_text(EntryPath::from_bytes(path.to_vec()).shown()))?;
+    Ok(Node {
+        kind: EntryKind::Symlink,
+        mode: 0o777,
+        size: target.len() as u64,
+        target: Some(target),
+        ..directory(0, 0)
+    })
+}
+
+/// What the content of an entry counts for.
+fn bytes_of(node: &Node) -> u64 {
+    match node.kind {
+        EntryKind::File => node.size,
+        _ => 0,
+    }
+}
+
 fn directory(mode: u32, now: i64) -> Node {
     Node {
         kind: EntryKind::Directory,
@@ -197,20 +218,14 @@ impl Importing<'_> {
                 let same = self
                     .entries
                     .get(&self.placed(other))
-                    .filter(|node| node.content.is_some());
+                    .filter(|node| node.kind != EntryKind::Directory);
                 same.cloned().ok_or_else(|| {
                     Error::invalid("the archive links to a file that it does not hold")
                         .at_text(EntryPath::from_bytes(item.path.clone()).shown())
                 })?
             }
             Form::Link(target) => match String::from_utf8(target.clone()) {
-                Ok(target) => Node {
-                    kind: EntryKind::Symlink,
-                    mode: 0o777,
-                    size: target.len() as u64,
-                    target: Some(target),
-                    ..directory(0, 0)
-                },
+                Ok(target) => link(&item.path, target)?,
                 Err(_) => {
                     let one = skipped(&item.path, "the target of the link is not UTF-8");
                     self.moved.skipped.push(one);
@@ -220,9 +235,13 @@ impl Importing<'_> {
         };
         let path = self.placed(&item.path);
         checked_path(&path)?;
-        self.moved.count(&item.form);
-        self.moved.bytes += if node.content.is_some() { node.size } else { 0 };
-        self.entries.insert(path, node);
+        *self.moved.count_of(node.kind) += 1;
+        self.moved.bytes += bytes_of(&node);
+        // Of two of one name, the last is there.
+        if let Some(replaced) = self.entries.insert(path, node) {
+            *self.moved.count_of(replaced.kind) -= 1;
+            self.moved.bytes -= bytes_of(&replaced);
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use garret_core::{EntryPath, Error, ErrorKind, Result};
 use tar::EntryType;
 
 use super::{CHUNK, Compression, Form, Item, Message, checked_path, gone, permissions, skipped};
+use crate::archive::Archive;
 
 /// Sends what the archive holds, in its order.
 pub(super) fn read(
@@ -19,42 +20,77 @@ pub(super) fn read(
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(archive)),
         Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(archive).map_err(|_| damaged())?),
     };
-    let mut archive = tar::Archive::new(plain);
+    let mut archive = Archive::over(plain);
     for entry in archive.entries().map_err(|_| damaged())? {
-        let mut entry = entry.map_err(|_| damaged())?;
-        let Some(path) = path_of(&entry.path_bytes())? else {
-            continue;
-        };
-        let target = entry
-            .link_name_bytes()
-            .map(|name| name.into_owned())
-            .unwrap_or_default();
-        let form = match entry.header().entry_type() {
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Form::File(entry.size()),
-            EntryType::Directory => Form::Directory,
-            EntryType::Symlink => Form::Link(target),
-            EntryType::Link => Form::Same(path_of(&target)?.ok_or_else(damaged)?),
-            EntryType::XGlobalHeader | EntryType::XHeader => continue,
-            _ => {
-                let why = "it is neither a file, a directory nor a link";
-                send(sender, Message::Skipped(skipped(&path, why)))?;
-                continue;
-            }
-        };
-        let item = Item {
-            path,
-            form,
-            mode: permissions(entry.header().mode().map_err(|_| damaged())?),
-            modified: entry.header().mtime().unwrap_or(0) as i64,
-        };
-        let size = match item.form {
-            Form::File(size) => size,
-            _ => 0,
-        };
-        send(sender, Message::Item(item))?;
-        send_data(&mut entry, size, sender)?;
+        let mut entry = entry.map_err(|error| unread(&error))?;
+        if let Some(message) = message_of(&mut entry)? {
+            let size = match &message {
+                Message::Item(Item {
+                    form: Form::File(size), ..
+                }) => *size,
+                _ => 0,
+            };
+            send(sender, message)?;
+            send_data(&mut entry, size, sender)?;
+        }
+        // What is left of an entry would be taken for the headers of the next.
+        std::io::copy(&mut entry, &mut std::io::sink()).map_err(|_| damaged())?;
     }
     Ok(())
+}
+
+/// What is to be said of an entry; nothing of the place itself.
+fn message_of<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<Option<Message>> {
+    check_sparse(entry)?;
+    let Some(path) = path_of(&entry.path_bytes())? else {
+        return Ok(None);
+    };
+    let target = entry
+        .link_name_bytes()
+        .map(|name| name.into_owned())
+        .unwrap_or_default();
+    let form = match entry.header().entry_type() {
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Form::File(entry.size()),
+        EntryType::Directory => Form::Directory,
+        EntryType::Symlink => Form::Link(target),
+        EntryType::Link => Form::Same(path_of(&target)?.ok_or_else(damaged)?),
+        EntryType::XGlobalHeader | EntryType::XHeader => return Ok(None),
+        _ => {
+            let why = "it is neither a file, a directory nor a link";
+            return Ok(Some(Message::Skipped(skipped(&path, why))));
+        }
+    };
+    Ok(Some(Message::Item(Item {
+        path,
+        form,
+        mode: permissions(entry.header().mode().map_err(|_| damaged())?),
+        modified: entry.header().mtime().unwrap_or(0) as i64,
+    })))
+}
+
+/// A sparse file in the form of POSIX is its pieces, one after the other; taken for the file it would be another.
+fn check_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<()> {
+    if !entry.header().entry_type().is_file() {
+        return Ok(());
+    }
+    let (mut is_sparse, mut name) = (false, entry.path_bytes().into_owned());
+    let attributes = entry.pax_extensions().map_err(|_| damaged())?;
+    for attribute in attributes.into_iter().flatten() {
+        let attribute = attribute.map_err(|_| damaged())?;
+        is_sparse |= attribute.key_bytes().starts_with(b"GNU.sparse.");
+        if attribute.key_bytes() == b"GNU.sparse.name" {
+            name = attribute.value_bytes().to_vec();
+        }
+    }
+    match is_sparse {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::Unsupported,
+            "a file of the archive is sparse in a form that is not read here",
+        )
+        .at_text(EntryPath::from_bytes(name).shown())
+        .hint("nothing was imported; make the archive again without `-S`, or with `--format=gnu`")),
+    }
 }
 
 fn send_data(content: &mut impl Read, size: u64, sender: &SyncSender<Result<Message>>) -> Result<()> {
@@ -96,6 +132,17 @@ fn path_of(name: &[u8]) -> Result<Option<Vec<u8>>> {
 
 fn send(sender: &SyncSender<Result<Message>>, message: Message) -> Result<()> {
     sender.send(Ok(message)).map_err(|_| gone())
+}
+
+/// What keeps an entry from being read.
+fn unread(error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            Error::invalid("an entry of the archive has a name or attributes that are too long")
+                .hint("nothing was imported; make the archive again without extended attributes")
+        }
+        _ => damaged(),
+    }
 }
 
 fn damaged() -> Error {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use garret_core::{ErrorKind, Origin, WsPath};
+use garret_core::{EntryKind, ErrorKind, Origin, WsPath};
 use garret_depot::{Compression, NewWorkspace, Point, Progress, Selection, TreeSource, TreeTarget, export_storage};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, path, set_mode, write};
@@ -419,6 +419,103 @@ fn an_archive_cannot_reach_outside_nor_write_through_a_link() {
         assert_eq!((moved.files, moved.skipped.len()), (2, 1));
         assert_eq!(desk.probe.text("same").await, "x");
         assert_eq!(desk.probe.text("d/a").await, "x");
+    });
+}
+
+#[test]
+fn a_second_name_of_a_link_is_a_link_and_the_last_of_one_name_counts() {
+    block_on(async {
+        use tar::EntryType::{Link, Regular, Symlink};
+        let desk = Desk::in_memory().await;
+        let entries = hostile(&[
+            ("a", Regular, "old"),
+            ("l", Symlink, "a"),
+            ("same", Link, "l"),
+            ("a", Regular, "newer"),
+        ]);
+        let moved = take_in(&desk, archive(entries, Compression::None), "").await.unwrap();
+        assert_eq!((moved.files, moved.links, moved.bytes), (1, 2, 5));
+        assert_eq!(desk.probe.kind("same").await, Some(EntryKind::Symlink));
+        assert_eq!(desk.probe.text("same").await, "newer");
+    });
+}
+
+#[test]
+fn an_archive_with_headers_that_no_tool_writes_is_refused() {
+    block_on(async {
+        use tar::EntryType::{Fifo, GNULongName, Regular};
+        let long = "a".repeat(8 << 20);
+        let desk = Desk::in_memory().await;
+        let entries = hostile(&[("name", GNULongName, &long), ("a", Regular, "x")]);
+        let error = take_in(&desk, archive(entries, Compression::None), "")
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("too long"), "{error}");
+        let entries = hostile(&[("pipe", Fifo, &long), ("a", Regular, "x")]);
+        let moved = take_in(&desk, archive(entries, Compression::None), "").await.unwrap();
+        assert_eq!(
+            (moved.files, moved.skipped.len()),
+            (1, 1),
+            "what is left out may be long"
+        );
+    });
+}
+
+/// One attribute as `pax` writes it: with its own length in front.
+fn attribute(key: &str, value: &str) -> String {
+    let rest = format!(" {key}={value}\n");
+    let length = (1..).find(|length: &usize| length.to_string().len() + rest.len() == *length);
+    format!("{}{rest}", length.expect("some length fits"))
+}
+
+#[test]
+fn a_sparse_file_in_the_form_of_posix_is_refused() {
+    block_on(async {
+        use tar::EntryType::{Regular, XHeader};
+        let desk = Desk::in_memory().await;
+        let attributes = [
+            attribute("GNU.sparse.major", "1"),
+            attribute("GNU.sparse.name", "d/holes"),
+            attribute("GNU.sparse.realsize", "1024"),
+        ];
+        let map = format!("1\n1023\n1\n{}x", "\0".repeat(503));
+        let entries = [
+            ("d/x", XHeader, attributes.concat()),
+            ("d/GNUSparseFile.0/holes", Regular, map),
+        ];
+        let entries = entries
+            .each_ref()
+            .map(|(name, kind, data)| (*name, *kind, data.as_str()));
+        let error = take_in(&desk, archive(hostile(&entries), Compression::None), "")
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.path()),
+            (ErrorKind::Unsupported, Some("d/holes")),
+            "{error}"
+        );
+        assert!(desk.probe.tree().await.is_empty());
+    });
+}
+
+#[test]
+fn a_link_that_no_system_can_make_is_refused() {
+    block_on(async {
+        use tar::EntryType::{Symlink, XHeader};
+        let (long, cut) = (attribute("linkpath", &"x".repeat(4096)), attribute("linkpath", "a\0b"));
+        let cases: [&[Entry<'_>]; 3] = [
+            &[("l", Symlink, "")],
+            &[("x", XHeader, &cut), ("l", Symlink, "a")],
+            &[("x", XHeader, &long), ("l", Symlink, "a")],
+        ];
+        for entries in cases {
+            let desk = Desk::in_memory().await;
+            let error = take_in(&desk, archive(hostile(entries), Compression::None), "")
+                .await
+                .unwrap_err();
+            assert_eq!((error.kind(), error.path()), (ErrorKind::Invalid, Some("l")), "{error}");
+        }
     });
 }
 

@@ -1,8 +1,8 @@
 //! Making symbolic links. Where one points is not looked at: following it is where the boundary is kept.
 
+use garret_core::path::check_target;
 use garret_core::{Applied, Error, WsPath};
 use rustix::fs::symlinkat;
-use rustix::io::Errno;
 
 use super::batch::{At, Attempt, Step};
 use super::beneath::Last;
@@ -10,17 +10,13 @@ use super::undo::Note;
 
 impl Attempt<'_> {
     pub(super) fn make_link(&mut self, path: &WsPath, target: &str) -> Step<Applied> {
+        check_target(target).map_err(|error| error.at(path))?;
         let place = self.place(path, Last::Kept)?;
         if place.kind().is_some() {
             return Err(Error::already_exists(&place.real).into());
         }
         let parent = self.parent_of(&place, true)?;
-        match symlinkat(target, &parent, place.name()) {
-            // The system's way to refuse a link to nowhere.
-            Err(Errno::NOENT) if target.is_empty() => Err(Errno::INVAL),
-            other => other,
-        }
-        .at(&place.real)?;
+        symlinkat(target, &parent, place.name()).at(&place.real)?;
         self.undo.note(Note::Made {
             parent: parent.clone(),
             name: place.name().to_owned(),

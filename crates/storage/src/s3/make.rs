@@ -1,5 +1,6 @@
 //! Making directories and links, and setting modes.
 
+use garret_core::path::check_target;
 use garret_core::{Applied, Content, Error, ErrorKind, Result, WsPath};
 
 use super::batch::Work;
@@ -32,6 +33,7 @@ impl Work<'_> {
     }
 
     pub(super) async fn make_link(&self, path: &WsPath, target: &str) -> Result<Applied> {
+        check_target(target).map_err(|error| error.at(path))?;
         let located = self.locate_free(path).await?;
         let metadata = Metadata {
             target: Some(target.to_owned()),

@@ -56,6 +56,17 @@ pub async fn a_link_is_described_as_itself(probe: Probe) {
     }
 }
 
+/// What no system can make a link to is refused everywhere, so that every link can be put on a disk.
+pub async fn a_link_points_where_one_can(probe: Probe) {
+    if !has_links(&probe).await {
+        return;
+    }
+    for target in [String::new(), "a\0b".to_owned(), "x".repeat(4096)] {
+        probe.refuses(ErrorKind::Invalid, link("link", &target)).await;
+    }
+    assert_eq!(probe.kind("link").await, None);
+}
+
 /// A link makes the directories above it, and replaces nothing.
 pub async fn a_link_replaces_nothing(probe: Probe) {
     if !has_links(&probe).await {

@@ -369,6 +369,40 @@ async fn names_that_were_swapped_stay_swapped_and_take_the_edits_along() {
 }
 
 #[tokio::test]
+async fn the_moves_of_swapped_names_go_by_way_of_names_that_can_be() {
+    let base = files([("a", bytes(1)), ("b", bytes(2)), (".garret-merging-1", bytes(3))]);
+    let circle = [
+        ("a", "t"),
+        ("b", "a"),
+        (".garret-merging-1", "b"),
+        ("t", ".garret-merging-1"),
+    ];
+    let theirs = did([("a", bytes(2)), ("b", bytes(3)), (".garret-merging-1", bytes(1))]).moved(circle);
+    let plan = planned(&base, &Did::of(&base), &theirs, OnConflict::Report).await;
+    assert!(
+        plan.puts
+            .moves
+            .iter()
+            .all(|(from, to)| from.as_path().is_some() && to.as_path().is_some())
+    );
+    let shown: Vec<_> = plan
+        .puts
+        .moves
+        .iter()
+        .map(|(from, to)| (from.shown(), to.shown()))
+        .collect();
+    let find = |from: &str| shown.iter().find(|(one, _)| one == from).expect("it moves").1.clone();
+    for (from, to) in [("a", ".garret-merging-1"), ("b", "a"), (".garret-merging-1", "b")] {
+        let between = find(from);
+        assert!(
+            !["a", "b", ".garret-merging-1"].contains(&between.as_str()),
+            "{between}"
+        );
+        assert_eq!(find(&between), to);
+    }
+}
+
+#[tokio::test]
 async fn a_place_that_neither_side_spoke_of_is_not_taken() {
     let base = files([("d/f", bytes(1)), ("e/g", bytes(2))]);
     let ours = did([("e/f", bytes(1)), ("e/g", bytes(2))]).moved([("d/f", "e/f")]);
@@ -377,6 +411,38 @@ async fn a_place_that_neither_side_spoke_of_is_not_taken() {
     assert_eq!(conflicts, clash("e/g", ConflictKind::BothAdded));
     assert_eq!(found["e/g"], bytes(2));
     assert_eq!(found["e/g~try"], bytes(1));
+}
+
+#[tokio::test]
+async fn what_stands_beside_a_long_name_has_one_that_a_file_system_takes() {
+    let (one, other) = (format!("{}1", "é".repeat(126)), format!("{}2", "é".repeat(126)));
+    let both = |byte: u8| files([(one.as_str(), bytes(byte)), (other.as_str(), bytes(byte + 1))]);
+    let (base, ours, theirs) = (both(1), Did::of(&both(3)), Did::of(&both(5)));
+    let (found, conflicts) = merged(&base, &ours, &theirs, OnConflict::Markers).await;
+    assert_eq!(conflicts.len(), 2);
+    let new: Vec<_> = found.iter().filter(|(name, _)| !base.contains_key(*name)).collect();
+    let names: Vec<_> = new.iter().map(|(name, _)| name.as_str()).collect();
+    let cut = |length: usize, ending: &str| format!("{}{ending}", "é".repeat(length));
+    assert_eq!(names, [cut(124, "~try~1"), cut(125, "~try")]);
+    let contents: BTreeSet<_> = new.iter().map(|(_, thing)| format!("{thing:?}")).collect();
+    assert_eq!(contents.len(), 2, "both are there");
+}
+
+#[tokio::test]
+async fn a_merge_makes_no_path_that_no_tool_can_open() {
+    let deep = vec!["y".repeat(200); 12].join("/");
+    let (short, long) = ("d/f".to_owned(), format!("{}/f", vec!["x".repeat(200); 12].join("/")));
+    let base = files([(short.as_str(), bytes(1))]);
+    let top = long.trim_end_matches("/f");
+    let ours = did([(long.as_str(), bytes(1))]).moved([("d", top)]);
+    let added = format!("d/{deep}");
+    let theirs = did([(short.as_str(), bytes(1)), (added.as_str(), bytes(2))]);
+    let merging = merging(&base, &ours, &theirs).await;
+    for on_conflict in [OnConflict::Report, OnConflict::Markers, OnConflict::Theirs] {
+        let error = plan(&merging, on_conflict, &|_| true).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.path().is_some_and(|path| path.starts_with(top)), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,147 @@
+//! The entries of a tar archive that somebody else wrote.
+//!
+//! What stands before an entry (long names, extended attributes, the map of a sparse file) is read into memory by whoever reads the
+//! archive, however long it says it is. Here it is refused above a size that no tool writes, so that a small archive that unpacks to
+//! gigabytes of a name takes no more memory than another.
+
+use std::cell::Cell;
+use std::io::{Error, ErrorKind, Read, Result};
+use std::rc::Rc;
+
+/// The most bytes that are read from one entry to the next.
+pub(crate) const LONGEST_HEADERS: u64 = 4 << 20;
+
+/// A tar archive whose headers have a bound.
+pub(crate) struct Archive<R: Read> {
+    archive: tar::Archive<Bounded<R>>,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Archive<R> {
+    pub(crate) fn over(source: R) -> Self {
+        let left = Rc::new(Cell::new(u64::MAX));
+        let bounded = Bounded {
+            source,
+            left: left.clone(),
+        };
+        Self {
+            archive: tar::Archive::new(bounded),
+            left,
+        }
+    }
+
+    /// The entries in order. Whoever takes one reads all of its content before the next: what is left of it counts as headers.
+    pub(crate) fn entries(&mut self) -> Result<Entries<'_, R>> {
+        Ok(Entries {
+            entries: self.archive.entries()?,
+            left: self.left.clone(),
+        })
+    }
+
+    /// What follows the archive.
+    pub(crate) fn into_rest(self) -> impl Read {
+        self.archive.into_inner()
+    }
+}
+
+/// The entries of an archive.
+pub(crate) struct Entries<'a, R: Read> {
+    entries: tar::Entries<'a, Bounded<R>>,
+    left: Rc<Cell<u64>>,
+}
+
+impl<'a, R: Read> Iterator for Entries<'a, R> {
+    type Item = Result<tar::Entry<'a, Bounded<R>>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left.set(LONGEST_HEADERS);
+        let next = self.entries.next();
+        self.left.set(u64::MAX);
+        next
+    }
+}
+
+/// A reader that gives as many bytes as are left, and then fails.
+pub(crate) struct Bounded<R> {
+    source: R,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let left = self.left.get();
+        if left == 0 {
+            return Err(Error::new(
+                ErrorKind::FileTooLarge,
+                "the headers of an entry are too long",
+            ));
+        }
+        let length = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let count = self.source.read(&mut buffer[..length])?;
+        self.left.set(left - count as u64);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header of that kind for so many bytes, which do not follow.
+    fn header(kind: tar::EntryType, size: u64) -> Vec<u8> {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header.set_cksum();
+        header.as_bytes().to_vec()
+    }
+
+    /// How many bytes are read of an archive that goes on without an end after its first header, and what comes of it.
+    fn read_of_endless(kind: tar::EntryType) -> (u64, ErrorKind) {
+        let first = header(kind, 3 << 30);
+        let taken = Cell::new(0);
+        let counted = Counted(first.as_slice().chain(std::io::repeat(b'a')), &taken);
+        let mut archive = Archive::over(counted);
+        let next = archive.entries().expect("it is at its beginning").next();
+        let error = next.expect("there is one").err().expect("it is refused");
+        (taken.get(), error.kind())
+    }
+
+    struct Counted<'c, R>(R, &'c Cell<u64>);
+
+    impl<R: Read> Read for Counted<'_, R> {
+        fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+            let count = self.0.read(buffer)?;
+            self.1.set(self.1.get() + count as u64);
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn headers_that_no_tool_writes_are_refused_before_they_are_in_memory() {
+        for kind in [
+            tar::EntryType::GNULongName,
+            tar::EntryType::GNULongLink,
+            tar::EntryType::XHeader,
+        ] {
+            let (taken, error) = read_of_endless(kind);
+            assert_eq!((taken, error), (LONGEST_HEADERS, ErrorKind::FileTooLarge), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_content_of_an_entry_has_no_bound() {
+        let size = 2 * LONGEST_HEADERS;
+        let mut bytes = header(tar::EntryType::Regular, size);
+        bytes.resize(bytes.len() + size as usize, b'a');
+        let second = header(tar::EntryType::Regular, 0);
+        bytes.extend_from_slice(&second);
+        let mut archive = Archive::over(bytes.as_slice());
+        let mut sizes = Vec::new();
+        for entry in archive.entries().expect("it is at its beginning") {
+            let mut entry = entry.expect("it is whole");
+            sizes.push(std::io::copy(&mut entry, &mut std::io::sink()).expect("it is whole"));
+        }
+        assert_eq!(sizes, [size, 0]);
+    }
+}
