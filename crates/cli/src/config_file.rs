@@ -52,7 +52,7 @@ pub(crate) fn glob_of(path: &str) -> String {
 pub(crate) fn load(given: Option<&Path>) -> Result<Option<ConfigFile>> {
     let found = match given {
         Some(path) => Some((path.to_owned(), file_name(path))),
-        None => nearest(),
+        None => nearest().map(check_file).transpose()?,
     };
     found.map(|(path, shown)| read(&path, shown)).transpose()
 }
@@ -61,7 +61,8 @@ pub(crate) fn load(given: Option<&Path>) -> Result<Option<ConfigFile>> {
 fn nearest() -> Option<(PathBuf, String)> {
     let start = std::env::current_dir().ok()?;
     let mut files = start.ancestors().map(|directory| directory.join(FILE_NAME)).enumerate();
-    let (above, path) = files.find(|(_, file)| file.is_file())?;
+    // Whatever has the name: rules that cannot be read must not be taken for none.
+    let (above, path) = files.find(|(_, file)| file.symlink_metadata().is_ok())?;
     Some((path, format!("{}{FILE_NAME}", "../".repeat(above))))
 }
 
@@ -100,12 +101,24 @@ fn read(path: &Path, shown: String) -> Result<ConfigFile> {
     })
 }
 
+/// Refuses what has the name of the configuration and is no file: nobody chose to read it, and a fifo may never end.
+fn check_file((path, shown): (PathBuf, String)) -> Result<(PathBuf, String)> {
+    match std::fs::metadata(&path) {
+        Ok(found) if found.is_file() => Ok((path, shown)),
+        Ok(_) => Err(unreadable(&shown, &std::io::ErrorKind::InvalidData.into())),
+        Err(error) => Err(unreadable(&shown, &error)),
+    }
+}
+
 fn unreadable(name: &str, error: &std::io::Error) -> Error {
     let shown = garret::path::quote(name);
     match error.kind() {
+        std::io::ErrorKind::InvalidData => {
+            Error::invalid(format!("the configuration file {shown} is no text file")).hint("write it as TOML in UTF-8")
+        }
         std::io::ErrorKind::NotFound => {
             Error::new(ErrorKind::NotFound, format!("there is no configuration file {shown}"))
-                .hint("check the path given with --config")
+                .hint("check the path given with --config, or the link of that name")
         }
         _ => Error::new(
             ErrorKind::Denied,

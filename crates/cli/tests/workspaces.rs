@@ -7,6 +7,8 @@
 
 mod common;
 
+use std::process::Command;
+
 use common::{Ran, Room};
 
 const NOTES: &str = "[workspaces.notes]\nstorage = 'local:notes'\ncapabilities = { fs = { read_only = true } }\n";
@@ -198,6 +200,28 @@ fn a_wrong_configuration_is_wrong_usage_where_it_is_used() {
         wrong_kind.contains("in ../../garret.toml, workspaces.a: there is no storage"),
         "{wrong_kind}"
     );
+}
+
+#[test]
+fn rules_that_cannot_be_read_are_not_taken_for_none() {
+    let room = Room::new();
+    room.put("notes/a.txt", "a");
+    let file = room.path().join("garret.toml");
+    let is_refused = |why: &str| {
+        let ran = room.run(&["-w", "notes", "ls"]);
+        ran.misused();
+        assert!(ran.err().contains(why), "{}", ran.err());
+        std::fs::remove_file(&file).unwrap();
+    };
+    std::os::unix::fs::symlink("garret.toml", &file).unwrap();
+    is_refused("the configuration file `garret.toml` cannot be read");
+    std::os::unix::fs::symlink("nowhere", &file).unwrap();
+    is_refused("there is no configuration file `garret.toml`");
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    is_refused("the configuration file `garret.toml` is no text file");
+    std::fs::write(&file, b"# \xff\n").unwrap();
+    is_refused("the configuration file `garret.toml` is no text file");
+    room.run(&["-w", "notes", "ls"]).done();
 }
 
 #[test]
