@@ -104,7 +104,7 @@ enum Place {
     Inline(Vec<u8>),
     /// The blob was just written.
     Written { is_synced: bool },
-    /// The blob is there already, says the database.
+    /// The blob is there already, says the database, and it is whole.
     ReliedOn,
 }
 
@@ -353,7 +353,7 @@ impl ContentStore {
             let encoded = piece.encoded();
             return Ok(row(encoded.len() as u64, Place::Inline(encoded)));
         }
-        if is_relied_on(address)? && self.has_blob(address).await {
+        if is_relied_on(address)? && self.has_whole_blob(address, size).await? {
             return Ok(row(0, Place::ReliedOn));
         }
         let encoded = apart(move || piece.encoded()).await?;
@@ -397,6 +397,18 @@ impl ContentStore {
             Some(folder) => folder.has(address),
             None => self.synced.head(&blob_path(address)).await.is_ok(),
         }
+    }
+
+    /// Whether the blob of a piece of `size` bytes is there and not damaged: whoever has its bytes writes it again where it is.
+    async fn has_whole_blob(&self, address: Address, size: u64) -> Result<bool> {
+        let place = match &self.folder {
+            Some(folder) => FoundIn::Folder(folder.clone()),
+            None => match self.encoded(address, None).await {
+                Ok(encoded) => FoundIn::Memory(encoded),
+                Err(_) => return Ok(false),
+            },
+        };
+        apart(move || Found { size, place }.decoded(address).is_ok()).await
     }
 
     /// Removes the blob at `address`; gives its size. Only inside a transaction, in which no row names it.
