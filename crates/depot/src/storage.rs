@@ -119,8 +119,10 @@ impl Storage for DepotView {
         options.precondition.check(path, Some(&version))?;
         let range = options.range.unwrap_or(0..file.size);
         let range = range.start.min(file.size)..range.end.min(file.size).max(range.start.min(file.size));
-        check_limit(path, range.end - range.start, options.max_bytes)?;
-        let content = self.shared.content.read(&self.shared.database, address, row, range);
+        // Where the size is damaged, that is what is said of it, and not that it is too large.
+        check_limit(path, (range.end - range.start).min(row.size), options.max_bytes)?;
+        let shared = &self.shared;
+        let content = shared.content.read(&shared.database, address, row, file.size, range);
         Ok(ReadResult {
             bytes: content.await.map_err(|error| error.at(path))?,
             size: file.size,

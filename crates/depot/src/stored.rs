@@ -29,7 +29,10 @@ impl Stored {
         let shared = &self.shared;
         let row = shared.database.read(|session| session.content(self.address))?;
         let row = row.ok_or_else(|| damaged("the home has lost it"))?;
-        shared.content.read(&shared.database, self.address, row, range).await
+        let content = &shared.content;
+        content
+            .read(&shared.database, self.address, row, self.size, range)
+            .await
     }
 
     /// A reader that begins at the start.

@@ -104,7 +104,7 @@ enum Place {
     Inline(Vec<u8>),
     /// The blob was just written.
     Written { is_synced: bool },
-    /// The blob is there already, says the database.
+    /// The blob is there already, says the database, and it is whole.
     ReliedOn,
 }
 
@@ -231,22 +231,29 @@ impl ContentStore {
         session.touch_content(address, self.now())
     }
 
-    /// The bytes of `range` of the content at `address`, verified. `first` is the row of that address where the caller has it.
+    /// The bytes of `range` of the content at `address`, verified. `first` is the row of that address where the caller has it, and `size`
+    /// what the caller takes for its size, which the range is within.
     pub(crate) async fn read(
         &self,
         database: &Database,
         address: Address,
         first: ContentRow,
+        size: u64,
         range: Range<u64>,
     ) -> Result<Bytes> {
         let row = |address| database.read(|session| session.content(address));
         let is_blob = first.data.is_none();
         if let Some(parts) = self.long_list.get(address).filter(|_| is_blob) {
+            check_size(size_of(&parts), size)?;
             return self.read_parts(&row, &parts, range).await;
         }
         match decode(self.encoded(address, first.data).await?, address, first.size)? {
-            Decoded::Whole(bytes) => Ok(bytes.slice(range.start as usize..range.end as usize)),
+            Decoded::Whole(bytes) => {
+                check_size(bytes.len() as u64, size)?;
+                Ok(bytes.slice(range.start as usize..range.end as usize))
+            }
             Decoded::List(parts) => {
+                check_size(size_of(&parts), size)?;
                 let parts: Arc<[Part]> = parts.into();
                 if is_blob {
                     self.long_list.keep(address, &parts);
@@ -358,7 +365,7 @@ impl ContentStore {
             let encoded = piece.encoded();
             return Ok(row(encoded.len() as u64, Place::Inline(encoded)));
         }
-        if is_relied_on(address)? && self.has_blob(address).await {
+        if is_relied_on(address)? && self.has_whole_blob(address, size).await? {
             return Ok(row(0, Place::ReliedOn));
         }
         let encoded = apart(move || piece.encoded()).await?;
@@ -402,6 +409,18 @@ impl ContentStore {
             Some(folder) => folder.has(address),
             None => self.synced.head(&blob_path(address)).await.is_ok(),
         }
+    }
+
+    /// Whether the blob of a piece of `size` bytes is there and not damaged: whoever has its bytes writes it again where it is.
+    async fn has_whole_blob(&self, address: Address, size: u64) -> Result<bool> {
+        let place = match &self.folder {
+            Some(folder) => FoundIn::Folder(folder.clone()),
+            None => match self.encoded(address, None).await {
+                Ok(encoded) => FoundIn::Memory(encoded),
+                Err(_) => return Ok(false),
+            },
+        };
+        apart(move || Found { size, place }.decoded(address).is_ok()).await
     }
 
     /// Removes the blob at `address`; gives its size. Only inside a transaction, in which no row names it.
@@ -509,6 +528,18 @@ fn joined(slices: impl IntoIterator<Item = Bytes>) -> Bytes {
     let mut whole = BytesMut::from(first);
     rest.for_each(|slice| whole.extend_from_slice(&slice));
     whole.freeze()
+}
+
+fn size_of(parts: &[Part]) -> u64 {
+    parts.iter().map(|part| part.size).sum()
+}
+
+/// What the tree says of a file is damaged as easily as its bytes.
+fn check_size(found: u64, said: u64) -> Result<()> {
+    match found == said {
+        true => Ok(()),
+        false => Err(damaged(&format!("it has {found} bytes, and {said} are on record"))),
+    }
 }
 
 /// The parts that `range` touches, each with what is wanted of it.

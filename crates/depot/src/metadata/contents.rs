@@ -5,7 +5,7 @@ use rusqlite::params;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
 use super::Session;
-use crate::content::Address;
+use crate::content::{Address, ContentStore};
 use crate::error;
 
 /// A piece of content.
@@ -24,7 +24,7 @@ pub(crate) struct StoredPiece<'a> {
     pub(crate) is_list: bool,
     /// Bytes of content.
     pub(crate) size: u64,
-    /// Bytes as they are stored.
+    /// Bytes as they are stored; none where the blob store has them already.
     pub(crate) stored: u64,
     /// The encoded bytes; `None` where the blob store has them.
     pub(crate) data: Option<&'a [u8]>,
@@ -88,25 +88,42 @@ impl Session<'_> {
         self.all(sql, params![after, limit as i64], |row| row.get(0))
     }
 
-    /// Adds a piece of content, or re-dates it where the depot has it; gives its number.
+    /// Adds a piece of content, or re-dates it where the depot has it; gives its number. What is there may be damaged: what is known of
+    /// the piece takes its place, bytes that are at hand that of others.
     pub(crate) fn put_content(self, address: Address, piece: &StoredPiece<'_>, touched: i64) -> Result<i64> {
+        let row = params![
+            address,
+            piece.is_list,
+            piece.size as i64,
+            piece.stored as i64,
+            touched,
+            piece.data
+        ];
         let added = self.execute(
             "INSERT OR IGNORE INTO content (hash, list, size, stored, touched, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![
-                address,
-                piece.is_list,
-                piece.size as i64,
-                piece.stored as i64,
-                touched,
-                piece.data
-            ],
+            row,
         )?;
         if added > 0 {
             return Ok(self.connection.last_insert_rowid());
         }
-        let sql = "UPDATE content SET touched = max(touched, ?2) WHERE hash = ?1 RETURNING number";
-        let found = self.first(sql, params![address, touched], |row| row.get(0))?;
-        found.ok_or_else(|| error::damaged("the home does not take it"))
+        let sql =
+            "UPDATE content SET list = ?2, size = ?3, stored = iif(?4 > 0, ?4, stored), touched = max(touched, ?5),
+                   data = coalesce(?6, data) WHERE hash = ?1 RETURNING number, data IS NOT NULL";
+        let found = self.first(sql, row, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let (number, is_inline): (i64, bool) = found.ok_or_else(|| error::damaged("the home does not take it"))?;
+        if is_inline && piece.data.is_none() {
+            self.drop_damaged_data(address)?;
+        }
+        Ok(number)
+    }
+
+    /// Forgets the bytes that the database has of a piece whose blob is in place, unless they are sound.
+    fn drop_damaged_data(self, address: Address) -> Result<()> {
+        let data = self.content(address)?.and_then(|row| row.data);
+        if data.is_some_and(|data| ContentStore::found_inline(data, address).is_none()) {
+            self.execute("UPDATE content SET data = NULL WHERE hash = ?1", [address])?;
+        }
+        Ok(())
     }
 
     /// Re-dates content; tells whether the depot has it.

@@ -10,6 +10,7 @@ use garret_core::{
 };
 
 use super::{Form, Item, Message, Moved, TreeTarget, WAITING, gone, host, pack, permissions, skipped};
+use crate::content::Address;
 use crate::error::damaged;
 use crate::history::check_kept;
 use crate::metadata::{Level, Node};
@@ -147,18 +148,33 @@ impl DepotWorkspace {
             mode: permissions(node.mode),
             modified: node.modified / 1_000_000,
         })?;
-        let Some(address) = node.content else { return Ok(()) };
+        match (node.kind, node.content) {
+            (EntryKind::File, Some(address)) => self.send_content(address, node.size, writing, watch).await,
+            (EntryKind::File, None) => Err(damaged("a file has no content")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the bytes of a file, and looks at them where it is said to have none, too.
+    async fn send_content(&self, address: Address, size: u64, writing: &mut Writing, watch: Watch<'_>) -> Result<()> {
         let shared = self.shared();
         let mut start = 0;
-        while start < node.size {
-            let end = node.size.min(start + PIECE);
+        loop {
+            let end = size.min(start + PIECE);
             let row = shared.database.read(|session| session.content(address))?;
             let row = row.ok_or_else(|| damaged("the home has lost it"))?;
-            let piece = shared.content.read(&shared.database, address, row, start..end).await?;
-            writing.data(piece, watch)?;
+            let piece = shared
+                .content
+                .read(&shared.database, address, row, size, start..end)
+                .await?;
+            if size > 0 {
+                writing.data(piece, watch)?;
+            }
+            if end == size {
+                return Ok(());
+            }
             start = end;
         }
-        Ok(())
     }
 }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use garret_core::{ErrorKind, ReadOptions, Storage};
-use garret_depot::{Depot, DepotOptions, Durability, NewWorkspace, Point, Selection};
+use garret_core::{ErrorKind, ReadOptions, Storage, WsPath};
+use garret_depot::{Depot, DepotOptions, Durability, NewWorkspace, Point, Selection, TreeTarget};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{append, append_or_create, path, write, write_if};
 
@@ -281,6 +281,53 @@ fn a_file_whose_row_has_lost_its_content_is_corrupt_and_work_goes_on() {
         desk.probe.write("f", "written again").await;
         desk.probe.apply(append("f", ", and more")).await;
         assert_eq!(desk.probe.text("f").await, "written again, and more");
+    });
+}
+
+#[test]
+fn a_file_whose_size_is_damaged_is_corrupt_in_every_way_of_reading_it() {
+    block_on(async {
+        for (content, sizes) in [
+            (noise(1, 100), ["101", "99", "0", "1 << 60"]),
+            (noise(1, 3_000_000), ["size + 1", "size - 1", "0", "1 << 60"]),
+        ] {
+            for size in sizes {
+                let home = home();
+                let depot = on_disk(home.path()).await;
+                let desk = Desk::over(workspace(&depot, "box").await);
+                desk.probe.write("box", content.clone()).await;
+                let database = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+                database
+                    .execute(&format!("UPDATE entry SET size = {size}"), [])
+                    .unwrap();
+                let (limited, ranged) = (
+                    ReadOptions {
+                        max_bytes: Some(10_000_000),
+                        ..ReadOptions::default()
+                    },
+                    ReadOptions {
+                        range: Some(0..10),
+                        ..ReadOptions::default()
+                    },
+                );
+                for options in [ReadOptions::default(), limited, ranged] {
+                    let error = desk.room.read(&path("box"), options).await.unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::Corrupt, "{size}: {error}");
+                    assert_eq!(error.path(), Some("box"));
+                }
+                let out = tempfile::tempdir().unwrap();
+                let target = TreeTarget::Directory(out.path().join("made"));
+                let exported = desk
+                    .room
+                    .export_tree(&Point::Now, &WsPath::root(), target, &mut |_| ())
+                    .await;
+                let error = exported.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{size}: {error}");
+                assert_eq!(error.path(), Some("box"));
+                assert_eq!(depot.repair().await.unwrap().remaining, []);
+                assert_eq!(desk.probe.read("box").await.bytes, content);
+            }
+        }
     });
 }
 

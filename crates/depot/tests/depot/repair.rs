@@ -1,14 +1,15 @@
 //! Looking a depot over and repairing it.
 
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use garret_core::ErrorKind;
-use garret_depot::{Depot, NewWorkspace, Point};
+use garret_depot::{Depot, DepotOptions, Durability, Extent, NewWorkspace, Point};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::write;
 
-use crate::support::{Desk, on_disk, workspace};
+use crate::support::{Desk, context, on_disk, options, workspace};
 
 fn noise(seed: u8, length: usize) -> Bytes {
     let mut bytes = vec![0; length];
@@ -25,6 +26,17 @@ fn blobs(home: &Path) -> Vec<PathBuf> {
 fn harm(home: &Path, sql: &str) {
     let database = rusqlite::Connection::open(home.join("depot.db")).expect("the test has set it up");
     database.execute_batch(sql).expect("the test has set it up");
+}
+
+/// A home whose blobs are synced, and so relied on.
+async fn lasting(home: &Path) -> Depot {
+    let options = DepotOptions {
+        durability: Durability::Full,
+        ..options()
+    };
+    Depot::open(home, options, context())
+        .await
+        .expect("the home can be opened")
 }
 
 async fn harmed(home: &Path) -> (Depot, Desk) {
@@ -162,6 +174,87 @@ fn a_flipped_bit_and_a_missing_blob_are_found_with_the_file_that_has_them() {
         std::fs::remove_file(&blobs(home.path())[0]).unwrap();
         harm(home.path(), "UPDATE content SET touched = 0");
         desk.probe.write("again", noise(1, 500_000)).await;
+        assert_eq!(depot.check().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn what_is_written_over_damaged_content_is_whole() {
+    block_on(async {
+        for sql in [
+            "UPDATE content SET data = CAST(x'00' || 'hellO' AS BLOB) WHERE data IS NOT NULL",
+            "UPDATE content SET data = x'' WHERE data IS NOT NULL",
+            "UPDATE content SET data = NULL",
+            "UPDATE content SET data = x'00' WHERE data IS NULL",
+            "UPDATE content SET size = 3",
+            "UPDATE content SET list = 1 - list",
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let depot = lasting(home.path()).await;
+            let (one, other) = (workspace(&depot, "one").await, workspace(&depot, "other").await);
+            let (one, other) = (Desk::over(one), Desk::over(other));
+            let text = Bytes::from("all work and no play\n".repeat(1_000));
+            for desk in [&one, &other] {
+                desk.probe.write("s", "hello").await;
+                desk.probe.write("large", noise(1, 500_000)).await;
+                desk.probe.write("text", text.clone()).await;
+            }
+            harm(home.path(), sql);
+            one.probe.write("s", "hello").await;
+            one.probe.write("large", noise(1, 500_000)).await;
+            one.probe.write("text", text.clone()).await;
+            for desk in [&one, &other] {
+                assert_eq!(desk.probe.text("s").await, "hello", "{sql}");
+                assert_eq!(desk.probe.read("large").await.bytes, noise(1, 500_000), "{sql}");
+                assert_eq!(desk.probe.read("text").await.bytes, text, "{sql}");
+            }
+            assert_eq!(depot.check().await.unwrap(), [], "{sql}");
+        }
+    });
+}
+
+#[test]
+fn what_is_written_over_a_damaged_blob_is_whole() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let depot = lasting(home.path()).await;
+        let desk = Desk::over(workspace(&depot, "box").await);
+        desk.probe.write("large", noise(1, 500_000)).await;
+        for blob in blobs(home.path()) {
+            let whole = std::fs::read(&blob).unwrap();
+            let mut flipped = whole.clone();
+            flipped[whole.len() / 2] ^= 4;
+            for damage in [flipped.as_slice(), &whole[..whole.len() - 1], b""] {
+                std::fs::write(&blob, damage).unwrap();
+                desk.probe.write("large", noise(1, 500_000)).await;
+                assert_eq!(desk.probe.read("large").await.bytes, noise(1, 500_000));
+                assert_eq!(depot.check().await.unwrap(), []);
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_imported_over_damaged_content_is_whole() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let depot = lasting(home.path()).await;
+        let desk = Desk::over(workspace(&depot, "box").await);
+        desk.probe
+            .batch(vec![write("s", "hello"), write("large", noise(1, 500_000))])
+            .await;
+        let mut backup = Vec::new();
+        let exported = desk.room.export(&Extent::History, &mut backup, &mut |_| ()).await;
+        exported.expect("it can be exported");
+        harm(home.path(), "UPDATE content SET data = x'00' WHERE size = 5");
+        for blob in blobs(home.path()) {
+            std::fs::write(blob, b"x").unwrap();
+        }
+        let new = NewWorkspace::named("again");
+        let imported = depot.import(new, Cursor::new(backup), &mut |_| ()).await;
+        let again = Desk::over(imported.unwrap().0);
+        assert_eq!(again.probe.text("s").await, "hello");
+        assert!(again.probe.tree().await == desk.probe.tree().await);
         assert_eq!(depot.check().await.unwrap(), []);
     });
 }
