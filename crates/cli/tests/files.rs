@@ -59,8 +59,10 @@ fn a_set_user_id_file_is_made_by_no_door() {
         room.run(&["-w", "taken", "stat", "su", "--json"]).data()["mode"],
         "0755"
     );
-    // The directory is a workspace itself, which leaves a file of the host as it is; an export of it does not.
-    room.run(&["-w", "local:from", "export", "--to", "out"]).done();
+    // A directory that is a workspace has its files as they are; what is exported of it has not.
+    room.run(&["create", "here", "--storage", "local:from"]).done();
+    room.run(&["-w", "here", "branch", "create", "try"]).done();
+    room.run(&["export", "try", "--to", "out"]).done();
     assert_eq!(room.path().join("out/su").metadata().unwrap().mode() & 0o7777, 0o755);
 }
 
