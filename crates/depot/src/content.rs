@@ -13,6 +13,7 @@ mod pieces;
 mod plan;
 mod store;
 mod sync;
+mod whole;
 
 use std::fmt;
 use std::ops::Deref;

@@ -10,28 +10,47 @@ use garret_core::Result;
 
 use super::Address;
 use super::store::blob_path;
+use super::whole::FoundWhole;
 use crate::error::blob_file_not_read;
 
 /// The directory of a blob store.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    found_whole: FoundWhole,
+}
 
 impl Folder {
     pub(super) fn at(path: &Path) -> Self {
-        Self(path.to_owned())
+        Self {
+            path: path.to_owned(),
+            found_whole: FoundWhole::default(),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// The file of the blob at `address`.
     pub(super) fn file(&self, address: Address) -> PathBuf {
-        self.0.join(blob_path(address).as_ref())
+        self.path.join(blob_path(address).as_ref())
     }
 
     pub(super) fn has(&self, address: Address) -> bool {
         std::fs::metadata(self.file(address)).is_ok_and(|found| found.is_file())
+    }
+
+    /// Remembers that the blob at `address` was just found whole.
+    pub(super) fn note_whole(&self, address: Address) {
+        if let Ok(file) = std::fs::metadata(self.file(address)) {
+            self.found_whole.note(address, &file);
+        }
+    }
+
+    /// Whether it was found whole a while ago, and has not been touched since.
+    pub(super) fn was_whole(&self, address: Address) -> bool {
+        std::fs::metadata(self.file(address)).is_ok_and(|file| self.found_whole.has(address, &file))
     }
 
     pub(super) fn read(&self, address: Address) -> Result<Bytes> {

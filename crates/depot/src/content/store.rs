@@ -413,6 +413,9 @@ impl ContentStore {
 
     /// Whether the blob of a piece of `size` bytes is there and not damaged: whoever has its bytes writes it again where it is.
     async fn has_whole_blob(&self, address: Address, size: u64) -> Result<bool> {
+        if self.folder.as_ref().is_some_and(|folder| folder.was_whole(address)) {
+            return Ok(true);
+        }
         let place = match &self.folder {
             Some(folder) => FoundIn::Folder(folder.clone()),
             None => match self.encoded(address, None).await {
@@ -487,11 +490,14 @@ enum FoundIn {
 
 impl Found {
     fn decoded(self, address: Address) -> Result<Decoded> {
-        let encoded = match self.place {
-            FoundIn::Memory(encoded) => encoded,
-            FoundIn::Folder(folder) => folder.read(address)?,
-        };
-        decode(encoded, address, self.size)
+        match self.place {
+            FoundIn::Memory(encoded) => decode(encoded, address, self.size),
+            FoundIn::Folder(folder) => {
+                let decoded = decode(folder.read(address)?, address, self.size)?;
+                folder.note_whole(address);
+                Ok(decoded)
+            }
+        }
     }
 }
 
@@ -531,7 +537,7 @@ fn joined(slices: impl IntoIterator<Item = Bytes>) -> Bytes {
 }
 
 fn size_of(parts: &[Part]) -> u64 {
-    parts.iter().map(|part| part.size).sum()
+    parts.iter().map(|part| part.size).fold(0, u64::saturating_add)
 }
 
 /// What the tree says of a file is damaged as easily as its bytes.

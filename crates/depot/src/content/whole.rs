@@ -1,0 +1,105 @@
+//! Which blobs were found whole, and have not been touched since.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the age of a file is told by the clock that gave it its time"
+)]
+
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::Address;
+
+/// How many are remembered.
+const REMEMBERED: usize = 1024;
+/// A file that was changed within this time may be changed again without its time telling.
+const YOUNG: Duration = Duration::from_millis(100);
+
+/// The blobs that were last read, and verified. Whoever edits a large file has just read it, and need not read again what stays of it to
+/// know that it can be relied on.
+#[derive(Debug, Default)]
+pub(super) struct FoundWhole(Mutex<HashMap<Address, Mark>>);
+
+/// What changes with a file's content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Mark {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            inode: file.ino(),
+            size: file.size(),
+            modified: (file.mtime(), file.mtime_nsec()),
+        }
+    }
+}
+
+impl FoundWhole {
+    /// Remembers that the blob was whole when its file was this.
+    pub(super) fn note(&self, address: Address, file: &Metadata) {
+        let age = file.modified().ok().and_then(|modified| modified.elapsed().ok());
+        if age.is_none_or(|age| age < YOUNG) {
+            return;
+        }
+        let mut found = self.0.lock().expect("no holder panics");
+        if found.len() >= REMEMBERED {
+            found.clear();
+        }
+        found.insert(address, Mark::of(file));
+    }
+
+    /// Whether the blob was found whole, and its file is still the same.
+    pub(super) fn has(&self, address: Address, file: &Metadata) -> bool {
+        let found = self.0.lock().expect("no holder panics");
+        found.get(&address) == Some(&Mark::of(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use tempfile::NamedTempFile;
+
+    use super::*;
+
+    fn written_before(file: &File, age: Duration) -> Metadata {
+        file.set_modified(SystemTime::now() - age).unwrap();
+        file.metadata().unwrap()
+    }
+
+    #[test]
+    fn a_blob_is_known_to_be_whole_until_its_file_is_touched() {
+        let (found, address, file) = (FoundWhole::default(), Address::of(b"a"), NamedTempFile::new().unwrap());
+        let before = written_before(file.as_file(), 2 * YOUNG);
+        assert!(!found.has(address, &before));
+        found.note(address, &before);
+        assert!(found.has(address, &before));
+        let touched = written_before(file.as_file(), YOUNG + YOUNG / 2);
+        assert!(!found.has(address, &touched));
+    }
+
+    #[test]
+    fn a_file_that_was_just_written_is_not_known_by_its_time() {
+        let (found, address, file) = (FoundWhole::default(), Address::of(b"a"), NamedTempFile::new().unwrap());
+        let young = written_before(file.as_file(), Duration::ZERO);
+        found.note(address, &young);
+        assert!(!found.has(address, &young));
+    }
+
+    #[test]
+    fn no_more_are_remembered_than_a_file_of_some_size_has() {
+        let (found, file) = (FoundWhole::default(), NamedTempFile::new().unwrap());
+        let old = written_before(file.as_file(), 2 * YOUNG);
+        (0..=REMEMBERED).for_each(|number| found.note(Address::of(&number.to_le_bytes()), &old));
+        assert_eq!(found.0.lock().unwrap().len(), 1);
+    }
+}
