@@ -5,11 +5,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use garret_core::{EntryKind, EntryPath, Result};
+use garret_core::{EntryKind, EntryPath, ErrorKind, Result};
 use serde::Serialize;
 
 use crate::content::Address;
 use crate::depot::Depot;
+use crate::history::lineage;
 use crate::metadata::{EntryRow, HEAD, Held, Level, Session, WorkspaceRow};
 use crate::private;
 use crate::tree::Tree;
@@ -79,7 +80,10 @@ impl Depot {
             found
                 .problems
                 .extend(database.read(|session| check_journal(session, &row))?);
-            self.check_workspace(&row, &damage, &mut found)?;
+            // What it shows cannot be told then.
+            if database.read(|session| has_sound_lineage(session, row.id))? {
+                self.check_workspace(&row, &damage, &mut found)?;
+            }
         }
         let shown =
             |address: &Address| Problem::general(format!("the content {} {}", address.to_hex(), damage.how(*address)));
@@ -186,6 +190,15 @@ fn check_rows(session: Session<'_>) -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
+/// Whether every point that a workspace goes back to is one of an older workspace.
+pub(crate) fn has_sound_lineage(session: Session<'_>, workspace: i64) -> Result<bool> {
+    match lineage(session, Level { workspace, at: HEAD }) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// The journal has no gap and ends at the head; the fork and the snapshots are points that exist.
 fn check_journal(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
@@ -199,6 +212,8 @@ fn check_journal(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem
         let parent = session.workspace(fork.workspace)?;
         if parent.is_none_or(|parent| parent.head < fork.at) {
             problems.push(Problem::of(row, "it was branched off a point that does not exist"));
+        } else if !has_sound_lineage(session, row.id)? {
+            problems.push(Problem::of(row, "its lineage does not lead to older workspaces"));
         }
     }
     for label in session.nowhere_snapshots(row.id)? {

@@ -15,8 +15,8 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
 use crate::content::{ContentStore, folders};
 use crate::error;
-use crate::history::{check_kept, is_whole};
-use crate::metadata::{Database, Expected, Level, Session, WorkspaceRow, stored_time, time_of};
+use crate::history::{check_kept, is_whole, lineage};
+use crate::metadata::{Database, Expected, HEAD, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::places::check_placed;
 use crate::private;
@@ -377,11 +377,8 @@ fn check_free_for_branch(session: Session<'_>, name: Option<&str>, parent: i64) 
 
 /// The workspace from which, over all its forks, `workspace` comes.
 fn origin(session: Session<'_>, workspace: i64) -> Result<i64> {
-    let mut origin = workspace;
-    while let Some(fork) = session.workspace(origin)?.and_then(|row| row.fork) {
-        origin = fork.workspace;
-    }
-    Ok(origin)
+    let lineage = lineage(session, Level { workspace, at: HEAD })?;
+    Ok(lineage.last().map_or(workspace, |level| level.workspace))
 }
 
 /// A name is what a user types after `-w`: short, printable, and without the characters that would mean something there.

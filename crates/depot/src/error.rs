@@ -147,6 +147,15 @@ pub(crate) fn damaged(how: &str) -> Error {
         .hint("restore an older version of the file, or the home from another copy")
 }
 
+/// A workspace that was branched off itself, over however many others, or off one that cannot have been there.
+pub(crate) fn circular() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the lineage of a workspace is damaged: it does not lead to older ones",
+    )
+    .hint("run `garret fsck` to see which workspace it is; restore the home from another copy")
+}
+
 /// The folder of the depot cannot be used.
 pub(crate) fn home(error: &std::io::Error) -> Error {
     use std::io::ErrorKind::{AlreadyExists, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};

@@ -6,7 +6,7 @@
 use garret_core::{Durability, EntryKind, Result};
 use serde::Serialize;
 
-use crate::check::Problem;
+use crate::check::{Problem, has_sound_lineage};
 use crate::content::{Address, ContentStore};
 use crate::depot::Depot;
 use crate::metadata::{HEAD, Held, Level, Node, Session, StoredPiece, WorkspaceRow};
@@ -31,7 +31,13 @@ impl Depot {
         let mut repaired = self.shared.writer.write(Durability::Full, repair_rows).await?;
         repaired.extend(self.repair_contents().await?);
         for row in self.shared.database.read(|session| session.workspaces())? {
-            repaired.extend(self.repair_tree(row).await?);
+            if self
+                .shared
+                .database
+                .read(|session| has_sound_lineage(session, row.id))?
+            {
+                repaired.extend(self.repair_tree(row).await?);
+            }
         }
         repaired.extend(self.repair_unsynced().await?);
         repaired.extend(self.remove_damaged_logs().await?);

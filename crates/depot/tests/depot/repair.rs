@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use garret_core::ErrorKind;
+use garret_core::{ErrorKind, Storage};
 use garret_depot::{Depot, DepotOptions, Durability, Extent, NewWorkspace, Point};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::write;
@@ -136,6 +136,54 @@ fn what_cannot_be_derived_is_reported_by_name_and_left_alone() {
             let problem = repaired.remaining.iter().find(|one| one.what.contains(named));
             let problem = problem.unwrap_or_else(|| panic!("{sql}: {repaired:?}"));
             assert_eq!(problem.workspace.as_deref(), Some(desk.room.id()));
+        }
+    });
+}
+
+#[test]
+fn a_lineage_in_a_circle_is_corrupt_and_a_check_names_it() {
+    block_on(async {
+        for sql in [
+            "UPDATE workspace SET parent = 2, fork = 1 WHERE id = 2",
+            "UPDATE workspace SET parent = 2, fork = 0 WHERE id = 1",
+            "UPDATE workspace SET parent = 2, fork = 0, flat = 1 WHERE id = 1",
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let (depot, desk) = harmed(home.path()).await;
+            let branch = desk
+                .room
+                .branch(NewWorkspace::named("branch"), &Point::Now)
+                .await
+                .unwrap();
+            let branch = Desk::over(branch);
+            branch.probe.write("own", "x").await;
+            let other = Desk::over(workspace(&depot, "other").await);
+            other.probe.write("a", "1").await;
+            harm(home.path(), sql);
+            let problems = depot.check().await.unwrap();
+            let named = problems.iter().find(|one| one.what.contains("its lineage"));
+            assert!(named.is_some_and(|one| one.workspace.is_some()), "{sql}: {problems:?}");
+            let remaining = depot.repair().await.unwrap().remaining;
+            assert!(remaining.iter().any(|one| one.what.contains("its lineage")), "{sql}");
+            let error = branch.room.at(&Point::Number(0)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{sql}");
+            let taken = desk
+                .room
+                .branch(NewWorkspace::named("other"), &Point::Now)
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(taken.kind(), ErrorKind::Corrupt | ErrorKind::AlreadyExists),
+                "{sql}"
+            );
+            if !sql.contains("flat") {
+                let error = branch.probe.try_read("large").await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{sql}");
+                let error = branch.room.apply(write("more", "x").into()).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{sql}");
+            }
+            assert_eq!(other.probe.text("a").await, "1");
+            other.probe.write("a", "2").await;
         }
     });
 }
