@@ -199,9 +199,13 @@ pub(crate) fn has_sound_lineage(session: Session<'_>, workspace: i64) -> Result<
     }
 }
 
-/// The journal has no gap and ends at the head; the fork and the snapshots are points that exist.
-fn check_journal(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem>> {
+/// The journal has no gap and ends at the head; the fork and the snapshots are points that exist. The row is read again: `listed` may
+/// be that of an earlier transaction, and others go on working.
+fn check_journal(session: Session<'_>, listed: &WorkspaceRow) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
+    let Some(row) = &session.workspace(listed.id)? else {
+        return Ok(problems);
+    };
     let (count, newest) = session.change_count(row.id)?;
     let oldest = session.oldest(row.id)?.seq;
     if (count, newest.max(oldest)) != (row.head - oldest, row.head) {
@@ -351,5 +355,37 @@ impl Problem {
     pub(crate) fn by(mut self, change: i64) -> Self {
         self.change = Some(change.unsigned_abs());
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::executor::block_on;
+    use garret_core::{Batch, HistoryMode, Mutation, OpenContext, RandomIds, Storage, SystemClock, WsPath};
+
+    use super::*;
+    use crate::depot::NewWorkspace;
+    use crate::options::DepotOptions;
+
+    #[test]
+    fn a_change_made_since_the_workspaces_were_listed_is_no_problem() {
+        let context = OpenContext {
+            clock: Arc::new(SystemClock::default()),
+            ids: Arc::new(RandomIds),
+            history: HistoryMode::Durable,
+        };
+        let depot = Depot::in_memory(DepotOptions::default(), context).unwrap();
+        let room = block_on(depot.create(NewWorkspace::named("box"))).unwrap();
+        let database = &depot.shared.database;
+        let listed = database.read(|session| session.workspaces()).unwrap();
+        let made = Mutation::MakeDir {
+            path: WsPath::parse("d").unwrap(),
+            parents: false,
+        };
+        block_on(room.apply(Batch::from(made))).unwrap();
+        let problems = database.read(|session| check_journal(session, &listed[0])).unwrap();
+        assert_eq!(problems, []);
     }
 }
