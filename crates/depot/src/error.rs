@@ -6,7 +6,7 @@ use garret_core::{Error, ErrorKind};
 pub(crate) fn database(error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, FileLockingProtocolFailed, NotADatabase,
-        SystemIoFailure,
+        SystemIoFailure, TypeMismatch,
     };
     match error.sqlite_error_code() {
         // The last is what a reader says who found the log in another's hands a hundred times.
@@ -15,15 +15,19 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
         Some(SystemIoFailure) => disk_fails("the disk of the home fails"),
         Some(CannotOpen) => cannot_open_database(),
         Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
+        Some(TypeMismatch) => misread_database("a number is none"),
         Some(_) if lacks_a_part(&error) => lacking_database(),
         Some(code) => Error::new(
             ErrorKind::Internal,
             format!("the database of the home refuses: {code:?}"),
         ),
-        None => Error::new(
-            ErrorKind::Internal,
-            format!("the database of the home is misread: {}", misread(&error)),
-        ),
+        None => match misread(&error) {
+            Some(what) => misread_database(&what),
+            None => Error::new(
+                ErrorKind::Internal,
+                "the database of the home is misread: a statement does not fit",
+            ),
+        },
     }
 }
 
@@ -80,13 +84,23 @@ pub(crate) fn lost_database() -> Error {
     .hint("put `depot.db` back from another copy of the home, or choose another home")
 }
 
-/// The parts of an error of our own making that name columns and types, never values.
-fn misread(error: &rusqlite::Error) -> String {
+/// A row holds what nobody put there.
+fn misread_database(what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the database of the home is damaged: {what}"))
+        .hint("run `garret fsck`; restore the home from another copy")
+}
+
+/// What a row holds that it cannot hold, by columns and types, never values; `None` where it is the statement that is wrong.
+fn misread(error: &rusqlite::Error) -> Option<String> {
     match error {
-        rusqlite::Error::InvalidColumnType(_, column, found) => format!("the column {column} holds {found}"),
-        rusqlite::Error::FromSqlConversionFailure(column, found, _) => format!("column {column} holds {found}"),
-        rusqlite::Error::QueryReturnedNoRows => "a row is missing".to_owned(),
-        _ => "a statement does not fit".to_owned(),
+        rusqlite::Error::InvalidColumnType(_, column, found) => Some(format!("the column {column} holds {found}")),
+        rusqlite::Error::FromSqlConversionFailure(column, found, _) => Some(format!("column {column} holds {found}")),
+        rusqlite::Error::IntegralValueOutOfRange(column, _) => {
+            Some(format!("column {column} holds a number that cannot be"))
+        }
+        rusqlite::Error::Utf8Error(..) => Some("a text is not UTF-8".to_owned()),
+        rusqlite::Error::QueryReturnedNoRows => Some("a row is missing".to_owned()),
+        _ => None,
     }
 }
 
