@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::content::Address;
 use crate::depot::Depot;
+use crate::error::is_unreadable;
 use crate::history::lineage;
 use crate::metadata::{EntryRow, HEAD, Held, Level, Session, WorkspaceRow};
 use crate::private;
@@ -54,8 +55,11 @@ pub struct Inspection {
 }
 
 /// What is known to be damaged while entries are looked at.
+#[derive(Default)]
 struct Damage {
     contents: BTreeSet<Address>,
+    /// Those of them that are there, and that the disk does not give.
+    unreadable: BTreeSet<Address>,
     unsynced: BTreeSet<Address>,
 }
 
@@ -102,11 +106,7 @@ impl Depot {
             problems: self.shared.database.read(|session| check_journal(session, &row))?,
             ..Inspection::default()
         };
-        let nothing = Damage {
-            contents: BTreeSet::new(),
-            unsynced: BTreeSet::new(),
-        };
-        self.check_workspace(&row, &nothing, &mut found)?;
+        self.check_workspace(&row, &Damage::default(), &mut found)?;
         Ok(found.problems.is_empty())
     }
 
@@ -129,15 +129,22 @@ impl Depot {
         let (database, content) = (&self.shared.database, &self.shared.content);
         let mut unsynced: BTreeSet<_> = database.read(|session| session.unsynced())?.into_iter().collect();
         found.unsynced = unsynced.len() as u64;
-        let mut contents = BTreeSet::new();
+        let (mut contents, mut unreadable) = (BTreeSet::new(), BTreeSet::new());
         let mut after = None;
         loop {
             let addresses = database.read(|session| session.addresses(after, PAGE))?;
             for address in &addresses {
                 found.pieces += 1;
-                if content.verify(database, *address).await?.is_some() {
-                    contents.insert(*address);
+                match content.verify(database, *address).await {
+                    Ok(None) => continue,
+                    Ok(Some(_)) => {}
+                    // What the disk does not give keeps nobody from looking at the rest.
+                    Err(error) if is_unreadable(&error) => {
+                        unreadable.insert(*address);
+                    }
+                    Err(error) => return Err(error),
                 }
+                contents.insert(*address);
             }
             match addresses.last() {
                 Some(last) => after = Some(*last),
@@ -156,17 +163,22 @@ impl Depot {
                 }
             }
         }
-        Ok(Damage { contents, unsynced })
+        Ok(Damage {
+            contents,
+            unreadable,
+            unsynced,
+        })
     }
 }
 
 impl Damage {
     fn how(&self, address: Address) -> &'static str {
-        match self.unsynced.contains(&address) {
-            true => {
+        match () {
+            () if self.unreadable.contains(&address) => "cannot be read: look at its file in `blobs`, and at the disk",
+            () if self.unsynced.contains(&address) => {
                 "is damaged or lost: it was written under relaxed durability, and may not have survived a loss of power"
             }
-            false => "is damaged or lost",
+            () => "is damaged or lost",
         }
     }
 }

@@ -120,7 +120,8 @@ impl Depot {
             .transpose()
             .map_err(refused)?;
         let blobs = home.join("blobs");
-        if is_new {
+        // Where they were lost, what lay in them is missing, and the rest of the home works.
+        if is_new || !blobs.try_exists().map_err(refused)? {
             make_folders(home, &blobs).map_err(refused)?;
         }
         let file = home.join("depot.db");

@@ -86,8 +86,11 @@ pub(crate) fn lost_database() -> Error {
 
 /// A row holds what nobody put there.
 fn misread_database(what: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the database of the home is damaged: {what}"))
-        .hint("run `garret fsck`; restore the home from another copy")
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("the database of the home is damaged: {what}"),
+    )
+    .hint("run `garret fsck`; restore the home from another copy")
 }
 
 /// What a row holds that it cannot hold, by columns and types, never values; `None` where it is the statement that is wrong.
@@ -122,11 +125,18 @@ pub(crate) fn blob_file_not_read(error: &std::io::Error) -> Error {
     blob_lost(error.kind() == std::io::ErrorKind::NotFound)
 }
 
+const UNREADABLE: &str = "the content of the home cannot be read";
+
 fn blob_lost(is_gone: bool) -> Error {
     match is_gone {
         true => damaged("it is no longer in the home"),
-        false => disk_fails("the content of the home cannot be read"),
+        false => disk_fails(UNREADABLE),
     }
+}
+
+/// Whether it is one piece of content that cannot be read, and not the home.
+pub(crate) fn is_unreadable(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable && error.message() == UNREADABLE
 }
 
 /// Whether the disk fails or is full, and nothing is refused: what was asked may be right, and it may work when it is tried again.
