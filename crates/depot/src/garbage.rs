@@ -54,6 +54,8 @@ impl From<Duration> for CollectOptions {
 pub struct Collected {
     /// Deleted workspaces that are gone for good.
     pub workspaces: u64,
+    /// What imports left that were cut short.
+    pub imports: u64,
     /// Old versions of entries that only a snapshot or branch held that is gone.
     pub versions: u64,
     /// Pieces of content.
@@ -69,6 +71,7 @@ pub struct Collected {
 impl AddAssign for Collected {
     fn add_assign(&mut self, other: Self) {
         self.workspaces += other.workspaces;
+        self.imports += other.imports;
         self.versions += other.versions;
         self.pieces += other.pieces;
         self.database_bytes += other.database_bytes;
@@ -121,10 +124,7 @@ impl Depot {
     }
 
     async fn collect_before(&self, before: Before) -> Result<Collected> {
-        let mut collected = Collected {
-            workspaces: self.purge(before.micros).await?,
-            ..Collected::default()
-        };
+        let mut collected = self.purge(before.micros).await?;
         for workspace in self.handles()? {
             collected.versions += workspace.drop_rows().await?;
         }
@@ -145,8 +145,11 @@ impl Depot {
 
     /// What a collection would remove, without removing it.
     async fn collectable(&self, before: Before) -> Result<Collected> {
-        let doomed = self.shared.database.read(|session| doomed(session, before.micros))?;
-        let named = self.marked(before, &doomed).await?;
+        let look = |session: Session<'_>| Ok((doomed(session, before.micros)?, session.leftovers(before.micros)?));
+        let (deleted, hidden) = self.shared.database.read(look)?;
+        let gone: Vec<_> = deleted.into_iter().map(|id| (id, true)).chain(hidden).collect();
+        let numbers: Vec<_> = gone.iter().map(|(id, _)| *id).collect();
+        let named = self.marked(before, &numbers).await?;
         let unnamed = self.unnamed(&named, before)?;
         let sum = |is_blob: bool| -> u64 {
             let pieces = unnamed.iter().filter(|(_, piece)| piece.is_blob == is_blob);
@@ -154,12 +157,12 @@ impl Depot {
         };
         let orphans: u64 = self.orphans(before.millis).await?.iter().map(|(_, size)| size).sum();
         Ok(Collected {
-            workspaces: doomed.len() as u64,
             versions: self.droppable().await?,
             pieces: unnamed.len() as u64,
             database_bytes: sum(false),
             blob_bytes: sum(true) + orphans,
             leftovers: self.leftovers(before.millis)?.len() as u64,
+            ..counted(&gone)
         })
     }
 
@@ -178,7 +181,7 @@ impl Depot {
     }
 
     /// Removes the workspaces deleted before `before`: out of sight at once, and then a slice at a time.
-    async fn purge(&self, before: i64) -> Result<u64> {
+    async fn purge(&self, before: i64) -> Result<Collected> {
         let now = stored_time(self.shared.clock.now());
         let hide = move |session: Session<'_>| {
             for id in doomed(session, before)? {
@@ -188,10 +191,10 @@ impl Depot {
             session.leftovers(before)
         };
         let hidden = self.shared.writer.write(Durability::Full, hide).await?;
-        for id in &hidden {
+        for (id, _) in &hidden {
             self.remove_hidden(*id).await?;
         }
-        Ok(hidden.len() as u64)
+        Ok(counted(&hidden))
     }
 
     /// Removes a workspace that nobody sees.
@@ -296,6 +299,16 @@ impl Depot {
         };
         old.retain(|(address, _)| !is_named(address));
         Ok(old)
+    }
+}
+
+/// What goes with these workspaces, each with whether it was deleted, and not left by an import.
+fn counted(gone: &[(i64, bool)]) -> Collected {
+    let workspaces = gone.iter().filter(|(_, was_deleted)| *was_deleted).count() as u64;
+    Collected {
+        workspaces,
+        imports: gone.len() as u64 - workspaces,
+        ..Collected::default()
     }
 }
 
