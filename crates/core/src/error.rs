@@ -318,9 +318,11 @@ impl Error {
 impl Error {
     /// The message, with the file that is damaged: whoever finds that out knows its content and not its name, which comes later.
     pub fn named_message(&self) -> Cow<'_, str> {
-        match self.path() {
-            Some(path) if self.kind() == ErrorKind::Corrupt && !self.message().contains(path) => {
-                format!("{}: {}", crate::path::quote(path), self.message()).into()
+        let quoted = self.path().map(crate::path::quote);
+        match quoted {
+            // The quotes belong to it: the letters of a short name are in any message.
+            Some(path) if self.kind() == ErrorKind::Corrupt && !self.message().contains(&path) => {
+                format!("{path}: {}", self.message()).into()
             }
             _ => self.message().into(),
         }
@@ -390,6 +392,10 @@ mod tests {
             "{error}"
         );
         assert_eq!(error.to_json()["path"], "docs/a.txt");
+        let short = Error::new(ErrorKind::Corrupt, "stored content is damaged").at_text("s");
+        assert_eq!(short.named_message(), "`s`: stored content is damaged");
+        let named = Error::new(ErrorKind::Corrupt, "the file `s` is damaged").at_text("s");
+        assert_eq!(named.named_message(), "the file `s` is damaged");
     }
 
     #[test]

@@ -5,11 +5,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use garret_core::{EntryKind, EntryPath, Result};
+use garret_core::{EntryKind, EntryPath, ErrorKind, Result};
 use serde::Serialize;
 
 use crate::content::Address;
 use crate::depot::Depot;
+use crate::error::is_unreadable;
+use crate::history::lineage;
 use crate::metadata::{EntryRow, HEAD, Held, Level, Session, WorkspaceRow};
 use crate::private;
 use crate::tree::Tree;
@@ -53,8 +55,11 @@ pub struct Inspection {
 }
 
 /// What is known to be damaged while entries are looked at.
+#[derive(Default)]
 struct Damage {
     contents: BTreeSet<Address>,
+    /// Those of them that are there, and that the disk does not give.
+    unreadable: BTreeSet<Address>,
     unsynced: BTreeSet<Address>,
 }
 
@@ -79,7 +84,10 @@ impl Depot {
             found
                 .problems
                 .extend(database.read(|session| check_journal(session, &row))?);
-            self.check_workspace(&row, &damage, &mut found)?;
+            // What it shows cannot be told then.
+            if database.read(|session| has_sound_lineage(session, row.id))? {
+                self.check_workspace(&row, &damage, &mut found)?;
+            }
         }
         let shown =
             |address: &Address| Problem::general(format!("the content {} {}", address.to_hex(), damage.how(*address)));
@@ -98,11 +106,7 @@ impl Depot {
             problems: self.shared.database.read(|session| check_journal(session, &row))?,
             ..Inspection::default()
         };
-        let nothing = Damage {
-            contents: BTreeSet::new(),
-            unsynced: BTreeSet::new(),
-        };
-        self.check_workspace(&row, &nothing, &mut found)?;
+        self.check_workspace(&row, &Damage::default(), &mut found)?;
         Ok(found.problems.is_empty())
     }
 
@@ -125,15 +129,22 @@ impl Depot {
         let (database, content) = (&self.shared.database, &self.shared.content);
         let mut unsynced: BTreeSet<_> = database.read(|session| session.unsynced())?.into_iter().collect();
         found.unsynced = unsynced.len() as u64;
-        let mut contents = BTreeSet::new();
+        let (mut contents, mut unreadable) = (BTreeSet::new(), BTreeSet::new());
         let mut after = None;
         loop {
             let addresses = database.read(|session| session.addresses(after, PAGE))?;
             for address in &addresses {
                 found.pieces += 1;
-                if content.verify(database, *address).await?.is_some() {
-                    contents.insert(*address);
+                match content.verify(database, *address).await {
+                    Ok(None) => continue,
+                    Ok(Some(_)) => {}
+                    // What the disk does not give keeps nobody from looking at the rest.
+                    Err(error) if is_unreadable(&error) => {
+                        unreadable.insert(*address);
+                    }
+                    Err(error) => return Err(error),
                 }
+                contents.insert(*address);
             }
             match addresses.last() {
                 Some(last) => after = Some(*last),
@@ -152,17 +163,22 @@ impl Depot {
                 }
             }
         }
-        Ok(Damage { contents, unsynced })
+        Ok(Damage {
+            contents,
+            unreadable,
+            unsynced,
+        })
     }
 }
 
 impl Damage {
     fn how(&self, address: Address) -> &'static str {
-        match self.unsynced.contains(&address) {
-            true => {
+        match () {
+            () if self.unreadable.contains(&address) => "cannot be read: look at its file in `blobs`, and at the disk",
+            () if self.unsynced.contains(&address) => {
                 "is damaged or lost: it was written under relaxed durability, and may not have survived a loss of power"
             }
-            false => "is damaged or lost",
+            () => "is damaged or lost",
         }
     }
 }
@@ -186,9 +202,22 @@ fn check_rows(session: Session<'_>) -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// The journal has no gap and ends at the head; the fork and the snapshots are points that exist.
-fn check_journal(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem>> {
+/// Whether every point that a workspace goes back to is one of an older workspace.
+pub(crate) fn has_sound_lineage(session: Session<'_>, workspace: i64) -> Result<bool> {
+    match lineage(session, Level { workspace, at: HEAD }) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The journal has no gap and ends at the head; the fork and the snapshots are points that exist. The row is read again: `listed` may
+/// be that of an earlier transaction, and others go on working.
+fn check_journal(session: Session<'_>, listed: &WorkspaceRow) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
+    let Some(row) = &session.workspace(listed.id)? else {
+        return Ok(problems);
+    };
     let (count, newest) = session.change_count(row.id)?;
     let oldest = session.oldest(row.id)?.seq;
     if (count, newest.max(oldest)) != (row.head - oldest, row.head) {
@@ -199,6 +228,8 @@ fn check_journal(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Problem
         let parent = session.workspace(fork.workspace)?;
         if parent.is_none_or(|parent| parent.head < fork.at) {
             problems.push(Problem::of(row, "it was branched off a point that does not exist"));
+        } else if !has_sound_lineage(session, row.id)? {
+            problems.push(Problem::of(row, "its lineage does not lead to older workspaces"));
         }
     }
     for label in session.nowhere_snapshots(row.id)? {
@@ -336,5 +367,37 @@ impl Problem {
     pub(crate) fn by(mut self, change: i64) -> Self {
         self.change = Some(change.unsigned_abs());
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::executor::block_on;
+    use garret_core::{Batch, HistoryMode, Mutation, OpenContext, RandomIds, Storage, SystemClock, WsPath};
+
+    use super::*;
+    use crate::depot::NewWorkspace;
+    use crate::options::DepotOptions;
+
+    #[test]
+    fn a_change_made_since_the_workspaces_were_listed_is_no_problem() {
+        let context = OpenContext {
+            clock: Arc::new(SystemClock::default()),
+            ids: Arc::new(RandomIds),
+            history: HistoryMode::Durable,
+        };
+        let depot = Depot::in_memory(DepotOptions::default(), context).unwrap();
+        let room = block_on(depot.create(NewWorkspace::named("box"))).unwrap();
+        let database = &depot.shared.database;
+        let listed = database.read(|session| session.workspaces()).unwrap();
+        let made = Mutation::MakeDir {
+            path: WsPath::parse("d").unwrap(),
+            parents: false,
+        };
+        block_on(room.apply(Batch::from(made))).unwrap();
+        let problems = database.read(|session| check_journal(session, &listed[0])).unwrap();
+        assert_eq!(problems, []);
     }
 }

@@ -15,8 +15,8 @@ use garret_core::{Clock, Error, ErrorKind, Ids, OpenContext, Result, Timestamp};
 
 use crate::content::{ContentStore, folders};
 use crate::error;
-use crate::history::{check_kept, is_complete};
-use crate::metadata::{Database, Expected, Level, Session, WorkspaceRow, stored_time, time_of};
+use crate::history::{check_kept, is_complete, lineage};
+use crate::metadata::{Database, Expected, HEAD, Level, Session, WorkspaceRow, stored_time, time_of};
 use crate::options::DepotOptions;
 use crate::places::check_placed;
 use crate::private;
@@ -120,7 +120,8 @@ impl Depot {
             .transpose()
             .map_err(refused)?;
         let blobs = home.join("blobs");
-        if is_new {
+        // Where they were lost, what lay in them is missing, and the rest of the home works.
+        if is_new || !blobs.try_exists().map_err(refused)? {
             make_folders(home, &blobs).map_err(refused)?;
         }
         let file = home.join("depot.db");
@@ -388,11 +389,8 @@ fn check_free_for_branch(session: Session<'_>, name: Option<&str>, parent: i64) 
 
 /// The workspace from which, over all its forks, `workspace` comes.
 fn origin(session: Session<'_>, workspace: i64) -> Result<i64> {
-    let mut origin = workspace;
-    while let Some(fork) = session.workspace(origin)?.and_then(|row| row.fork) {
-        origin = fork.workspace;
-    }
-    Ok(origin)
+    let lineage = lineage(session, Level { workspace, at: HEAD })?;
+    Ok(lineage.last().map_or(workspace, |level| level.workspace))
 }
 
 /// A name is what a user types after `-w`: short, printable, and without the characters that would mean something there.

@@ -6,7 +6,7 @@ use garret_core::{Error, ErrorKind};
 pub(crate) fn database(error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, FileLockingProtocolFailed, NotADatabase,
-        SystemIoFailure,
+        SystemIoFailure, TypeMismatch,
     };
     match error.sqlite_error_code() {
         // The last is what a reader says who found the log in another's hands a hundred times.
@@ -15,16 +15,20 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
         Some(SystemIoFailure) => disk_fails(FAILING),
         Some(CannotOpen) => cannot_open_database(),
         Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
+        Some(TypeMismatch) => misread_database("a number is none"),
         Some(_) if lacks_a_savepoint(&error) => disk_fails(FAILING),
         Some(_) if lacks_a_part(&error) => lacking_database(),
         Some(code) => Error::new(
             ErrorKind::Internal,
             format!("the database of the home refuses: {code:?}"),
         ),
-        None => Error::new(
-            ErrorKind::Internal,
-            format!("the database of the home is misread: {}", misread(&error)),
-        ),
+        None => match misread(&error) {
+            Some(what) => misread_database(&what),
+            None => Error::new(
+                ErrorKind::Internal,
+                "the database of the home is misread: a statement does not fit",
+            ),
+        },
     }
 }
 
@@ -87,13 +91,26 @@ pub(crate) fn lost_database() -> Error {
     .hint("put `depot.db` back from another copy of the home, or choose another home")
 }
 
-/// The parts of an error of our own making that name columns and types, never values.
-fn misread(error: &rusqlite::Error) -> String {
+/// A row holds what nobody put there.
+fn misread_database(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("the database of the home is damaged: {what}"),
+    )
+    .hint("run `garret fsck`; restore the home from another copy")
+}
+
+/// What a row holds that it cannot hold, by columns and types, never values; `None` where it is the statement that is wrong.
+fn misread(error: &rusqlite::Error) -> Option<String> {
     match error {
-        rusqlite::Error::InvalidColumnType(_, column, found) => format!("the column {column} holds {found}"),
-        rusqlite::Error::FromSqlConversionFailure(column, found, _) => format!("column {column} holds {found}"),
-        rusqlite::Error::QueryReturnedNoRows => "a row is missing".to_owned(),
-        _ => "a statement does not fit".to_owned(),
+        rusqlite::Error::InvalidColumnType(_, column, found) => Some(format!("the column {column} holds {found}")),
+        rusqlite::Error::FromSqlConversionFailure(column, found, _) => Some(format!("column {column} holds {found}")),
+        rusqlite::Error::IntegralValueOutOfRange(column, _) => {
+            Some(format!("column {column} holds a number that cannot be"))
+        }
+        rusqlite::Error::Utf8Error(..) => Some("a text is not UTF-8".to_owned()),
+        rusqlite::Error::QueryReturnedNoRows => Some("a row is missing".to_owned()),
+        _ => None,
     }
 }
 
@@ -115,11 +132,18 @@ pub(crate) fn blob_file_not_read(error: &std::io::Error) -> Error {
     blob_lost(error.kind() == std::io::ErrorKind::NotFound)
 }
 
+const UNREADABLE: &str = "the content of the home cannot be read";
+
 fn blob_lost(is_gone: bool) -> Error {
     match is_gone {
         true => damaged("it is no longer in the home"),
-        false => disk_fails("the content of the home cannot be read"),
+        false => disk_fails(UNREADABLE),
     }
+}
+
+/// Whether it is one piece of content that cannot be read, and not the home.
+pub(crate) fn is_unreadable(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable && error.message() == UNREADABLE
 }
 
 /// Whether the disk fails or is full, and nothing is refused: what was asked may be right, and it may work when it is tried again.
@@ -157,6 +181,15 @@ pub(crate) fn unwritten(error: &std::io::Error) -> Error {
 pub(crate) fn damaged(how: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("stored content is damaged: {how}"))
         .hint("restore an older version of the file, or the home from another copy")
+}
+
+/// A workspace that was branched off itself, over however many others, or off one that cannot have been there.
+pub(crate) fn circular() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "the lineage of a workspace is damaged: it does not lead to older ones",
+    )
+    .hint("run `garret fsck` to see which workspace it is; restore the home from another copy")
 }
 
 /// The folder of the depot cannot be used.

@@ -54,6 +54,8 @@ impl From<Duration> for CollectOptions {
 pub struct Collected {
     /// Deleted workspaces that are gone for good.
     pub workspaces: u64,
+    /// What imports left that were cut short.
+    pub imports: u64,
     /// Old versions of entries that only a snapshot or branch held that is gone.
     pub versions: u64,
     /// Pieces of content.
@@ -69,6 +71,7 @@ pub struct Collected {
 impl AddAssign for Collected {
     fn add_assign(&mut self, other: Self) {
         self.workspaces += other.workspaces;
+        self.imports += other.imports;
         self.versions += other.versions;
         self.pieces += other.pieces;
         self.database_bytes += other.database_bytes;
@@ -120,7 +123,7 @@ impl Depot {
 
     /// Collects; what is gone is in `collected`, also where it cannot go on.
     async fn collect_before(&self, before: Before, collected: &mut Collected) -> Result<()> {
-        self.purge(before.micros, &mut collected.workspaces).await?;
+        self.purge(before.micros, collected).await?;
         for workspace in self.handles()? {
             workspace.drop_rows(&mut collected.versions).await?;
         }
@@ -147,8 +150,11 @@ impl Depot {
 
     /// What a collection would remove, without removing it.
     async fn collectable(&self, before: Before) -> Result<Collected> {
-        let doomed = self.shared.database.read(|session| doomed(session, before.micros))?;
-        let named = self.marked(before, &doomed).await?;
+        let look = |session: Session<'_>| Ok((doomed(session, before.micros)?, session.leftovers(before.micros)?));
+        let (deleted, hidden) = self.shared.database.read(look)?;
+        let gone: Vec<_> = deleted.into_iter().map(|id| (id, true)).chain(hidden).collect();
+        let numbers: Vec<_> = gone.iter().map(|(id, _)| *id).collect();
+        let named = self.marked(before, &numbers).await?;
         let unnamed = self.unnamed(&named, before)?;
         let sum = |is_blob: bool| -> u64 {
             let pieces = unnamed.iter().filter(|(_, piece)| piece.is_blob == is_blob);
@@ -156,12 +162,12 @@ impl Depot {
         };
         let orphans: u64 = self.orphans(before.millis).await?.iter().map(|(_, size)| size).sum();
         Ok(Collected {
-            workspaces: doomed.len() as u64,
             versions: self.unheld_versions().await?,
             pieces: unnamed.len() as u64,
             database_bytes: sum(false),
             blob_bytes: sum(true) + orphans,
             leftovers: self.leftovers(before.millis)?.len() as u64,
+            ..counted(&gone)
         })
     }
 
@@ -180,7 +186,7 @@ impl Depot {
     }
 
     /// Removes the workspaces deleted before `before`: out of sight at once, and then a slice at a time.
-    async fn purge(&self, before: i64, count: &mut u64) -> Result<()> {
+    async fn purge(&self, before: i64, collected: &mut Collected) -> Result<()> {
         let now = stored_time(self.shared.clock.now());
         let hide = move |session: Session<'_>| {
             for id in doomed(session, before)? {
@@ -190,9 +196,9 @@ impl Depot {
             session.leftovers(before)
         };
         let hidden = self.shared.writer.write(Durability::Full, hide).await?;
-        for id in hidden {
-            self.remove_hidden(id).await?;
-            *count += 1;
+        for gone in hidden {
+            self.remove_hidden(gone.0).await?;
+            *collected += counted(&[gone]);
         }
         Ok(())
     }
@@ -298,6 +304,16 @@ impl Depot {
         };
         old.retain(|(address, _)| !is_named(address));
         Ok(old)
+    }
+}
+
+/// What goes with these workspaces, each with whether it was deleted, and not left by an import.
+fn counted(gone: &[(i64, bool)]) -> Collected {
+    let workspaces = gone.iter().filter(|(_, was_deleted)| *was_deleted).count() as u64;
+    Collected {
+        workspaces,
+        imports: gone.len() as u64 - workspaces,
+        ..Collected::default()
     }
 }
 

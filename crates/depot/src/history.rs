@@ -19,7 +19,7 @@ mod versions;
 pub(crate) use branch::shown;
 pub(crate) use diff::captured_later;
 pub(crate) use journal::images_of;
-pub(crate) use point::{check_kept, has_met_all, is_complete};
+pub(crate) use point::{check_kept, has_met_all, is_complete, lineage};
 pub(crate) use put::changed;
 pub(crate) use restore::{described, finish};
 pub(crate) use snapshot::check_label;

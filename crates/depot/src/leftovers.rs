@@ -47,8 +47,11 @@ fn unfinished(blobs: &Path, before: i64) -> io::Result<Vec<PathBuf>> {
         if !folder.file_type()?.is_dir() {
             continue;
         }
-        for file in std::fs::read_dir(folder.path())? {
-            let file = file?;
+        // One that cannot be looked at keeps nobody from the others.
+        let Ok(files) = std::fs::read_dir(folder.path()) else {
+            continue;
+        };
+        for file in files.flatten() {
             // One that is gone was finished meanwhile.
             let Ok(metadata) = file.metadata() else { continue };
             let is_blob = file.file_name().to_str().is_some_and(is_blob_name);
@@ -65,7 +68,8 @@ fn is_blob_name(name: &str) -> bool {
     name.len() == 62 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn millis(metadata: &Metadata) -> i64 {
+/// When a file was last written.
+pub(crate) fn millis(metadata: &Metadata) -> i64 {
     let time = metadata.modified().ok();
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

@@ -40,7 +40,7 @@ pub(crate) use patience::patiently;
 pub(crate) use retention::{EndedRow, Oldest};
 pub(crate) use schema::Expected;
 pub(crate) use snapshots::SnapshotRow;
-pub(crate) use workspaces::{Level, WorkspaceRow};
+pub(crate) use workspaces::{Level, WorkspaceRow, check_older};
 
 /// The point after every change there is: what has no end.
 pub(crate) const HEAD: i64 = i64::MAX - 1;

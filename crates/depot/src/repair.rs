@@ -6,9 +6,10 @@
 use garret_core::{Durability, EntryKind, Result};
 use serde::Serialize;
 
-use crate::check::Problem;
+use crate::check::{Problem, has_sound_lineage};
 use crate::content::{Address, ContentStore};
 use crate::depot::Depot;
+use crate::error::{is_failure, is_unreadable};
 use crate::metadata::{HEAD, Held, Level, Node, Session, StoredPiece, WorkspaceRow};
 use crate::tree::Tree;
 
@@ -28,10 +29,17 @@ pub struct Repaired {
 impl Depot {
     /// Puts right what can be derived, and looks everything over again. Safe while others work.
     pub async fn repair(&self) -> Result<Repaired> {
-        let mut repaired = self.shared.writer.write(Durability::Full, repair_rows).await?;
+        let mut repaired: Vec<_> = self.repair_indexes().await?.into_iter().collect();
+        repaired.extend(self.shared.writer.write(Durability::Full, repair_rows).await?);
         repaired.extend(self.repair_contents().await?);
         for row in self.shared.database.read(|session| session.workspaces())? {
-            repaired.extend(self.repair_tree(row).await?);
+            if self
+                .shared
+                .database
+                .read(|session| has_sound_lineage(session, row.id))?
+            {
+                repaired.extend(self.repair_tree(row).await?);
+            }
         }
         repaired.extend(self.repair_unsynced().await?);
         repaired.extend(self.remove_damaged_logs().await?);
@@ -46,6 +54,23 @@ impl Depot {
             repaired,
             remaining: self.check().await?,
         })
+    }
+
+    /// Makes the indexes of the database again where it says that something is wrong with them.
+    async fn repair_indexes(&self) -> Result<Option<Problem>> {
+        let look = || self.shared.database.read(|session| session.integrity());
+        let before = look()?;
+        if !before.iter().any(|line| line.contains("index")) {
+            return Ok(None);
+        }
+        let reindex = |session: Session<'_>| session.attempt(|| session.reindex());
+        match self.shared.writer.write(Durability::Full, reindex).await {
+            // Something else is wrong, too; what can be told of it is told by the check.
+            Err(error) if !is_failure(&error) => return Ok(None),
+            done => done?,
+        }
+        let is_better = look()?.len() < before.len();
+        Ok(is_better.then(|| Problem::general("the indexes of the database were made again")))
     }
 
     /// Makes the rows of pieces say what the pieces are, and gives rows to blobs that entries name and that have none.
@@ -134,14 +159,11 @@ impl Depot {
 
     /// Corrects the size of files whose content has another.
     async fn correct_sizes(&self, address: Address, size: u64) -> Result<Option<Problem>> {
-        if self
-            .shared
-            .content
-            .verify(&self.shared.database, address)
-            .await?
-            .is_some()
-        {
-            return Ok(None);
+        match self.shared.content.verify(&self.shared.database, address).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return Ok(None),
+            Err(error) if is_unreadable(&error) => return Ok(None),
+            Err(error) => return Err(error),
         }
         let correct = move |session: Session<'_>| session.correct_sizes(address, size);
         let count = self.shared.writer.write(Durability::Full, correct).await?;

@@ -9,6 +9,7 @@ use garret_core::{Durability, Result};
 
 use crate::content::{Address, ContentStore};
 use crate::depot::Depot;
+use crate::error::is_unreadable;
 use crate::journaled::named_by_logs;
 use crate::metadata::Session;
 
@@ -22,8 +23,12 @@ impl Depot {
         }
         let mut doubtful = Vec::new();
         for address in listed {
-            if shared.content.verify(&shared.database, address).await?.is_some() {
-                doubtful.push(address);
+            match shared.content.verify(&shared.database, address).await {
+                Ok(None) => {}
+                Ok(Some(_)) => doubtful.push(address),
+                // It is there, and not lost: whoever wants it is told.
+                Err(error) if is_unreadable(&error) => {}
+                Err(error) => return Err(error),
             }
         }
         let logged = match &shared.home {

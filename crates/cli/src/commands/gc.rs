@@ -72,6 +72,7 @@ impl Gc {
         let parts = [
             (changes, "old change"),
             (collected.workspaces, "deleted workspace"),
+            (collected.imports, "unfinished import"),
             (collected.pieces, "piece of content"),
             (collected.leftovers, "unfinished file"),
         ];

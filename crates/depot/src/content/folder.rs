@@ -3,15 +3,18 @@
 
 #![allow(clippy::disallowed_methods, reason = "the files of the blob store are read here")]
 
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use garret_core::Result;
 
 use super::Address;
+use super::folders;
 use super::store::blob_path;
 use super::whole::FoundWhole;
 use crate::error::blob_file_not_read;
+use crate::leftovers::millis;
 
 /// The directory of a blob store.
 #[derive(Debug)]
@@ -56,5 +59,30 @@ impl Folder {
     pub(super) fn read(&self, address: Address) -> Result<Bytes> {
         let read = std::fs::read(self.file(address));
         read.map(Bytes::from).map_err(|error| blob_file_not_read(&error))
+    }
+
+    /// The blobs written before `before`, in milliseconds, each with its size. Whatever else lies among them, and what cannot be looked
+    /// at, is passed over.
+    pub(super) fn old_blobs(&self, before: i64) -> Result<Vec<(Address, u64)>> {
+        let mut old = Vec::new();
+        for folder in folders() {
+            let files = match std::fs::read_dir(self.path.join(&folder)) {
+                Ok(files) => files,
+                Err(_) => continue,
+            };
+            let named = |file: &DirEntry| {
+                let name = file.file_name();
+                Address::from_hex(&format!("{folder}{}", name.to_str()?))
+            };
+            for file in files.flatten() {
+                if let (Some(address), Ok(found)) = (named(&file), file.metadata())
+                    && found.is_file()
+                    && millis(&found) < before
+                {
+                    old.push((address, found.len()));
+                }
+            }
+        }
+        Ok(old)
     }
 }

@@ -438,12 +438,15 @@ impl ContentStore {
 
     /// The blobs written before `before`, in milliseconds, each with its size.
     pub(crate) async fn old_blobs(&self, before: i64) -> Result<Vec<(Address, u64)>> {
+        if let Some(folder) = self.folder.clone() {
+            return apart(move || folder.old_blobs(before)).await?;
+        }
         let mut blobs = self.synced.list(None);
         let mut old = Vec::new();
         while let Some(blob) = blobs.next().await {
             let blob = blob.map_err(blob_not_read)?;
             if blob.last_modified.timestamp_millis() < before {
-                old.extend(address_of(&blob.location).map(|address| (address, blob.size)));
+                old.extend(address_of(blob.location.as_ref()).map(|address| (address, blob.size)));
             }
         }
         Ok(old)
@@ -515,9 +518,9 @@ pub(super) fn blob_path(address: Address) -> object_store::path::Path {
 }
 
 /// The address of the blob at `path`; `None` for a file that is no blob.
-fn address_of(path: &object_store::path::Path) -> Option<Address> {
-    let hex: String = path.as_ref().split('/').collect();
-    blake3::Hash::from_hex(hex).ok().map(|hash| Address(*hash.as_bytes()))
+fn address_of(path: &str) -> Option<Address> {
+    let (folder, name) = path.split_once('/')?;
+    Address::from_hex(&format!("{folder}{name}"))
 }
 
 fn swept() -> Error {

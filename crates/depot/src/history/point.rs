@@ -3,7 +3,7 @@
 use garret_core::path::quote;
 use garret_core::{Error, ErrorKind, Point, Result, Timestamp};
 
-use crate::metadata::{Level, Session, stored_time};
+use crate::metadata::{Level, Session, check_older, stored_time};
 use crate::storage::DepotView;
 use crate::workspace::DepotWorkspace;
 
@@ -83,6 +83,7 @@ pub(crate) fn lineage(session: Session<'_>, level: Level) -> Result<Vec<Level>> 
     let mut lineage = vec![level];
     let mut next = session.workspace(level.workspace)?.and_then(|row| row.fork);
     while let Some(fork) = next {
+        check_older(&lineage, fork)?;
         lineage.push(fork);
         next = session.workspace(fork.workspace)?.and_then(|row| row.fork);
     }

@@ -13,6 +13,11 @@ fn is_nowhere() -> String {
 }
 
 impl Session<'_> {
+    /// Makes every index again from its table.
+    pub(crate) fn reindex(self) -> Result<()> {
+        self.execute("REINDEX", []).map(|_| ())
+    }
+
     /// How many rows belong to workspaces that are not there.
     pub(crate) fn stray_rows(self) -> Result<i64> {
         let mut count = 0;

@@ -215,10 +215,11 @@ impl Session<'_> {
         Ok(found.is_some())
     }
 
-    /// The hidden workspaces to remove: those whose removal began, and those whose import began before `before`.
-    pub(crate) fn leftovers(self, before: i64) -> Result<Vec<i64>> {
-        let sql = "SELECT workspace FROM unseen WHERE removing = 1 OR since < ?1 ORDER BY workspace";
-        self.all(sql, [before], |row| row.get(0))
+    /// The hidden workspaces to remove: those whose removal began, and those whose import began before `before`; each with whether it
+    /// is the former.
+    pub(crate) fn leftovers(self, before: i64) -> Result<Vec<(i64, bool)>> {
+        let sql = "SELECT workspace, removing FROM unseen WHERE removing = 1 OR since < ?1 ORDER BY workspace";
+        self.all(sql, [before], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// Removes at most `limit` rows of a workspace from each of its tables; tells whether there may be more.

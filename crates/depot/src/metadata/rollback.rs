@@ -17,7 +17,8 @@ impl Session<'_> {
 
     /// The workspaces that begin at the change `from` of `workspace` or a later one.
     pub(crate) fn branches_from(self, workspace: i64, from: i64) -> Result<Vec<i64>> {
-        let sql = "SELECT id FROM workspace WHERE parent = ?1 AND fork >= ?2";
+        // A damaged lineage must not lead in a circle: a branch has the larger number.
+        let sql = "SELECT id FROM workspace WHERE parent = ?1 AND fork >= ?2 AND id > ?1";
         self.all(sql, [workspace, from], |row| row.get(0))
     }
 

@@ -4,6 +4,7 @@ use garret_core::Result;
 use rusqlite::{Row, params};
 
 use super::{HEAD, Session};
+use crate::error;
 
 /// The tables whose rows belong to a workspace.
 pub(super) const OF_WORKSPACES: [&str; 10] = [
@@ -104,9 +105,12 @@ impl Session<'_> {
             workspace: id,
             at: HEAD,
         };
-        let inherited = fork.map(|(workspace, at)| self.levels(Level { workspace, at }));
-        let inherited = inherited.transpose()?.unwrap_or_default();
-        Ok(Some((head, [vec![own], inherited].concat())))
+        let Some((workspace, at)) = fork else {
+            return Ok(Some((head, vec![own])));
+        };
+        let parent = Level { workspace, at };
+        check_older(&[own], parent)?;
+        Ok(Some((head, [vec![own], self.levels(parent)?].concat())))
     }
 
     /// Says what [`Session::head`] is to give to the next change.
@@ -200,6 +204,7 @@ impl Session<'_> {
         let mut levels = vec![point];
         let mut next = self.inherited(point.workspace)?;
         while let Some(level) = next {
+            check_older(&levels, level)?;
             levels.push(level);
             next = self.inherited(level.workspace)?;
         }
@@ -215,6 +220,15 @@ impl Session<'_> {
                 at: row.get(1)?,
             })
         })
+    }
+}
+
+/// A workspace is younger than the one that it was branched off, and has a larger number: a lineage that says otherwise would lead in a
+/// circle.
+pub(crate) fn check_older(lineage: &[Level], next: Level) -> Result<()> {
+    match lineage.last().is_none_or(|last| next.workspace < last.workspace) {
+        true => Ok(()),
+        false => Err(error::circular()),
     }
 }
 

@@ -332,6 +332,29 @@ fn a_file_whose_size_is_damaged_is_corrupt_in_every_way_of_reading_it() {
 }
 
 #[test]
+fn a_row_that_holds_what_it_cannot_hold_is_corrupt() {
+    block_on(async {
+        for sql in [
+            "UPDATE entry SET size = 'many'",
+            "UPDATE entry SET hash = x'00'",
+            "UPDATE entry SET mode = x'00'",
+            "UPDATE entry SET kind = 'file'",
+            "UPDATE content SET data = 7",
+            "UPDATE content SET size = 'many'",
+        ] {
+            let home = home();
+            let depot = on_disk(home.path()).await;
+            let desk = Desk::over(workspace(&depot, "box").await);
+            desk.probe.write("small", "x").await;
+            let database = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+            database.execute(sql, []).unwrap();
+            let error = desk.probe.try_read("small").await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{sql}: {error}");
+        }
+    });
+}
+
+#[test]
 fn the_same_content_is_stored_once_across_workspaces() {
     block_on(async {
         let home = home();

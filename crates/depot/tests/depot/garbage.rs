@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garret_core::{ErrorKind, Precondition};
-use garret_depot::{NewWorkspace, Point};
+use garret_depot::{CollectOptions, NewWorkspace, Point};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{remove_tree, write, write_if};
 
@@ -143,4 +143,38 @@ async fn write_until_done(desk: &Desk, content: Bytes) {
     while let Err(error) = desk.probe.try_apply(write("f", content.clone())).await {
         assert_eq!(error.kind(), ErrorKind::Unavailable);
     }
+}
+
+#[test]
+fn what_a_killed_import_left_is_told_before_as_it_is_collected() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let depot = on_disk(home.path()).await;
+        let kept = Desk::over(workspace(&depot, "kept").await);
+        kept.probe.write("s", "x").await;
+        let gone = Desk::over(workspace(&depot, "gone").await);
+        gone.probe.write("a", "deleted").await;
+        depot.delete("gone").await.unwrap();
+        let left = Desk::over(workspace(&depot, "left").await);
+        left.probe
+            .batch(vec![write("large", large(1)), write("small", "y")])
+            .await;
+        // As an import is, until it is whole.
+        let database = rusqlite::Connection::open(home.path().join("depot.db")).unwrap();
+        let hide = "INSERT INTO unseen SELECT id, 0, 0 FROM workspace WHERE name = 'left';
+                    UPDATE workspace SET name = NULL WHERE name = 'left'";
+        database.execute_batch(hide).unwrap();
+        let told = CollectOptions {
+            grace: Duration::ZERO,
+            is_dry_run: true,
+        };
+        let (told, done) = (
+            depot.collect(told).await.unwrap(),
+            depot.collect(Duration::ZERO).await.unwrap(),
+        );
+        assert_eq!((done.workspaces, done.imports), (1, 1));
+        assert_eq!(told, done);
+        assert_eq!(depot.collect(Duration::ZERO).await.unwrap(), Default::default());
+        assert_eq!(kept.probe.text("s").await, "x");
+    });
 }

@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use garret_core::ErrorKind;
+use garret_core::{ErrorKind, Storage};
 use garret_depot::{Depot, DepotOptions, Durability, Extent, NewWorkspace, Point};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::write;
@@ -137,6 +137,155 @@ fn what_cannot_be_derived_is_reported_by_name_and_left_alone() {
             let problem = problem.unwrap_or_else(|| panic!("{sql}: {repaired:?}"));
             assert_eq!(problem.workspace.as_deref(), Some(desk.room.id()));
         }
+    });
+}
+
+#[test]
+fn a_lineage_in_a_circle_is_corrupt_and_a_check_names_it() {
+    block_on(async {
+        for sql in [
+            "UPDATE workspace SET parent = 2, fork = 1 WHERE id = 2",
+            "UPDATE workspace SET parent = 2, fork = 0 WHERE id = 1",
+            "UPDATE workspace SET parent = 2, fork = 0, flat = 1 WHERE id = 1",
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            let (depot, desk) = harmed(home.path()).await;
+            let branch = desk
+                .room
+                .branch(NewWorkspace::named("branch"), &Point::Now)
+                .await
+                .unwrap();
+            let branch = Desk::over(branch);
+            branch.probe.write("own", "x").await;
+            let other = Desk::over(workspace(&depot, "other").await);
+            other.probe.write("a", "1").await;
+            harm(home.path(), sql);
+            let problems = depot.check().await.unwrap();
+            let named = problems.iter().find(|one| one.what.contains("its lineage"));
+            assert!(named.is_some_and(|one| one.workspace.is_some()), "{sql}: {problems:?}");
+            let remaining = depot.repair().await.unwrap().remaining;
+            assert!(remaining.iter().any(|one| one.what.contains("its lineage")), "{sql}");
+            let error = branch.room.at(&Point::Number(0)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{sql}");
+            let taken = desk
+                .room
+                .branch(NewWorkspace::named("other"), &Point::Now)
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(taken.kind(), ErrorKind::Corrupt | ErrorKind::AlreadyExists),
+                "{sql}"
+            );
+            if !sql.contains("flat") {
+                let error = branch.probe.try_read("large").await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{sql}");
+                let error = branch.room.apply(write("more", "x").into()).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{sql}");
+            }
+            assert_eq!(other.probe.text("a").await, "1");
+            other.probe.write("a", "2").await;
+        }
+    });
+}
+
+#[test]
+fn a_blob_that_cannot_be_read_is_a_finding_and_the_rest_is_looked_at() {
+    block_on(async {
+        for is_lasting in [true, false] {
+            let home = tempfile::tempdir().unwrap();
+            let depot = match is_lasting {
+                true => lasting(home.path()).await,
+                false => on_disk(home.path()).await,
+            };
+            let desk = Desk::over(workspace(&depot, "box").await);
+            desk.probe.write("large", noise(1, 5_000)).await;
+            desk.probe.write("other", noise(2, 5_000)).await;
+            let found = blobs(home.path());
+            std::fs::remove_file(&found[0]).unwrap();
+            std::fs::create_dir(&found[0]).unwrap();
+            if is_lasting {
+                std::fs::remove_file(&found[1]).unwrap();
+            }
+            drop((desk, depot));
+            let depot = on_disk(home.path()).await;
+            for problems in [depot.check().await.unwrap(), depot.repair().await.unwrap().remaining] {
+                let named = |what: &str| problems.iter().filter(|one| one.what.contains(what)).count();
+                assert_eq!(named("cannot be read"), 2, "{problems:?}");
+                assert_eq!(named("damaged or lost"), if is_lasting { 2 } else { 0 }, "{problems:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_home_without_its_blobs_opens_and_names_what_is_lost() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let depot = lasting(home.path()).await;
+        let desk = Desk::over(workspace(&depot, "box").await);
+        desk.probe
+            .batch(vec![write("s", "x"), write("large", noise(1, 5_000))])
+            .await;
+        drop((desk, depot));
+        std::fs::remove_dir_all(home.path().join("blobs")).unwrap();
+        let depot = lasting(home.path()).await;
+        let problems = depot.check().await.unwrap();
+        let named: Vec<_> = problems.iter().filter_map(|one| one.path.as_ref()).collect();
+        assert_eq!(named.len(), 1);
+        assert_eq!(named[0].shown(), "large");
+        let desk = Desk::over(depot.workspace("box").await.unwrap());
+        assert_eq!(desk.probe.text("s").await, "x");
+        desk.probe.write("large", noise(1, 5_000)).await;
+        assert_eq!(depot.check().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn what_is_no_blob_among_the_blobs_keeps_nobody_from_them() {
+    use std::os::unix::ffi::OsStrExt;
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let (depot, _) = harmed(home.path()).await;
+        let blobs = home.path().join("blobs");
+        let odd = std::ffi::OsStr::from_bytes(b"\xff\xfe");
+        std::fs::write(blobs.join("00").join(odd), b"x").unwrap();
+        std::os::unix::fs::symlink("loop", blobs.join("loop")).unwrap();
+        std::os::unix::fs::symlink(&blobs, blobs.join("00").join("up")).unwrap();
+        assert_eq!(depot.check().await.unwrap(), []);
+        assert!(depot.usage().await.unwrap().blobs > 1);
+        depot.collect(std::time::Duration::ZERO).await.unwrap();
+        assert_eq!(depot.repair().await.unwrap().remaining, []);
+    });
+}
+
+#[test]
+fn a_damaged_index_is_made_again() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let (depot, desk) = harmed(home.path()).await;
+        let before = desk.probe.tree().await;
+        drop((desk, depot));
+        let defined = |condition: &str| {
+            format!(
+                "PRAGMA writable_schema = ON;
+                 UPDATE sqlite_schema SET sql = 'CREATE INDEX content_list ON content (hash) WHERE list = {condition}'
+                 WHERE name = 'content_list'"
+            )
+        };
+        harm(home.path(), &defined("7"));
+        harm(home.path(), "REINDEX content_list");
+        harm(home.path(), &defined("1"));
+        let depot = on_disk(home.path()).await;
+        let problems = depot.check().await.unwrap();
+        assert!(
+            problems.iter().any(|one| one.what.contains("missing from index")),
+            "{problems:?}"
+        );
+        let repaired = depot.repair().await.unwrap();
+        assert!(repaired.repaired[0].what.contains("indexes"), "{repaired:?}");
+        assert_eq!(repaired.remaining, []);
+        let desk = Desk::over(depot.workspace("box").await.unwrap());
+        assert!(desk.probe.tree().await == before);
     });
 }
 

@@ -8,7 +8,7 @@ use super::super::cut::LONGEST;
 use super::super::encoding::{Decoded, decode, list_bytes, parts_of};
 use super::super::plan::{Piece, Plan};
 use super::{ContentStore, Prepared};
-use crate::error::damaged;
+use crate::error::{damaged, is_unreadable};
 use crate::metadata::Database;
 
 /// A piece as it travels: its bytes, not how they are stored.
@@ -93,11 +93,12 @@ impl ContentStore {
         self.place(plan, &is_relied_on, durability).await
     }
 
-    /// What the blob store holds at `address`, where that is whole; `None` where it holds nothing, or something else.
+    /// What the blob store holds at `address`, where that is whole; `None` where it holds nothing, or something else, or does
+    /// not give it.
     pub(crate) async fn found_blob(&self, address: Address) -> Result<Option<FoundPiece>> {
         match self.encoded(address, None).await {
             Ok(encoded) => Ok(found(encoded, address)),
-            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+            Err(error) if error.kind() == ErrorKind::Corrupt || is_unreadable(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
