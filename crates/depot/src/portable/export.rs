@@ -7,7 +7,7 @@ use garret_core::{EntryPath, Error, ErrorKind, Point, Result};
 use serde::Serialize;
 
 use super::file::{End, FORMAT, FileWriter, Manifest, VERSION};
-use super::records::{ChangeRecord, EntryRecord, Record};
+use super::records::{ChangeRecord, EntryRecord, Record, is_path};
 use super::{Progress, Watch};
 use crate::content::Address;
 use crate::error::damaged;
@@ -217,12 +217,7 @@ impl<W: Write> Exporting<'_, W> {
                 self.record(&Record::Change(record))?;
                 self.exported.changes += 1;
                 for (step, (from, to)) in moves.into_iter().enumerate() {
-                    self.record(&Record::Move {
-                        change: change.seq,
-                        step: step as i64 + 1,
-                        from: EntryPath::from_bytes(from).to_token(),
-                        to: EntryPath::from_bytes(to).to_token(),
-                    })?;
+                    self.moved(change.seq, step as i64 + 1, (from, to))?;
                 }
                 for target in reversals {
                     self.record(&Record::Reversal {
@@ -236,6 +231,20 @@ impl<W: Write> Exporting<'_, W> {
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// A move; one of a name that no file takes is left out.
+    fn moved(&mut self, change: i64, step: i64, (from, to): (Vec<u8>, Vec<u8>)) -> Result<()> {
+        let (from, to) = (between(from), between(to));
+        if !is_path(&from) || !is_path(&to) {
+            return Ok(());
+        }
+        self.record(&Record::Move {
+            change,
+            step,
+            from: EntryPath::from_bytes(from).to_token(),
+            to: EntryPath::from_bytes(to).to_token(),
+        })
     }
 
     /// Its own rows, as they were when its newest change was the one that the export began with.
@@ -258,6 +267,13 @@ impl<W: Write> Exporting<'_, W> {
     }
 
     fn entry(&mut self, path: Vec<u8>, since: i64, until: Option<i64>, node: Node) -> Result<()> {
+        if !is_path(&path) {
+            return Err(
+                Error::invalid("a name of more than 255 bytes can be in no portable file")
+                    .at_text(EntryPath::from_bytes(path).shown())
+                    .hint("give it a shorter name, then export the files without history"),
+            );
+        }
         self.contents.extend(node.content);
         self.exported.entries += 1;
         self.record(&Record::Entry(EntryRecord::of(path, since, until, node)))
@@ -331,4 +347,12 @@ impl<W: Write> Exporting<'_, W> {
             _ => error,
         }
     }
+}
+
+/// A name that merges once put between the moves of a circle begins with what no path holds.
+fn between(mut path: Vec<u8>) -> Vec<u8> {
+    if path.first() == Some(&0) {
+        path.splice(..1, *b".garret-");
+    }
+    path
 }

@@ -8,6 +8,9 @@ use super::file::damaged;
 use crate::content::Address;
 use crate::metadata::{ChangeRow, Node};
 
+/// Bytes of a path.
+const LONGEST_PATH: usize = 64 << 10;
+
 /// One line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -178,10 +181,14 @@ fn is_word(text: &str) -> bool {
 /// The path that a record writes; the root and anything that is not in its normal form are refused.
 pub(super) fn path_of(token: &str) -> Result<Vec<u8>> {
     let path = EntryPath::from_token(token).map_err(|_| damaged("a path is no path"))?;
-    let bytes = path.as_bytes();
-    let is_long = bytes.len() > 4096 || bytes.split(|byte| *byte == b'/').any(|name| name.len() > 255);
-    if bytes.is_empty() || is_long || bytes.contains(&0) {
-        return Err(damaged("a path is no path"));
+    match is_path(path.as_bytes()) {
+        true => Ok(path.as_bytes().to_vec()),
+        false => Err(damaged("a path is no path")),
     }
-    Ok(bytes.to_vec())
+}
+
+/// Whether a path in its normal form can travel. One that was found in a directory of the host may be longer than those that tools take.
+pub(super) fn is_path(path: &[u8]) -> bool {
+    let is_name = |name: &[u8]| (1..=255).contains(&name.len()) && !name.contains(&0);
+    path.len() <= LONGEST_PATH && path.split(|byte| *byte == b'/').all(is_name)
 }

@@ -3,7 +3,7 @@
 use std::io::{Cursor, Read, Write};
 
 use bytes::Bytes;
-use garret_core::{ErrorKind, Origin, WsPath};
+use garret_core::{EntryPath, ErrorKind, Expected, Origin, Placed, Put, Puts, WsPath};
 use garret_depot::{Depot, DepotWorkspace, Extent, NewWorkspace, Point, Selection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, make_dirs, path, remove_tree, rename_into, set_mode, write};
@@ -166,6 +166,83 @@ fn a_branch_travels_as_a_workspace_of_its_own() {
             assert_eq!(copy.room.describe().await.unwrap().fork, None);
             assert_eq!(there.check().await.unwrap(), []);
         }
+    });
+}
+
+/// A put of a new entry.
+fn put(path: EntryPath, placed: Placed) -> Put {
+    let expected = Expected::Is(None);
+    Put { path, expected, placed }
+}
+
+#[test]
+fn whatever_is_exported_can_be_imported() {
+    block_on(async {
+        let (depot, there) = (in_memory(), in_memory());
+        let desk = Desk::over(workspace(&depot, "box").await);
+        desk.probe.batch(vec![write("a", "1"), write("b", "2")]).await;
+        // A path as a directory of the host may have, and moves as merges once wrote them.
+        let long = (0..20).fold(EntryPath::from_bytes(Vec::new()), |path, _| path.child(&[b'x'; 250]));
+        let above = long.as_bytes().iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let above = above.map(|(slash, _)| EntryPath::from_bytes(long.as_bytes()[..slash].to_vec()));
+        let mut puts: Vec<Put> = above.map(|path| put(path, Placed::Directory { mode: 0o755 })).collect();
+        let (content, mode) = (Bytes::from_static(b"deep").into(), 0o644);
+        puts.push(put(long.clone(), Placed::File { content, mode }));
+        let path_of = |name: &str| EntryPath::from_bytes(name.as_bytes().to_vec());
+        let moves = [
+            ("a", "\0merge-0"),
+            ("b", "\0merge-1"),
+            ("\0merge-0", "b"),
+            ("\0merge-1", "a"),
+        ];
+        for (to, content) in [("a", "2"), ("b", "1")] {
+            let before = desk.room.versions(&path(to), 1).await.unwrap().remove(0).image;
+            puts.push(Put {
+                path: path_of(to),
+                expected: Expected::Is(Some(before)),
+                placed: Placed::File {
+                    content: Bytes::from_static(content.as_bytes()).into(),
+                    mode,
+                },
+            });
+        }
+        let puts = Puts {
+            puts,
+            moves: moves.map(|(from, to)| (path_of(from), path_of(to))).to_vec(),
+            merged: None,
+        };
+        desk.room.put(puts, Origin::default()).await.unwrap();
+        let file = exported(&desk.room, &Extent::History).await;
+        let copy = imported(&there, "box", &file).await;
+        assert!(
+            exported(&copy.room, &Extent::History).await == file,
+            "it holds the same"
+        );
+        for name in ["a", "b"] {
+            let names =
+                |versions: Vec<garret_core::PathVersion>| versions.into_iter().map(|one| one.path).collect::<Vec<_>>();
+            let found = names(copy.room.versions(&path(name), 9).await.unwrap());
+            assert_eq!(found, names(desk.room.versions(&path(name), 9).await.unwrap()));
+            assert_ne!(found[0], found[1], "it was the other one");
+        }
+        let too_long = put(
+            EntryPath::from_bytes(vec![b'x'; 256]),
+            Placed::Directory { mode: 0o755 },
+        );
+        let puts = Puts {
+            puts: vec![too_long],
+            ..Puts::default()
+        };
+        desk.room.put(puts, Origin::default()).await.unwrap();
+        let error = desk
+            .room
+            .export(&Extent::History, Vec::new(), &mut |_| ())
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.path().map(str::len)),
+            (ErrorKind::Invalid, Some(256))
+        );
     });
 }
 

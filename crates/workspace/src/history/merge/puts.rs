@@ -69,14 +69,14 @@ fn moves(forest: &Forest, decided: &Decided) -> Vec<(EntryPath, EntryPath)> {
 /// Moves in a circle, each by way of a name that nobody has, so that they can be followed one after the other.
 fn in_two_steps(moves: Vec<(EntryPath, EntryPath)>) -> Vec<(EntryPath, EntryPath)> {
     let root = EntryPath::from_bytes(Vec::new());
-    let between = |index: usize| root.child(format!("\0merge-{index}").as_bytes());
-    let away = moves
+    let used: BTreeSet<EntryPath> = moves
         .iter()
-        .enumerate()
-        .map(|(index, (from, _))| (from.clone(), between(index)));
-    let back = moves
-        .iter()
-        .enumerate()
-        .map(|(index, (_, to))| (between(index), to.clone()));
-    away.chain(back).collect()
+        .flat_map(|(from, to)| [from, to])
+        .map(|path| root.child(path.as_bytes().split(|byte| *byte == b'/').next().unwrap_or_default()))
+        .collect();
+    let names = (1..).map(|number: usize| root.child(format!(".garret-merging-{number}").as_bytes()));
+    let between: Vec<EntryPath> = names.filter(|name| !used.contains(name)).take(moves.len()).collect();
+    let (from, to): (Vec<_>, Vec<_>) = moves.into_iter().unzip();
+    let away = from.into_iter().zip(between.clone());
+    away.chain(between.into_iter().zip(to)).collect()
 }

@@ -369,6 +369,40 @@ async fn names_that_were_swapped_stay_swapped_and_take_the_edits_along() {
 }
 
 #[tokio::test]
+async fn the_moves_of_swapped_names_go_by_way_of_names_that_can_be() {
+    let base = files([("a", bytes(1)), ("b", bytes(2)), (".garret-merging-1", bytes(3))]);
+    let circle = [
+        ("a", "t"),
+        ("b", "a"),
+        (".garret-merging-1", "b"),
+        ("t", ".garret-merging-1"),
+    ];
+    let theirs = did([("a", bytes(2)), ("b", bytes(3)), (".garret-merging-1", bytes(1))]).moved(circle);
+    let plan = planned(&base, &Did::of(&base), &theirs, OnConflict::Report).await;
+    assert!(
+        plan.puts
+            .moves
+            .iter()
+            .all(|(from, to)| from.as_path().is_some() && to.as_path().is_some())
+    );
+    let shown: Vec<_> = plan
+        .puts
+        .moves
+        .iter()
+        .map(|(from, to)| (from.shown(), to.shown()))
+        .collect();
+    let find = |from: &str| shown.iter().find(|(one, _)| one == from).expect("it moves").1.clone();
+    for (from, to) in [("a", ".garret-merging-1"), ("b", "a"), (".garret-merging-1", "b")] {
+        let between = find(from);
+        assert!(
+            !["a", "b", ".garret-merging-1"].contains(&between.as_str()),
+            "{between}"
+        );
+        assert_eq!(find(&between), to);
+    }
+}
+
+#[tokio::test]
 async fn a_place_that_neither_side_spoke_of_is_not_taken() {
     let base = files([("d/f", bytes(1)), ("e/g", bytes(2))]);
     let ours = did([("e/f", bytes(1)), ("e/g", bytes(2))]).moved([("d/f", "e/f")]);
