@@ -15,6 +15,9 @@ use super::{ConflictKind, OnConflict};
 /// More rounds than any tree needs; each settles at least one entry.
 const MAX_ROUNDS: usize = 10_000;
 
+/// Bytes of a name.
+const LONGEST_NAME: usize = 255;
+
 /// What becomes of an entry.
 #[derive(Debug, Clone)]
 pub(super) enum Fate {
@@ -365,7 +368,7 @@ impl<'a> Deciding<'a> {
                 continue;
             };
             let above = EntryPath::from_bytes(split(path.as_bytes()).0.to_vec());
-            let beside = above.child(&self.free_name(path, paths));
+            let beside = above.child(&self.free_name(path, paths.values().chain(places.keys())));
             places.insert(beside, Content::Image(theirs.image.clone()));
         }
     }
@@ -411,7 +414,7 @@ impl<'a> Deciding<'a> {
         let concerned = [Some(goes), stays].into_iter().flatten();
         let open: Vec<Id> = concerned.filter(|id| has_winner && !self.left.contains(id)).collect();
         if open.is_empty() {
-            let name = self.free_name(path, paths);
+            let name = self.free_name(path, paths.values());
             self.settled.insert(goes, Settled::Beside(name));
         }
         open.into_iter().for_each(|id| self.leave_to(id, self.winner()));
@@ -419,25 +422,31 @@ impl<'a> Deciding<'a> {
     }
 
     /// The name with that of their side behind it, and a number where that is taken.
-    fn free_name(&self, path: &EntryPath, paths: &BTreeMap<Id, EntryPath>) -> Vec<u8> {
-        let taken: BTreeSet<&EntryPath> = paths.values().chain(self.occupied).collect();
+    fn free_name<'p>(&'p self, path: &EntryPath, taken: impl Iterator<Item = &'p EntryPath>) -> Vec<u8> {
+        let taken: BTreeSet<&EntryPath> = taken.chain(self.occupied).collect();
         let label: String = self
             .label
             .chars()
             .map(|c| if c == '/' || c.is_control() { '_' } else { c })
             .collect();
         let above = EntryPath::from_bytes(split(path.as_bytes()).0.to_vec());
-        let name = |number: usize| {
-            let number = if number == 0 {
-                String::new()
-            } else {
-                format!("~{number}")
-            };
-            [path.name_bytes(), format!("~{label}{number}").as_bytes()].concat()
+        let name = |number: usize| match number {
+            0 => beside(path.name_bytes(), &format!("~{label}")),
+            number => beside(path.name_bytes(), &format!("~{label}~{number}")),
         };
         let free = (0..).map(name).find(|name| !taken.contains(&above.child(name)));
         free.expect("some number is free")
     }
+}
+
+/// The name with the ending behind it. So much of a long name is left out that it is one that a file system takes.
+fn beside(name: &[u8], ending: &str) -> Vec<u8> {
+    let mut length = name.len().min(LONGEST_NAME.saturating_sub(ending.len()));
+    let is_inside = |byte: &u8| byte & 0b1100_0000 == 0b1000_0000;
+    while std::str::from_utf8(name).is_ok() && name.get(length).is_some_and(is_inside) {
+        length -= 1;
+    }
+    [&name[..length], ending.as_bytes()].concat()
 }
 
 /// The entry where a side last had it, the winner before the other.

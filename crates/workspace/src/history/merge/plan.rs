@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use garret_core::{EntryPath, ErrorKind, Follow, Merging, Puts, Result, StatOptions, Storage};
+use garret_core::{EntryPath, Error, ErrorKind, Follow, Merging, Puts, Result, StatOptions, Storage};
 
 use super::contents::{Joined, join, text};
 use super::decide::{Clash, Decided, Deciding};
@@ -12,6 +12,8 @@ use super::{Conflict, ConflictSide, OnConflict};
 
 /// Longer texts are not shown in a conflict.
 const MAX_SHOWN: u64 = 64 << 10;
+/// Bytes of a path.
+const LONGEST_PATH: usize = 4096;
 
 /// What a merge would do.
 #[derive(Debug)]
@@ -77,9 +79,23 @@ async fn decide(
             }
         }
         if found.is_empty() {
+            let mut new = decided.places.keys().filter(|path| !known.contains(path));
+            new.try_for_each(check_length)?;
             return Ok(decided);
         }
         occupied.extend(found);
+    }
+}
+
+/// A path that no side has, and that no tool could open, is not made.
+fn check_length(path: &EntryPath) -> Result<()> {
+    match path.as_bytes().len() > LONGEST_PATH {
+        false => Ok(()),
+        true => Err(
+            Error::invalid("the merge would make a path of more than 4096 bytes, which no tool can open")
+                .at_text(path.shown())
+                .hint("nothing was touched; give a directory above it a shorter name, then merge again"),
+        ),
     }
 }
 

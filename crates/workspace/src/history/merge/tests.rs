@@ -414,6 +414,38 @@ async fn a_place_that_neither_side_spoke_of_is_not_taken() {
 }
 
 #[tokio::test]
+async fn what_stands_beside_a_long_name_has_one_that_a_file_system_takes() {
+    let (one, other) = (format!("{}1", "é".repeat(126)), format!("{}2", "é".repeat(126)));
+    let both = |byte: u8| files([(one.as_str(), bytes(byte)), (other.as_str(), bytes(byte + 1))]);
+    let (base, ours, theirs) = (both(1), Did::of(&both(3)), Did::of(&both(5)));
+    let (found, conflicts) = merged(&base, &ours, &theirs, OnConflict::Markers).await;
+    assert_eq!(conflicts.len(), 2);
+    let new: Vec<_> = found.iter().filter(|(name, _)| !base.contains_key(*name)).collect();
+    let names: Vec<_> = new.iter().map(|(name, _)| name.as_str()).collect();
+    let cut = |length: usize, ending: &str| format!("{}{ending}", "é".repeat(length));
+    assert_eq!(names, [cut(124, "~try~1"), cut(125, "~try")]);
+    let contents: BTreeSet<_> = new.iter().map(|(_, thing)| format!("{thing:?}")).collect();
+    assert_eq!(contents.len(), 2, "both are there");
+}
+
+#[tokio::test]
+async fn a_merge_makes_no_path_that_no_tool_can_open() {
+    let deep = vec!["y".repeat(200); 12].join("/");
+    let (short, long) = ("d/f".to_owned(), format!("{}/f", vec!["x".repeat(200); 12].join("/")));
+    let base = files([(short.as_str(), bytes(1))]);
+    let top = long.trim_end_matches("/f");
+    let ours = did([(long.as_str(), bytes(1))]).moved([("d", top)]);
+    let added = format!("d/{deep}");
+    let theirs = did([(short.as_str(), bytes(1)), (added.as_str(), bytes(2))]);
+    let merging = merging(&base, &ours, &theirs).await;
+    for on_conflict in [OnConflict::Report, OnConflict::Markers, OnConflict::Theirs] {
+        let error = plan(&merging, on_conflict, &|_| true).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.path().is_some_and(|path| path.starts_with(top)), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn the_moves_of_a_merge_name_a_directory_once() {
     let base = files([("d/a", bytes(1)), ("d/b", bytes(2))]);
     let theirs = did([("e/a", bytes(1)), ("e/b", bytes(2))]).moved([("d", "e")]);
