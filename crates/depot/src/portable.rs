@@ -19,6 +19,7 @@
 //! read twice on import: once to verify every byte of it, and only then to take it in, out of everybody's sight until it is whole. So a
 //! file that is cut short, damaged, or of a newer version leaves nothing behind.
 
+mod contents;
 mod export;
 mod file;
 mod import;

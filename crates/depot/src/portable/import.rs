@@ -5,16 +5,17 @@ use std::io::{Read, Seek, SeekFrom};
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use garret_core::{Durability, Error, ErrorKind, Result};
+use garret_core::{Durability, EntryKind, Error, ErrorKind, Result};
 use serde::Serialize;
 
+use super::contents::Contents;
 use super::file::{End, FileEntry, Manifest, damaged, read, read_manifest};
 use super::records::{Record, path_of};
 use super::{Progress, Watch};
 use crate::content::{Address, PlainPiece, Prepared};
 use crate::depot::{Depot, NewWorkspace, check_free, check_name};
 use crate::history::check_label;
-use crate::metadata::{Held, Level, Listed, Oldest, Session, SnapshotRow, WorkspaceRow, stored_time};
+use crate::metadata::{EntryRow, Held, Level, Listed, Oldest, Session, SnapshotRow, WorkspaceRow, stored_time};
 use crate::workspace::DepotWorkspace;
 
 /// Bytes of content that wait for one transaction.
@@ -127,7 +128,7 @@ impl Depot {
             session.set_oldest(id, oldest)
         };
         self.shared.writer.write(self.shared.options.durability, settle).await?;
-        if !self.is_whole(row.id)? {
+        if !self.is_whole(row.id)? || !self.had_directories(row.id)? {
             return Err(damaged("its entries do not fit together"));
         }
         let show = move |session: Session<'_>| {
@@ -145,6 +146,57 @@ impl Depot {
     }
 }
 
+impl Depot {
+    /// Whether nothing was ever inside a file or a link.
+    fn had_directories(&self, workspace: i64) -> Result<bool> {
+        let mut after = (Vec::new(), -1);
+        let mut above = Above::default();
+        loop {
+            let (rows, is_fine) = self.shared.database.read(|session| {
+                let rows = session.rows_after(workspace, (&after.0, after.1), GROUP)?;
+                let mut is_fine = true;
+                for row in &rows {
+                    is_fine &= above.of(session, workspace, &row.path)?.holds(row);
+                }
+                Ok((rows, is_fine))
+            })?;
+            match rows.into_iter().last() {
+                Some(last) if is_fine => after = (last.path, last.since),
+                _ => return Ok(is_fine),
+            }
+        }
+    }
+}
+
+/// When the path above an entry was something that holds nothing. Kept from one entry to the next, which is often its neighbour.
+#[derive(Default)]
+struct Above {
+    path: Vec<u8>,
+    filled: Vec<(i64, i64)>,
+}
+
+impl Above {
+    fn of(&mut self, session: Session<'_>, workspace: i64, path: &[u8]) -> Result<&Self> {
+        let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        if self.path != path[..slash] {
+            let history = match slash {
+                0 => Vec::new(),
+                _ => session.entry_history(workspace, &path[..slash], i64::MAX)?,
+            };
+            let is_filled = |held: &Held| matches!(held, Held::Node(node) if node.kind != EntryKind::Directory);
+            let filled = history.into_iter().filter(|(_, _, held)| is_filled(held));
+            self.filled = filled.map(|(since, until, _)| (since, until)).collect();
+            self.path = path[..slash].to_vec();
+        }
+        Ok(self)
+    }
+
+    fn holds(&self, row: &EntryRow) -> bool {
+        let overlaps = |(since, until): &(i64, i64)| *since < row.until && row.since < *until;
+        !self.filled.iter().any(overlaps)
+    }
+}
+
 /// Reads all of a file and checks that everything in it fits together.
 fn verify(source: &mut (impl Read + Seek)) -> Result<(Manifest, End)> {
     let mut found = Found::default();
@@ -153,9 +205,7 @@ fn verify(source: &mut (impl Read + Seek)) -> Result<(Manifest, End)> {
     if counts != (end.records, end.pieces, end.bytes) {
         return Err(damaged("it does not hold what it says"));
     }
-    if !found.wanted.is_subset(&found.there) {
-        return Err(damaged("content is missing"));
-    }
+    found.contents.check()?;
     let fits = (0..=manifest.head).contains(&manifest.oldest) && manifest.head <= LAST;
     let numbered = |number: &i64| (manifest.oldest + 1..=manifest.head).contains(number);
     let has_all =
@@ -177,8 +227,10 @@ struct Found {
     /// The first and the last change that a record speaks of.
     earliest: i64,
     newest: i64,
-    wanted: HashSet<Address>,
-    there: HashSet<Address>,
+    /// Moves by their change and step, and reversals by their change and target.
+    moves: HashSet<(i64, i64)>,
+    reversals: HashSet<(i64, i64)>,
+    contents: Contents,
 }
 
 impl Found {
@@ -191,9 +243,7 @@ impl Found {
         let piece = piece(entry)?.verified().map_err(|_| damaged("a piece of content"))?;
         self.pieces += 1;
         self.bytes += piece.bytes.len() as u64;
-        self.wanted.extend(piece.parts());
-        self.there.insert(piece.address);
-        Ok(())
+        self.contents.add(&piece)
     }
 
     fn add_record(&mut self, record: Record) -> Result<()> {
@@ -210,11 +260,16 @@ impl Found {
                 self.speak_of(entry.since);
                 self.speak_of(entry.until.unwrap_or(entry.since));
                 let (_, node) = entry.entry()?;
-                self.wanted.extend(node.content);
-                Ok(())
+                match node.content {
+                    Some(address) => self.contents.want(address, node.size),
+                    None => Ok(()),
+                }
             }
-            Record::Move { change, from, to, .. } => {
+            Record::Move { change, step, from, to } => {
                 self.speak_of(change);
+                if !self.moves.insert((change, step)) {
+                    return Err(damaged("a move is there twice"));
+                }
                 path_of(&from).and_then(|_| path_of(&to)).map(|_| ())
             }
             Record::Snapshot { change, label, .. } => {
@@ -228,6 +283,9 @@ impl Found {
             Record::Reversal { change, target } => {
                 self.speak_of(change);
                 self.speak_of(target);
+                if !self.reversals.insert((change, target)) {
+                    return Err(damaged("a reversal is there twice"));
+                }
                 match target < change {
                     true => Ok(()),
                     false => Err(damaged("a change reverses a later one")),

@@ -7,6 +7,7 @@ use garret_core::{EntryPath, ErrorKind, Expected, Origin, Placed, Put, Puts, WsP
 use garret_depot::{Depot, DepotWorkspace, Extent, NewWorkspace, Point, Selection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::{link, make_dirs, path, remove_tree, rename_into, set_mode, write};
+use serde_json::{Value, json};
 
 use crate::support::{Desk, in_memory, on_disk, workspace};
 
@@ -352,6 +353,159 @@ fn a_file_that_is_whole_and_says_what_cannot_be_is_corrupt() {
     });
 }
 
+/// A portable file of our own making, with counts and a sum that fit: `records` are its journal, of so many changes.
+fn made(head: usize, records: &[Value], pieces: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let manifest = json!({"format": "garret-workspace", "version": 1, "name": "made", "head": head,
+        "oldest": 0, "oldest_at": 0, "has_history": true});
+    let journal: String = records.iter().map(|record| format!("{record}\n")).collect();
+    let mut entries = vec![
+        ("manifest.json".to_owned(), manifest.to_string().into_bytes()),
+        ("journal/000001.jsonl".to_owned(), journal.into_bytes()),
+    ];
+    entries.extend_from_slice(pieces);
+    let mut hasher = blake3::Hasher::new();
+    for (name, bytes) in &entries {
+        hasher.update(name.as_bytes()).update(b"\0").update(bytes);
+    }
+    let bytes: usize = pieces.iter().map(|(_, bytes)| bytes.len()).sum();
+    let end = json!({"records": records.len(), "pieces": pieces.len(), "bytes": bytes,
+        "blake3": hasher.finalize().to_hex().as_str()});
+    entries.push(("end.json".to_owned(), end.to_string().into_bytes()));
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, bytes) in entries {
+        append(&mut builder, &name, &bytes);
+    }
+    zstd::stream::encode_all(builder.into_inner().expect("memory takes it").as_slice(), 3).expect("memory takes it")
+}
+
+fn change(number: usize) -> Value {
+    json!({"type": "change", "number": number, "id": format!("made-{number}"), "at": number, "kind": "change",
+        "operation": "write", "summary": "made", "door": "api"})
+}
+
+/// A file with the content at `address`, from one change until another.
+fn entry(path: &str, valid: (usize, Option<usize>), address: &str, size: u64) -> Value {
+    let mut entry = json!({"type": "entry", "path": path, "since": valid.0, "kind": "file", "mode": 0o644,
+        "size": size, "content": address, "created": 1, "modified": 1});
+    if let Some(until) = valid.1 {
+        entry["until"] = until.into();
+    }
+    entry
+}
+
+fn piece(content: &[u8]) -> (String, Vec<u8>) {
+    let address = blake3::hash(content).to_hex();
+    (format!("content/{address}"), content.to_vec())
+}
+
+/// A list of parts, whatever it says of them; and its address.
+fn list(parts: &[([u8; 32], u64)]) -> (String, Vec<u8>) {
+    let bytes: Vec<u8> = parts
+        .iter()
+        .flat_map(|(address, size)| [&address[..], &size.to_le_bytes()].concat())
+        .collect();
+    (list_address(&bytes), bytes)
+}
+
+fn list_address(bytes: &[u8]) -> String {
+    let address = blake3::derive_key("garret depot list of parts", bytes);
+    blake3::Hash::from_bytes(address).to_hex().to_string()
+}
+
+async fn refused(depot: &Depot, file: Vec<u8>, why: &str) {
+    let outcome = depot
+        .import(NewWorkspace::named("copy"), Cursor::new(file), &mut |_| ())
+        .await;
+    let error = outcome.map(|_| ()).expect_err(why);
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{why}: {error}");
+}
+
+#[test]
+fn a_list_that_does_not_fit_its_parts_is_corrupt() {
+    block_on(async {
+        let there = in_memory();
+        let part = vec![b'p'; 70_000];
+        let address = *blake3::hash(&part).as_bytes();
+        let file = |(list, bytes): (String, Vec<u8>), size: u64, more: &[(String, Vec<u8>)]| {
+            let mut pieces = [&[piece(&part)], more].concat();
+            pieces.push((format!("lists/{list}"), bytes));
+            made(1, &[change(1), entry("a", (1, None), &list, size)], &pieces)
+        };
+        let (whole, bytes) = list(&[(address, 70_000)]);
+        let whole_address = *blake3::Hash::from_hex(&whole).unwrap().as_bytes();
+        let inner = [(format!("lists/{whole}"), bytes.clone())];
+        let tail = [bytes.as_slice(), b"tail"].concat();
+        for (forged, why) in [
+            (
+                file(list(&[(address, 70_000), (address, 1)]), 70_001, &[]),
+                "a size lies",
+            ),
+            (
+                file(list(&[(address, 1 << 63), (address, (1 << 63) + 5)]), 5, &[]),
+                "sizes go round",
+            ),
+            (
+                file(list(&[(whole_address, 70_000)]), 70_000, &inner),
+                "a list of a list",
+            ),
+            (file((list_address(&tail), tail), 70_000, &[]), "a list goes on"),
+            (file((list_address(b""), Vec::new()), 0, &[]), "a list of nothing"),
+            (file(list(&[(address, 70_000)]), 70_001, &[]), "an entry lies"),
+        ] {
+            refused(&there, forged, why).await;
+        }
+        assert_eq!(there.inspect().await.unwrap().pieces, 0);
+        let copy = imported(
+            &there,
+            "copy",
+            &file(list(&[(address, 70_000), (address, 70_000)]), 140_000, &[]),
+        )
+        .await;
+        assert_eq!(copy.probe.read("a").await.bytes, [part.as_slice(), &part].concat());
+    });
+}
+
+#[test]
+fn a_past_that_cannot_have_been_is_corrupt() {
+    block_on(async {
+        let there = in_memory();
+        let content = piece(b"x");
+        let address = blake3::hash(b"x").to_hex();
+        let file = |path: &str, valid| entry(path, valid, &address, 1);
+        let moved = |from: &str| json!({"type": "move", "change": 1, "step": 1, "from": from, "to": "a"});
+        let reversal = json!({"type": "reversal", "change": 2, "target": 1});
+        let link = json!({"type": "entry", "path": "a", "since": 1, "until": 2, "kind": "symlink", "mode": 0o777,
+            "target": "/etc", "created": 1, "modified": 1});
+        let cases = [
+            (vec![moved("p"), moved("q"), file("a", (1, None))], "a move twice"),
+            (
+                vec![reversal.clone(), reversal, file("a", (1, None))],
+                "a reversal twice",
+            ),
+            (
+                vec![file("a", (1, Some(3))), file("a/b", (2, Some(3)))],
+                "inside a file",
+            ),
+            (vec![link, file("a/b", (1, Some(2)))], "inside a link"),
+        ];
+        for (records, why) in cases {
+            let records = [vec![change(1), change(2), change(3)], records].concat();
+            refused(&there, made(3, &records, std::slice::from_ref(&content)), why).await;
+        }
+        let directory = json!({"type": "entry", "path": "a", "since": 2, "kind": "directory", "mode": 0o755,
+            "created": 1, "modified": 1});
+        let records = [
+            change(1),
+            change(2),
+            file("a", (1, Some(2))),
+            directory,
+            file("a/b", (2, None)),
+        ];
+        let copy = imported(&there, "copy", &made(2, &records, &[content])).await;
+        assert_eq!(copy.probe.text("a/b").await, "x");
+    });
+}
+
 /// The same file with words of the entries below `place` exchanged, and a sum that fits.
 fn forged(file: &[u8], place: &str, from: &str, to: &str) -> Vec<u8> {
     let mut hasher = blake3::Hasher::new();
@@ -389,17 +543,21 @@ fn repacked(file: &[u8], mut each: impl FnMut(&str, Vec<u8>) -> Option<Vec<u8>>)
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes).expect("the test has set it up");
         if let Some(bytes) = each(&name, bytes) {
-            let mut header = tar::Header::new_ustar();
-            header.set_size(bytes.len() as u64);
-            header.set_mode(0o644);
-            header.set_cksum();
-            builder
-                .append_data(&mut header, &name, bytes.as_slice())
-                .expect("the test has set it up");
+            append(&mut builder, &name, &bytes);
         }
     }
     zstd::stream::encode_all(builder.into_inner().expect("the test has set it up").as_slice(), 3)
         .expect("the test has set it up")
+}
+
+fn append(builder: &mut tar::Builder<Vec<u8>>, name: &str, bytes: &[u8]) {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o644);
+    header.set_cksum();
+    builder
+        .append_data(&mut header, name, bytes)
+        .expect("the test has set it up");
 }
 
 #[test]

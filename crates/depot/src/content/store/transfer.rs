@@ -33,6 +33,13 @@ impl PlainPiece {
         }
     }
 
+    /// The parts of a list with their sizes; `None` where its bytes are none of a list.
+    pub(crate) fn sized_parts(&self) -> Option<Vec<(Address, u64)>> {
+        let parts = parts_of(&self.bytes);
+        let is_list = !parts.is_empty() && list_bytes(&parts) == self.bytes;
+        is_list.then(|| parts.into_iter().map(|part| (part.address, part.size)).collect())
+    }
+
     /// The parts of a list; none of anything else.
     pub(crate) fn parts(&self) -> Vec<Address> {
         match self.is_list {
