@@ -65,7 +65,8 @@ impl Export {
             .await?;
         writing.keep()?;
         drop(progress);
-        Ok(Report::done(packed_text(file, &exported), json!(exported)))
+        let report = Report::done(packed_text(file, &exported), json!(exported));
+        Ok(report.with_note(left_behind(&exported)))
     }
 }
 
@@ -100,6 +101,13 @@ fn packed_text(file: &str, exported: &Exported) -> String {
         render::size(exported.bytes),
         render::counted(exported.pieces, "piece")
     )
+}
+
+/// The snapshots that stay behind, for standard error.
+fn left_behind(exported: &Exported) -> String {
+    let why = "it names a point of the workspace that this one was branched off";
+    let line = |label: &String| format!("left out: the snapshot {} ({why})\n", printable(label));
+    exported.left_out.iter().map(line).collect()
 }
 
 async fn put_out(workspace: &DepotWorkspace, point: Option<&str>, place: &str) -> Outcome {
@@ -156,5 +164,26 @@ fn check_kind(workspace: &DepotWorkspace) -> Result<(), Failure> {
                 .hint("take them from there, or export a branch of it: `garret branch create NAME`")
                 .into(),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_that_stay_behind_are_named() {
+        let exported = Exported {
+            left_out: vec!["before".into(), "\u{1b}[2J".into()],
+            ..Exported::default()
+        };
+        let text = left_behind(&exported);
+        assert_eq!(text.lines().count(), 2);
+        assert!(
+            text.starts_with("left out: the snapshot before (it names a point"),
+            "{text}"
+        );
+        assert!(!text.contains('\u{1b}'), "{text}");
+        assert_eq!(left_behind(&Exported::default()), "");
     }
 }
