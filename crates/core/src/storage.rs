@@ -356,7 +356,8 @@ pub enum Mutation {
         /// Whether missing directories above are made, and an existing directory is fine.
         parents: bool,
     },
-    /// Makes a symbolic link; one that would lead outside is made all the same and cannot be followed.
+    /// Makes a symbolic link; one that would lead outside is made all the same and cannot be followed. A target that no system takes
+    /// ([`check_target`](crate::path::check_target)) is `invalid`.
     Symlink {
         /// The link.
         path: WsPath,

@@ -6,7 +6,7 @@
 //!
 //! Where conflicts are to be written, both sides are kept. In a text, both versions and the base stand between markers. A file that one
 //! side deleted and the other changed stays as it was changed. What cannot be in one file, or wants a name that is taken, keeps our
-//! side under its name and puts theirs beside it, as `NAME~THEIRS`.
+//! side under its name and puts theirs beside it, as `NAME~THEIRS`. A merge that would make a path that no tool can open is refused.
 
 mod contents;
 mod decide;
