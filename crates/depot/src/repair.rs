@@ -1,16 +1,17 @@
 //! Repairing a depot: what the rest of it tells is put right, what nothing tells is left as it is and reported.
 //!
-//! A counter follows from the journal, a directory from what lies in it, the row of a blob from the blob. Bytes follow from nothing:
-//! content that is damaged or lost stays `corrupt`, by name, until the file is written again or an older version restored.
+//! A counter follows from the journal, a directory from what lies in it, the row of a blob from the blob, and that there was a workspace
+//! or a change from what it left. Bytes follow from nothing: content that is damaged or lost stays `corrupt`, by name, until
+//! the file is written again or an older version restored.
 
-use garret_core::{Durability, EntryKind, Result};
+use garret_core::{ChangeKind, Durability, EntryKind, Ids, Result};
 use serde::Serialize;
 
 use crate::check::{Problem, has_sound_lineage};
 use crate::content::{Address, ContentStore};
-use crate::depot::Depot;
+use crate::depot::{Depot, NewWorkspace};
 use crate::error::{is_failure, is_unreadable};
-use crate::metadata::{HEAD, Held, Level, Node, Session, StoredPiece, WorkspaceRow};
+use crate::metadata::{ChangeRow, HEAD, Held, Level, Listed, Node, Session, StoredPiece, WorkspaceRow};
 use crate::tree::Tree;
 
 /// Unfinished files among the blobs that are older than this are nobody's any more.
@@ -30,7 +31,9 @@ impl Depot {
     /// Puts right what can be derived, and looks everything over again. Safe while others work.
     pub async fn repair(&self) -> Result<Repaired> {
         let mut repaired: Vec<_> = self.repair_indexes().await?.into_iter().collect();
-        repaired.extend(self.shared.writer.write(Durability::Full, repair_rows).await?);
+        let ids = self.shared.ids.clone();
+        let rows = move |session: Session<'_>| repair_rows(session, &*ids);
+        repaired.extend(self.shared.writer.write(Durability::Full, rows).await?);
         repaired.extend(self.repair_contents().await?);
         for row in self.shared.database.read(|session| session.workspaces())? {
             if self
@@ -214,8 +217,8 @@ impl Depot {
 }
 
 /// What rows tell of other rows, in one transaction.
-fn repair_rows(session: Session<'_>) -> Result<Vec<Problem>> {
-    let mut repaired = Vec::new();
+fn repair_rows(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>> {
+    let mut repaired = remake_workspaces(session, ids)?;
     let strays = session.stray_rows()?;
     if strays > 0 {
         session.remove_stray_rows()?;
@@ -224,7 +227,71 @@ fn repair_rows(session: Session<'_>) -> Result<Vec<Problem>> {
         )));
     }
     for row in session.workspaces()? {
+        let lost = remake_changes(session, &row, ids)?;
+        let row = match lost.is_empty() {
+            true => row,
+            false => session.workspace(row.id)?.unwrap_or(row),
+        };
+        repaired.extend(lost);
         repaired.extend(repair_workspace(session, &row)?);
+    }
+    Ok(repaired)
+}
+
+/// Makes the workspaces again whose rows are lost, and whose files are not, under names of their own.
+fn remake_workspaces(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>> {
+    let mut repaired = Vec::new();
+    for (id, created) in session.lost_workspaces()? {
+        let mut name = format!("recovered-{id}");
+        while session.workspace_by_name(&name)?.is_some() {
+            name.push_str("-again");
+        }
+        let new = NewWorkspace::named(&name);
+        let row = WorkspaceRow {
+            id,
+            uid: ids.next(),
+            name: new.name,
+            kind: new.kind,
+            config: new.config.to_string(),
+            fork: None,
+            is_flat: false,
+            head: 0,
+            created,
+            deleted: None,
+        };
+        session.remake_workspace(&row)?;
+        let what = format!("what was left of a workspace that was lost is the workspace `{name}`");
+        repaired.push(Problem::of(&row, what));
+    }
+    Ok(repaired)
+}
+
+/// Puts a word in the place of changes that the journal has lost at its end, and that other rows speak of: their numbers must not be
+/// used again. A number that does not follow on the others is more likely a damaged one, and is left to be reported.
+fn remake_changes(session: Session<'_>, row: &WorkspaceRow, ids: &dyn Ids) -> Result<Vec<Problem>> {
+    let newest = session.change_count(row.id)?.1.max(session.oldest(row.id)?.seq);
+    let at = session.change(row.id, newest)?.map_or(row.created, |change| change.at);
+    let mut repaired = Vec::new();
+    let told = session.told_after(row.id, newest)?;
+    for (seq, _) in (newest + 1..).zip(told).take_while(|(seq, told)| seq == told) {
+        let change = ChangeRow {
+            workspace: row.id,
+            seq,
+            id: ids.next(),
+            at,
+            kind: ChangeKind::Change.as_str().to_owned(),
+            operation: "lost".to_owned(),
+            summary: "a change of which the journal has lost who made it".to_owned(),
+            agent: None,
+            session: None,
+            tool_call: None,
+            door: "repair".to_owned(),
+            command: None,
+            undone_by: None,
+        };
+        session.add_change(&change, &Listed::default())?;
+        let what = "the journal has lost this change, and says so in its place";
+        repaired.push(Problem::of(row, what).by(seq));
     }
     Ok(repaired)
 }

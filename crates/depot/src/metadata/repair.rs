@@ -4,7 +4,7 @@ use garret_core::Result;
 use rusqlite::params;
 
 use super::Session;
-use super::workspaces::{HEAD_OF, OF_WORKSPACES};
+use super::workspaces::{HEAD_OF, OF_WORKSPACES, WorkspaceRow};
 use crate::content::Address;
 
 /// A point that a snapshot names although it is nowhere: in a workspace that is not there, or past its newest change.
@@ -34,6 +34,43 @@ impl Session<'_> {
             let sql = format!("DELETE FROM {table} WHERE workspace NOT IN (SELECT id FROM workspace)");
             self.execute(&sql, []).map(|_| ())
         })
+    }
+
+    /// The numbers of the workspaces that are not there although entries or changes of them are, each with the time of its first change.
+    pub(crate) fn lost_workspaces(self) -> Result<Vec<(i64, i64)>> {
+        let sql = "SELECT number, coalesce((SELECT min(at) FROM change WHERE workspace = number), 0)
+                   FROM (SELECT workspace AS number FROM entry UNION SELECT workspace FROM change)
+                   WHERE number NOT IN (SELECT id FROM workspace) AND number NOT IN (SELECT workspace FROM unseen)
+                   AND number > 0 ORDER BY number";
+        self.all(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+    }
+
+    /// Gives a workspace that is lost a row again, under its number. Where its files lived, if that was elsewhere, is forgotten: what the
+    /// depot knows of them is what there is.
+    pub(crate) fn remake_workspace(self, row: &WorkspaceRow) -> Result<()> {
+        let sql = "INSERT INTO workspace (id, uid, name, kind, config, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        self.execute(
+            sql,
+            params![row.id, row.uid, row.name, row.kind, row.config, row.created],
+        )?;
+        self.execute("DELETE FROM journal WHERE workspace = ?1", [row.id])?;
+        self.execute("DELETE FROM seen WHERE workspace = ?1", [row.id])
+            .map(|_| ())
+    }
+
+    /// The numbers of changes after `newest` that anything but the journal of a workspace speaks of, in order.
+    pub(crate) fn told_after(self, workspace: i64, newest: i64) -> Result<Vec<i64>> {
+        let sql = "SELECT since AS seq FROM entry WHERE workspace = ?1
+                   UNION SELECT until FROM entry WHERE workspace = ?1 AND until < 9223372036854775807
+                   UNION SELECT seq FROM move WHERE workspace = ?1
+                   UNION SELECT seq FROM merge WHERE workspace = ?1
+                   UNION SELECT seq FROM reversal WHERE workspace = ?1
+                   UNION SELECT point_seq FROM snapshot WHERE point_workspace = ?1
+                   UNION SELECT fork FROM workspace WHERE parent = ?1
+                   UNION SELECT point FROM merge WHERE source = ?1
+                   ORDER BY seq";
+        let told = self.all(sql, [workspace], |row| row.get::<_, i64>(0))?;
+        Ok(told.into_iter().filter(|seq| *seq > newest).collect())
     }
 
     /// The blobs that are listed as unsynced although the depot does not know them.

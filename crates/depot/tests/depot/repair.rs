@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use garret_core::{ErrorKind, Storage};
-use garret_depot::{Depot, DepotOptions, Durability, Extent, NewWorkspace, Point};
+use garret_depot::{Depot, DepotOptions, Durability, Extent, NewWorkspace, Point, Selection};
 use garret_testkit::fixture::block_on;
 use garret_testkit::mutations::write;
 
@@ -286,6 +286,53 @@ fn a_damaged_index_is_made_again() {
         assert_eq!(repaired.remaining, []);
         let desk = Desk::over(depot.workspace("box").await.unwrap());
         assert!(desk.probe.tree().await == before);
+    });
+}
+
+#[test]
+fn a_workspace_whose_row_is_lost_is_found_again_under_another_name() {
+    block_on(async {
+        let home = tempfile::tempdir().unwrap();
+        let (depot, desk) = harmed(home.path()).await;
+        let branch = desk.room.branch(NewWorkspace::named("branch"), &Point::Now).await;
+        let branch = Desk::over(branch.unwrap());
+        branch.probe.write("own", "x").await;
+        let (before, shown) = (desk.probe.tree().await, branch.probe.tree().await);
+        harm(home.path(), "DELETE FROM workspace WHERE id = 1");
+        assert_ne!(depot.check().await.unwrap(), []);
+        let repaired = depot.repair().await.unwrap();
+        assert!(repaired.repaired[0].what.contains("`recovered-1`"), "{repaired:?}");
+        assert_eq!(repaired.remaining, []);
+        let found = Desk::over(depot.workspace("recovered-1").await.unwrap());
+        assert!(found.probe.tree().await == before);
+        assert_eq!(found.newest().await.number, 2);
+        assert!(branch.probe.tree().await == shown);
+        found.undone(Selection::Last(1)).await;
+        assert_eq!(found.probe.text("d/e/f").await, "x");
+        assert_eq!(depot.repair().await.unwrap(), Default::default());
+    });
+}
+
+#[test]
+fn the_numbers_of_lost_changes_are_not_used_again() {
+    block_on(async {
+        for sql in ["DELETE FROM change WHERE seq = 3", "DELETE FROM change WHERE seq >= 2"] {
+            let home = tempfile::tempdir().unwrap();
+            let (depot, desk) = harmed(home.path()).await;
+            desk.probe.write("last", "3").await;
+            desk.room.snapshot("newest", Point::Now).await.unwrap();
+            let before = desk.probe.tree().await;
+            harm(home.path(), sql);
+            assert_ne!(depot.check().await.unwrap(), [], "{sql}");
+            let repaired = depot.repair().await.unwrap();
+            assert_eq!(repaired.remaining, [], "{sql}");
+            assert_eq!(desk.newest().await.operation, "lost", "{sql}");
+            assert!(desk.tree_at(&Point::Snapshot("newest".into())).await == before, "{sql}");
+            assert_eq!(desk.write("more", "4").await.number, 4, "{sql}");
+            desk.undone(Selection::Last(1)).await;
+            assert!(desk.probe.tree().await == before, "{sql}");
+            assert_eq!(depot.repair().await.unwrap(), Default::default(), "{sql}");
+        }
     });
 }
 
