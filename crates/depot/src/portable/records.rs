@@ -12,9 +12,6 @@ use crate::trees::permissions;
 /// Bytes of a path.
 const LONGEST_PATH: usize = 64 << 10;
 
-/// Bytes of a path.
-const LONGEST_PATH: usize = 64 << 10;
-
 /// One line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
