@@ -408,7 +408,11 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 pub(crate) fn info(session: Session<'_>, row: WorkspaceRow) -> Result<WorkspaceInfo> {
     let fork = match row.fork {
         Some(fork) => {
-            let is_complete = is_complete(session, fork)?;
+            let is_complete = match is_complete(session, fork) {
+                // One lineage that is damaged keeps nobody from seeing the other workspaces.
+                Err(error) if error.kind() == ErrorKind::Corrupt => false,
+                told => told?,
+            };
             session.workspace(fork.workspace)?.map(|parent| Fork {
                 workspace: parent.uid,
                 change: fork.at.unsigned_abs(),

@@ -165,6 +165,7 @@ fn a_lineage_in_a_circle_is_corrupt_and_a_check_names_it() {
             assert!(named.is_some_and(|one| one.workspace.is_some()), "{sql}: {problems:?}");
             let remaining = depot.repair().await.unwrap().remaining;
             assert!(remaining.iter().any(|one| one.what.contains("its lineage")), "{sql}");
+            assert_eq!(depot.workspaces().await.unwrap().len(), 3, "{sql}: the others are seen");
             let error = branch.room.at(&Point::Number(0)).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{sql}");
             let taken = desk
