@@ -90,11 +90,22 @@ pub(super) type Step<T> = Result<T, Failure>;
 /// Names the path that a cause belongs to.
 pub(super) trait At<T> {
     fn at(self, path: &WsPath) -> Step<T>;
+
+    /// The same for what is put into a directory that is locked: where that is not there, whoever made it has just taken it away again,
+    /// which takes no lock.
+    fn at_new(self, path: &WsPath) -> Step<T>;
 }
 
 impl<T, C: Into<Cause>> At<T> for Result<T, C> {
     fn at(self, path: &WsPath) -> Step<T> {
         self.map_err(|cause| Failure::Refused(cause.into().at(path)))
+    }
+
+    fn at_new(self, path: &WsPath) -> Step<T> {
+        self.map_err(|cause| match cause.into() {
+            Cause::System(Errno::NOENT) => Failure::Moved(path.clone()),
+            cause => Failure::Refused(cause.at(path)),
+        })
     }
 }
 

@@ -47,7 +47,7 @@ impl Attempt<'_> {
         }
         let existed = self.make_room(&target, EntryKind::File, overwrite)?;
         let parent = self.parent_of(&target, parents)?;
-        let (mut file, size) = self.duplicate(&source, &parent, &target).at(&target.real)?;
+        let (mut file, size) = self.duplicate(&source, &parent, &target).at_new(&target.real)?;
         self.publish(&mut file, &parent, &target)?;
         applied.size = size;
         applied.created = existed.is_none();

@@ -16,7 +16,7 @@ impl Attempt<'_> {
             return Err(Error::already_exists(&place.real).into());
         }
         let parent = self.parent_of(&place, true)?;
-        symlinkat(target, &parent, place.name()).at(&place.real)?;
+        symlinkat(target, &parent, place.name()).at_new(&place.real)?;
         self.undo.note(Note::Made {
             parent: parent.clone(),
             name: place.name().to_owned(),

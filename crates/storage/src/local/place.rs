@@ -220,7 +220,7 @@ impl Attempt<'_> {
         let is_made = match mkdirat(parent, name, DIRECTORY_MODE) {
             Ok(()) => true,
             Err(Errno::EXIST) => false,
-            Err(errno) => return Err(errno).at(path),
+            Err(errno) => return Err(errno).at_new(path),
         };
         if is_made {
             self.undo.note(Note::MadeDirectory {
@@ -229,7 +229,7 @@ impl Attempt<'_> {
             });
         }
         self.touched(parent);
-        let handle = open_child(parent, name.as_bytes()).at(path)?;
+        let handle = open_child(parent, name.as_bytes()).at_new(path)?;
         if let Some(owner) = parent.owner().to_give().filter(|_| is_made) {
             owner.take_directory(&handle).at(path)?;
         }

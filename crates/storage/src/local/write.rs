@@ -63,7 +63,7 @@ impl Attempt<'_> {
         let (at, before) = (&place.real, place.entry.as_ref());
         let kept = before.map(|stat| stat.st_mode & 0o7777);
         let wanted = mode.map(|mode| mode & 0o7777).or(kept);
-        let file = Temporary::create(parent, &*self.shared.ids, wanted.unwrap_or(FILE_MODE)).at(at)?;
+        let file = Temporary::create(parent, &*self.shared.ids, wanted.unwrap_or(FILE_MODE)).at_new(at)?;
         let hash = match content.as_bytes() {
             Some(bytes) => write_all(&file.file, bytes).map(|()| Staged::AtHand).at(at)?,
             None => Staged::Hashed(stream(&file.file, content, at)?),

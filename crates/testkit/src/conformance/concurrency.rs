@@ -103,17 +103,20 @@ async fn add_by_write(probe: &Probe) {
 
 /// Of many who create one file, one wins.
 pub async fn one_creator_wins(probe: Probe) {
-    let outcomes = at_once(&probe, 16, async |probe: Probe, index| {
-        let content = format!("{index}");
-        probe.try_apply(write_if("d/lock", content, Precondition::Absent)).await
-    })
-    .await;
-    for error in one_winner(outcomes) {
-        assert_eq!(error.kind(), ErrorKind::Conflict);
-        assert!(
-            error.current_version().is_some(),
-            "a conflict carries the current version"
-        );
+    for turn in 0..10 {
+        // In a directory that each of them would make.
+        let outcomes = at_once(&probe, 16, move |probe: Probe, index| async move {
+            let (path, content) = (format!("d{turn}/lock"), format!("{index}"));
+            probe.try_apply(write_if(&path, content, Precondition::Absent)).await
+        })
+        .await;
+        for error in one_winner(outcomes) {
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error:?}");
+            assert!(
+                error.current_version().is_some(),
+                "a conflict carries the current version"
+            );
+        }
     }
 }
 
