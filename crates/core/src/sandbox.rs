@@ -90,8 +90,9 @@ pub trait Layer: Send + Sync + fmt::Debug {
         Ok(Vec::new())
     }
 
-    /// Stops every process on it where it stands, until [`Layer::resume`].
-    async fn pause(&self) -> Result<()>;
+    /// Stops every process on it where it stands, until [`Layer::resume`]. A command whose processes are not still after one second is ended
+    /// with all of them, and what it wrote stays; how many commands were ended comes back.
+    async fn pause(&self) -> Result<u64>;
 
     /// Lets the processes go on.
     async fn resume(&self) -> Result<()>;

@@ -43,6 +43,8 @@ pub struct Options {
     pub shell: Option<String>,
     /// How layers are made.
     pub layers: Layers,
+    /// How processes are paused.
+    pub pauses: Pauses,
     /// Where names of sandboxes come from.
     pub ids: Arc<dyn Ids>,
 }
@@ -57,6 +59,18 @@ pub enum Layers {
     Copies,
 }
 
+/// How processes are paused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Pauses {
+    /// By the freezer of control groups, of version 2 or else 1, where Garret may write one; otherwise by tracing.
+    #[default]
+    Best,
+    /// By the freezer of version 1 where Garret may write one; otherwise by tracing.
+    FrozenByVersionOne,
+    /// By tracing.
+    Traced,
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -66,6 +80,7 @@ impl Default for Options {
             gid: DEDICATED_USER,
             shell: None,
             layers: Layers::Best,
+            pauses: Pauses::Best,
             ids: Arc::new(RandomIds),
         }
     }

@@ -16,6 +16,7 @@ mod execute;
 mod groups;
 mod held;
 mod init;
+mod ipc;
 mod keeper;
 mod layers;
 mod passing;
@@ -25,6 +26,7 @@ mod sample;
 mod serve;
 mod sys;
 mod system_calls;
+mod tracer;
 mod walk;
 mod watch;
 

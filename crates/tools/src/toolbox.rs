@@ -102,7 +102,12 @@ impl Toolbox {
             Some(offered) => self.run(offered.tool, arguments).await,
             None => Err(self.recorded(UNKNOWN, self.unknown(name, self.offered.iter().map(&key)))),
         };
-        outcome.unwrap_or_else(|error| self.failure(error))
+        let mut answer = outcome.unwrap_or_else(|error| self.failure(error));
+        for notice in self.workspace.take_pause_notices() {
+            answer.text.push('\n');
+            answer.text.push_str(&notice);
+        }
+        answer
     }
 
     async fn run(&self, tool: &dyn AnyTool, arguments: Value) -> Result<Answer> {

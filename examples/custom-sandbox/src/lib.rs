@@ -175,7 +175,7 @@ impl Layer for OfflineLayer {
         self.host.place(effects).await
     }
 
-    async fn pause(&self) -> Result<()> {
+    async fn pause(&self) -> Result<u64> {
         self.host.pause().await
     }
 

@@ -11,6 +11,7 @@
     reason = "it looks at the machine from outside, as another program would"
 )]
 
+mod pausing;
 mod planting;
 mod reaching;
 mod reading;
@@ -37,6 +38,7 @@ fn main() {
         writing::ATTACKS,
         reaching::ATTACKS,
         using_up::ATTACKS,
+        pausing::ATTACKS,
         planting::ATTACKS,
     ];
     let attacks: Vec<&Attack> = all.into_iter().flatten().collect();

@@ -56,6 +56,8 @@ pub enum Limit {
     FileSize,
     /// Bytes written in all.
     Written,
+    /// The second in which processes must stand still when they are paused.
+    Pause,
 }
 
 impl Limit {
@@ -67,6 +69,7 @@ impl Limit {
             Self::Memory => "memory",
             Self::FileSize => "bytes in one file",
             Self::Written => "bytes written",
+            Self::Pause => "one second to stand still when paused",
         }
     }
 }

@@ -267,11 +267,11 @@ impl Layer for HostLayer {
         self.apart(Inner::look_below).await
     }
 
-    async fn pause(&self) -> Result<()> {
+    async fn pause(&self) -> Result<u64> {
         self.apart(|inner| {
             inner.set_stage(Stage::Running, Stage::Paused)?;
             inner.trees().iter().for_each(|tree| tree.pause());
-            Ok(())
+            Ok(0)
         })
         .await
     }

@@ -44,6 +44,8 @@ pub(super) enum Done {
     Whole,
     /// The layer was left where it is.
     Stays,
+    /// The processes of the layer stand still; so many commands were ended because they did not in time.
+    Paused { ended: u64 },
 }
 
 /// An open channel. Dropping it ends the sandbox.
@@ -349,6 +351,7 @@ impl Reader {
             Answer::Failed { request: 0, failure } => self.take_opening(Err(failure)),
             Answer::Done { request } => self.settle(request, Ok(Done::Whole)),
             Answer::Stays { request } => self.settle(request, Ok(Done::Stays)),
+            Answer::Paused { request, ended } => self.settle(request, Ok(Done::Paused { ended })),
             Answer::Failed { request, failure } => self.settle(request, Err(failure)),
             Answer::Room { process, bytes } => self.take_room(process, bytes),
             Answer::OutputEnded { process } => {

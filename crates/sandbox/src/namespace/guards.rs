@@ -5,7 +5,7 @@
 use garret_core::{Enforced, Error, ErrorKind, Guard};
 
 use super::plan::{GroupPlace, SandboxPlan};
-use crate::supervisor::protocol::{Failure, Opened};
+use crate::supervisor::protocol::{Failure, Opened, Pausing};
 
 /// What a sandbox enforces.
 pub(super) fn enforced(plan: &SandboxPlan, opened: &Opened) -> Vec<Enforced> {
@@ -15,7 +15,7 @@ pub(super) fn enforced(plan: &SandboxPlan, opened: &Opened) -> Vec<Enforced> {
 fn one(guard: Guard, plan: &SandboxPlan, opened: &Opened) -> Enforced {
     match guard {
         Guard::Files => holds(guard, files(plan, opened)),
-        Guard::Processes => holds(guard, "user and pid namespaces"),
+        Guard::Processes => holds(guard, processes(opened)),
         Guard::Network => network(plan),
         Guard::SystemCalls => holds(guard, "seccomp filter"),
         Guard::Layers => layers(opened),
@@ -52,6 +52,18 @@ fn files(plan: &SandboxPlan, opened: &Opened) -> String {
         "; no /proc: this machine does not let one be mounted"
     };
     format!("mount namespace{landlock}{proc}")
+}
+
+fn processes(opened: &Opened) -> String {
+    let pausing = match opened.pausing {
+        Pausing::FreezerTwo => "paused by the freezer of cgroup v2",
+        Pausing::FreezerOne => "paused by the freezer of cgroup v1",
+        Pausing::Trace => "paused by ptrace",
+        Pausing::Nothing => {
+            "those in the background end when they are to be paused: there is neither a freezer nor /proc"
+        }
+    };
+    format!("user and pid namespaces; {pausing}")
 }
 
 fn network(plan: &SandboxPlan) -> Enforced {

@@ -257,13 +257,16 @@ impl Layer for LaidLayer {
         Ok(paths)
     }
 
-    async fn pause(&self) -> Result<()> {
+    async fn pause(&self) -> Result<u64> {
         self.check_live()?;
-        self.request(|request, layer| Ask::Pause { request, layer })
-            .await?
-            .map_err(|failure| defect(&failure))?;
+        let layer = self.name.clone();
+        let (_, reply) = self.sandbox.connection.ask(|request| Ask::Pause { request, layer })?;
+        let done = reply.await.map_err(|_| ended())?.map_err(|failure| defect(&failure))?;
         *self.state() = State::Paused;
-        Ok(())
+        match done {
+            Done::Paused { ended } => Ok(ended),
+            Done::Whole | Done::Stays => Ok(0),
+        }
     }
 
     async fn resume(&self) -> Result<()> {

@@ -14,19 +14,22 @@ use std::path::{Path, PathBuf};
 use garret_core::{Error, ErrorKind, Result};
 use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 
-use super::plan::{GroupPlace, Machine, Present, wanted};
+use super::Pauses;
+use super::plan::{Freezer, GroupPlace, Machine, Present, wanted};
 
 /// Looks at the machine.
-pub(super) fn look(bench: &Path, system: &[PathBuf]) -> Result<Machine> {
+pub(super) fn look(bench: &Path, system: &[PathBuf], pauses: Pauses) -> Result<Machine> {
     let owner = fs::metadata(bench).map_err(|_| {
         Error::new(ErrorKind::Unavailable, "the bench of the workspace cannot be opened")
             .hint("check that its directory is there")
     })?;
+    let (group, freezer) = group_places(pauses).unwrap_or_default();
     Ok(Machine {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
         bench_owner: (owner.uid(), owner.gid()),
-        group: group_place(),
+        group,
+        freezer,
         has_landlock: has_landlock(),
         present: present(system),
     })
@@ -61,24 +64,42 @@ fn has_landlock() -> bool {
         .is_ok()
 }
 
-/// The control groups below which Garret may make its own.
-fn group_place() -> Option<GroupPlace> {
+/// The control groups below which Garret may make its own: for limits, and to freeze commands.
+fn group_places(pauses: Pauses) -> Option<(Option<GroupPlace>, Option<Freezer>)> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    version_two(&groups, &mounts).or_else(|| version_one(&groups, &mounts))
+    let limits = version_two(&groups, &mounts);
+    let freezer = freezer(&groups, &mounts, pauses, limits.is_some());
+    let limits = limits.or_else(|| version_one(&groups, &mounts, freezer.is_some()));
+    Some((limits, freezer))
 }
 
-fn version_one(groups: &str, mounts: &str) -> Option<GroupPlace> {
-    let place = |controller: &str| {
-        let path = directory_of(groups, mounts, "cgroup", controller)?;
-        is_writable(&path).then_some(path)
-    };
+fn version_one(groups: &str, mounts: &str, has_freezer: bool) -> Option<GroupPlace> {
+    let place = |controller: &str| writable(groups, mounts, "cgroup", controller);
     let (memory, processes) = (place("memory"), place("pids"));
-    (memory.is_some() || processes.is_some()).then(|| GroupPlace::One {
+    (memory.is_some() || processes.is_some() || has_freezer).then(|| GroupPlace::One {
         memory,
         processes,
         time: place("cpuacct"),
     })
+}
+
+/// What freezes commands best: version 2, in which what is frozen can be ended, before version 1.
+fn freezer(groups: &str, mounts: &str, pauses: Pauses, has_limits_of_two: bool) -> Option<Freezer> {
+    let one = || writable(groups, mounts, "cgroup", "freezer").map(|path| Freezer::One { path });
+    let two = || writable(groups, mounts, "cgroup2", "").map(|path| Freezer::Two { path });
+    match pauses {
+        Pauses::Traced => None,
+        Pauses::FrozenByVersionOne => one(),
+        Pauses::Best if has_limits_of_two => Some(Freezer::OfLimits),
+        Pauses::Best => two().or_else(one),
+    }
+}
+
+/// The directory of this process's group for a controller, where Garret may write it.
+fn writable(groups: &str, mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
+    let path = directory_of(groups, mounts, kind, controller)?;
+    is_writable(&path).then_some(path)
 }
 
 /// The nearest group above this process that passes memory and processes on, and that Garret may write.

@@ -89,7 +89,7 @@ impl Open {
     pub(super) async fn begin(options: &Options, request: SandboxRequest) -> Result<(Arc<OpenShared>, Opened)> {
         let name = options.ids.next();
         let system = [&options.system[..], &request.system].concat();
-        let machine = machine::look(&request.bench, &system)?;
+        let machine = machine::look(&request.bench, &system, options.pauses)?;
         let (layers, lock) = make_ready(&request.scratch, &name)?;
         let bench = open_directory(&request.bench)?;
         let place = (device(&layers)?, device(&bench)?, machine.uid);

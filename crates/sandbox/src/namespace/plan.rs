@@ -182,6 +182,8 @@ pub enum Step {
 pub struct Group {
     /// The directories below which the group is made.
     pub place: GroupPlace,
+    /// What freezes commands, if anything does.
+    pub freezer: Option<Freezer>,
     /// Its name.
     pub name: String,
     /// Bytes of memory.
@@ -209,6 +211,23 @@ pub enum GroupPlace {
     },
 }
 
+/// The control groups that can freeze commands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Freezer {
+    /// Those of the limits, of version 2.
+    OfLimits,
+    /// Those of version 2, which have no limits here.
+    Two {
+        /// The directory below which the group is made.
+        path: PathBuf,
+    },
+    /// Those of the freezer of version 1.
+    One {
+        /// The directory below which the group is made.
+        path: PathBuf,
+    },
+}
+
 /// A filter of system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SystemCalls {
@@ -227,6 +246,8 @@ pub struct Machine {
     pub bench_owner: (u32, u32),
     /// The control groups that Garret may write.
     pub group: Option<GroupPlace>,
+    /// What freezes commands, if anything does.
+    pub freezer: Option<Freezer>,
     /// Whether the kernel has Landlock.
     pub has_landlock: bool,
     /// What of the wanted system paths is there.
@@ -482,6 +503,7 @@ fn devices() -> Vec<Step> {
 fn group(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) -> Option<Group> {
     Some(Group {
         place: machine.group.clone()?,
+        freezer: machine.freezer.clone(),
         name: format!("garret-{}", wishes.name),
         memory: request.limits.memory,
         processes: request.limits.processes,
@@ -502,6 +524,10 @@ impl SandboxPlan {
     /// Whether every path in it can be written down; a message to the supervisor is text.
     pub fn is_writable_down(&self) -> bool {
         let group = self.group.as_ref().map(|group| &group.place);
+        let freezer = match self.group.as_ref().and_then(|group| group.freezer.as_ref()) {
+            Some(Freezer::Two { path } | Freezer::One { path }) => Some(path.as_path()),
+            Some(Freezer::OfLimits) | None => None,
+        };
         let groups: Vec<&Path> = match group {
             None => Vec::new(),
             Some(GroupPlace::Two { path }) => vec![path],
@@ -518,6 +544,7 @@ impl SandboxPlan {
         [&*self.bench, &*self.layers, &*self.lock]
             .into_iter()
             .chain(groups)
+            .chain(freezer)
             .all(|path| path.to_str().is_some())
     }
 }
@@ -555,6 +582,7 @@ mod tests {
             gid: uid,
             bench_owner: (1001, 1001),
             group: None,
+            freezer: None,
             has_landlock: true,
             present: present.map(|(path, kind)| (path.to_owned(), kind)).into(),
         }

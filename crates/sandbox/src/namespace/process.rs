@@ -155,5 +155,6 @@ fn limit_of(ending: Ending) -> Limit {
         Ending::Memory => Limit::Memory,
         Ending::FileSize => Limit::FileSize,
         Ending::Written => Limit::Written,
+        Ending::Pause => Limit::Pause,
     }
 }

@@ -40,15 +40,28 @@ pub(super) struct Order {
     pub(super) own_processes: u64,
 }
 
-/// Drops every right for good: on this process, and on all that it starts.
-pub(super) fn drop_rights() -> Result<(), Failure> {
+/// The limit of the size of a core file with which the kernel starts no program for it either. Where the host passes cores to a program,
+/// that runs as root outside every namespace, for a limit of 0 too; the kernel makes an exception for 1.
+const NO_CORE: u64 = 1;
+
+/// Sets the limit of the size of a core file, above the inherited one where this process may raise it.
+pub(super) fn forbid_cores() {
+    let limit = Rlimit {
+        current: Some(NO_CORE),
+        maximum: Some(NO_CORE),
+    };
+    let _ = setrlimit(Resource::Core, limit);
+}
+
+/// Drops every right for good, but for `kept`: on this process, and on all that it starts.
+pub(super) fn drop_rights_but(kept: CapabilitySet) -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new("dropping rights", error);
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
         inheritable: CapabilitySet::empty(),
     };
-    rustix::thread::set_capabilities(None, none).map_err(failed)?;
+    rustix::thread::set_capabilities(None, sets).map_err(failed)?;
     rustix::thread::set_no_new_privs(true).map_err(failed)
 }
 
@@ -96,7 +109,9 @@ fn prepare(standard: &Standard, filter: &Filter) -> Result<(), Failure> {
     choose_first_when_memory_ends();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::reset_signals();
-    drop_rights()?;
+    // Only now: from a group's own view, a group beside it cannot be entered.
+    let _ = sys::leave_group_view();
+    drop_rights_but(CapabilitySet::empty())?;
     let refused = |_| Failure::new("filtering system calls", io::Error::from_raw_os_error(libc::EPERM));
     filter.install().map_err(refused)
 }
@@ -143,7 +158,7 @@ fn limit(order: &Order) -> Result<(), Failure> {
     let cpu = limits.cpu_ms.map(|ms| ms.div_ceil(1000) + 1);
     let largest_file = limits.largest_file().map(|(bytes, _)| bytes);
     let wanted = [
-        (Resource::Core, Some(0)),
+        (Resource::Core, Some(NO_CORE)),
         (Resource::Cpu, cpu),
         (Resource::Fsize, largest_file),
         (Resource::Nofile, limits.open_files),

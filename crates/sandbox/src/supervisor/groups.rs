@@ -1,7 +1,7 @@
 //! The control groups of a sandbox, of either version.
 //!
 //! A sandbox has one group with the limits on everything together; below it is `main`, where the supervisor and its commands run, and
-//! one for each command that may have less than the sandbox, or whose time on processors is limited. Nothing is ever moved from outside: a
+//! one for each command that may have less than the sandbox, whose time on processors is limited, or that may be frozen. Nothing is ever moved from outside: a
 //! move of a process waits for all processors, which takes longer than a command. A process that moves itself, thread by thread, waits
 //! for nobody (version 1), and neither does one that is born where it belongs (version 2).
 //!
@@ -14,12 +14,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::protocol::SpawnLimits;
 use super::sys::{self, Forked, Fresh};
-use crate::namespace::plan::{Group, GroupPlace, SandboxPlan};
+use crate::namespace::plan::{Freezer, Group, GroupPlace, SandboxPlan};
 
 /// How the names of groups begin that are Garret's.
 const PREFIX: &str = "garret-";
@@ -34,6 +34,10 @@ enum Counts {
     Time,
     /// All of them: version 2.
     All,
+    /// Nothing: version 2 without controllers, which can freeze.
+    NothingTwo,
+    /// Nothing: the freezer of version 1.
+    NothingOne,
 }
 
 impl Counts {
@@ -41,12 +45,18 @@ impl Counts {
         self == one || self == Self::All
     }
 
+    fn is_version_two(self) -> bool {
+        matches!(self, Self::All | Self::NothingTwo)
+    }
+
+    /// Whether a sandbox without this hierarchy does what it says in another way.
+    fn is_optional(self) -> bool {
+        matches!(self, Self::Time | Self::NothingTwo | Self::NothingOne)
+    }
+
     /// The file by which a process moves itself, by writing a zero.
     fn door(self) -> &'static str {
-        match self {
-            Self::All => "cgroup.procs",
-            Self::Memory | Self::Processes | Self::Time => "tasks",
-        }
+        if self.is_version_two() { "cgroup.procs" } else { "tasks" }
     }
 }
 
@@ -65,6 +75,8 @@ struct Hierarchy {
 pub(super) struct Groups {
     name: String,
     hierarchies: Vec<Hierarchy>,
+    /// The hierarchy that freezes commands.
+    freezer: Option<Counts>,
     failure: Option<String>,
 }
 
@@ -81,15 +93,16 @@ impl Groups {
         let mut groups = Self {
             name: String::new(),
             hierarchies: Vec::new(),
+            freezer: None,
             failure: None,
         };
         if let Some(group) = &plan.group {
             groups.name.clone_from(&group.name);
-            for (counts, path) in places(&group.place) {
+            groups.freezer = group.freezer.as_ref().map(freezing);
+            for (counts, path) in places(group) {
                 match Hierarchy::make(counts, path, group, plan) {
                     Ok(hierarchy) => groups.hierarchies.push(hierarchy),
-                    // Time is looked at in another way then.
-                    Err(_) if counts == Counts::Time => {}
+                    Err(_) if counts.is_optional() => {}
                     Err(error) => groups.failure = Some(format!("a control group could not be made: {error}")),
                 }
             }
@@ -99,7 +112,7 @@ impl Groups {
 
     /// Forks into new namespaces, and into the groups where the kernel can do that at once.
     pub(super) fn fork(&self, fresh: Fresh) -> io::Result<(Forked, Born)> {
-        if let Some(hierarchy) = self.hierarchies.iter().find(|one| one.counts == Counts::All)
+        if let Some(hierarchy) = self.hierarchies.iter().find(|one| one.counts.is_version_two())
             && let Ok(forked) = sys::fork_into_group(fresh, hierarchy.main.as_fd())
         {
             return Ok((forked, Born::Inside));
@@ -108,18 +121,29 @@ impl Groups {
     }
 
     /// Puts this process, which has a single thread, into them, and so everything it starts; why that could not be, where it could not.
-    pub(super) fn enter(&self, born: Born) -> Result<(), String> {
+    pub(super) fn enter(&mut self, born: Born) -> Result<(), String> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        if born == Born::Inside {
-            return Ok(());
-        }
-        for hierarchy in &self.hierarchies {
-            rustix::io::write(&hierarchy.door, b"0")
-                .map_err(|error| format!("a control group does not take processes: {error}"))?;
-        }
-        Ok(())
+        let mut failure = None;
+        self.hierarchies.retain(|hierarchy| {
+            let entered = hierarchy.enter(born);
+            if let (Err(error), false) = (entered, hierarchy.counts.is_optional()) {
+                failure = Some(format!("a control group does not take processes: {error}"));
+            }
+            entered.is_ok()
+        });
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// How processes can be frozen, where they can.
+    pub(super) fn freezer(&self) -> Option<Version> {
+        let hierarchy = self.hierarchies.iter().find(|one| Some(one.counts) == self.freezer)?;
+        Some(if hierarchy.counts.is_version_two() {
+            Version::Two
+        } else {
+            Version::One
+        })
     }
 
     /// Whether they limit memory.
@@ -133,19 +157,41 @@ impl Groups {
         counting.map_or(0, |hierarchy| memory_kills(&hierarchy.main, hierarchy.counts))
     }
 
-    /// Makes a group for one command, where it needs one: because it may hold less memory than the sandbox (`most`), or for its time.
-    pub(super) fn narrow(&self, process: u64, limits: &SpawnLimits, most: Option<u64>) -> Option<Narrow> {
+    /// Makes a group for one command, where it needs one: because it may hold less memory than the sandbox (`most`), for its time, or
+    /// because it may be paused.
+    pub(super) fn narrow(
+        &self,
+        process: u64,
+        limits: &SpawnLimits,
+        most: Option<u64>,
+        may_pause: bool,
+    ) -> Option<Narrow> {
         let memory = limits.memory.filter(|memory| most.is_none_or(|most| *memory < most));
         let mut parts = Vec::new();
         for hierarchy in &self.hierarchies {
             let has_memory = memory.is_some() && hierarchy.counts.has(Counts::Memory);
             let has_time = limits.cpu_ms.is_some() && hierarchy.counts.has(Counts::Time);
-            if has_memory || has_time {
+            let is_freezer = may_pause && Some(hierarchy.counts) == self.freezer;
+            if has_memory || has_time || is_freezer {
                 let memory = memory.filter(|_| has_memory);
-                parts.extend(Part::make(hierarchy, format!("command-{process}"), memory).ok());
+                let made = Part::make(hierarchy, format!("command-{process}"), memory);
+                parts.extend(made.ok().map(|mut part| {
+                    part.is_freezer = is_freezer;
+                    part
+                }));
             }
         }
         (!parts.is_empty()).then_some(Narrow { parts })
+    }
+
+    /// Lets go on whoever is frozen: under version 1 nobody ends who is.
+    pub(super) fn thaw_all(&self) {
+        let freezers = self.hierarchies.iter().filter(|one| one.counts == Counts::NothingOne);
+        for hierarchy in freezers {
+            for name in below(&hierarchy.group) {
+                thaw_version_one(&hierarchy.group, &name);
+            }
+        }
     }
 
     /// Removes them; nothing runs in them any more.
@@ -180,10 +226,19 @@ pub(super) struct Narrow {
     parts: Vec<Part>,
 }
 
+/// The version of control groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    One,
+    Two,
+}
+
 /// The group of one command in a hierarchy.
 #[derive(Debug)]
 struct Part {
     counts: Counts,
+    /// Whether the command is frozen in it.
+    is_freezer: bool,
     /// Whether it limits memory.
     has_memory: bool,
     group: OwnedFd,
@@ -202,7 +257,7 @@ impl Narrow {
 
     /// Forks a process that is in them, or can [`join`](Self::join) them.
     pub(super) fn fork(&self) -> io::Result<(Forked, Born)> {
-        if let Some(part) = self.parts.iter().find(|part| part.counts == Counts::All)
+        if let Some(part) = self.parts.iter().find(|part| part.counts.is_version_two())
             && let Ok(forked) = sys::fork_into_group(Fresh::NOTHING, part.group.as_fd())
         {
             return Ok((forked, Born::Inside));
@@ -212,12 +267,66 @@ impl Narrow {
 
     /// Puts this process, which has a single thread, into them.
     pub(super) fn join(&self, born: Born) -> Result<(), Errno> {
-        if born == Born::Inside {
-            return Ok(());
-        }
-        self.parts
-            .iter()
+        let others = self.parts.iter().filter(|part| !is_in(part.counts, born));
+        others
+            .into_iter()
             .try_for_each(|part| write(&part.group, part.counts.door(), "0"))
+    }
+
+    /// Whether it can freeze what is in it.
+    pub(super) fn can_freeze(&self) -> bool {
+        self.freezer().is_some()
+    }
+
+    fn freezer(&self) -> Option<&Part> {
+        self.parts.iter().find(|part| part.is_freezer)
+    }
+
+    /// Begins to freeze what is in it.
+    pub(super) fn freeze(&self) -> Result<(), Errno> {
+        let part = self.freezer().ok_or(Errno::NOENT)?;
+        if part.counts.is_version_two() {
+            write(&part.group, "cgroup.freeze", "1")
+        } else {
+            write(&part.group, "freezer.state", "FROZEN")
+        }
+    }
+
+    /// Whether everything in it is frozen.
+    pub(super) fn is_frozen(&self) -> bool {
+        let Some(part) = self.freezer() else { return false };
+        if part.counts.is_version_two() {
+            read(&part.group, "cgroup.events").is_ok_and(|text| field(&text, "frozen") == 1)
+        } else {
+            read(&part.group, "freezer.state").is_ok_and(|text| text.trim() == "FROZEN")
+        }
+    }
+
+    /// Lets what is in it go on.
+    pub(super) fn thaw(&self) -> Result<(), Errno> {
+        let part = self.freezer().ok_or(Errno::NOENT)?;
+        if part.counts.is_version_two() {
+            write(&part.group, "cgroup.freeze", "0")
+        } else {
+            write(&part.group, "freezer.state", "THAWED")
+        }
+    }
+
+    /// Ends what is frozen in it. Under version 1 a frozen process does not take even this signal before it goes on; it then takes it before
+    /// anything else. Version 2 needs no help.
+    pub(super) fn end_frozen(&self) {
+        let Some(part) = self.freezer().filter(|part| !part.counts.is_version_two()) else {
+            return;
+        };
+        for pid in read_all(&part.group, "cgroup.procs")
+            .unwrap_or_default()
+            .split_whitespace()
+        {
+            if let Ok(pid @ 2..) = pid.parse() {
+                let _ = sys::kill(pid, libc::SIGKILL);
+            }
+        }
+        let _ = self.thaw();
     }
 
     /// How often the kernel ended a process in it for want of memory; `None` where it does not limit memory.
@@ -244,6 +353,7 @@ impl Part {
         rustix::fs::mkdirat(&hierarchy.group, &name, Mode::from_raw_mode(0o755))?;
         let part = Self {
             counts: hierarchy.counts,
+            is_freezer: false,
             has_memory: memory.is_some(),
             group: directory(&hierarchy.group, name.as_str())?,
             parent: hierarchy.group.try_clone().map_err(|_| Errno::MFILE)?,
@@ -284,6 +394,10 @@ impl Hierarchy {
             // The supervisor, the init of a command, and one that waits with its program are counted too.
             write(&made, "pids.max", &(processes + 4).to_string())?;
         }
+        if counts == Counts::NothingTwo {
+            // A kernel before 5.2 has no freezer here.
+            rustix::fs::accessat(&made, "cgroup.freeze", Access::WRITE_OK, AtFlags::empty())?;
+        }
         let main = make_below(&made, "main")?;
         if plan.user.is_dedicated {
             give_to(&[&made, &main], plan.user.uid, plan.user.gid)?;
@@ -296,6 +410,21 @@ impl Hierarchy {
             main,
         })
     }
+}
+
+impl Hierarchy {
+    /// Puts this process into it, unless it was born there.
+    fn enter(&self, born: Born) -> Result<(), Errno> {
+        if is_in(self.counts, born) {
+            return Ok(());
+        }
+        rustix::io::write(&self.door, b"0").map(drop)
+    }
+}
+
+/// Whether a process that was born inside is in this hierarchy: the kernel does that for version 2 only.
+fn is_in(counts: Counts, born: Born) -> bool {
+    born == Born::Inside && counts.is_version_two()
 }
 
 /// Makes a group and locks it. Whoever tidies up may have come in between.
@@ -316,6 +445,7 @@ fn make_locked(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
 /// Removes a group in which nothing runs, and those below it.
 fn remove(parent: &OwnedFd, group: &OwnedFd, name: &[u8]) {
     for below in below(group) {
+        thaw_version_one(group, &below);
         let _ = rustix::fs::unlinkat(group, &below, AtFlags::REMOVEDIR);
     }
     let _ = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
@@ -333,7 +463,30 @@ fn below(group: &OwnedFd) -> Vec<CString> {
     groups.map(|entry| CStr::to_owned(entry.file_name())).collect()
 }
 
-fn places(place: &GroupPlace) -> Vec<(Counts, &Path)> {
+/// Lets go on whoever is frozen in the group `name`, where that is one of the freezer of version 1.
+fn thaw_version_one(parent: &OwnedFd, name: &CStr) {
+    if let Ok(group) = directory(parent, name) {
+        let _ = write(&group, "freezer.state", "THAWED");
+    }
+}
+
+fn freezing(freezer: &Freezer) -> Counts {
+    match freezer {
+        Freezer::OfLimits => Counts::All,
+        Freezer::Two { .. } => Counts::NothingTwo,
+        Freezer::One { .. } => Counts::NothingOne,
+    }
+}
+
+fn places(group: &Group) -> Vec<(Counts, &Path)> {
+    let mut places = limiting(&group.place);
+    if let Some(freezer @ (Freezer::Two { path } | Freezer::One { path })) = &group.freezer {
+        places.push((freezing(freezer), path));
+    }
+    places
+}
+
+fn limiting(place: &GroupPlace) -> Vec<(Counts, &Path)> {
     match place {
         GroupPlace::Two { path } => vec![(Counts::All, path)],
         GroupPlace::One {
@@ -409,6 +562,16 @@ fn read(directory: &OwnedFd, name: &str) -> Result<String, Errno> {
     let length = rustix::io::read(&file, &mut bytes)?;
     bytes.truncate(length);
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Reads a file that may be long.
+fn read_all(directory: &OwnedFd, name: &str) -> Result<String, Errno> {
+    let file = rustix::fs::openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+    while let length @ 1.. = rustix::io::read(&file, &mut piece)? {
+        text.extend_from_slice(&piece[..length]);
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The number after `name` in a file of lines `name number`.

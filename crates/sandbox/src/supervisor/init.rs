@@ -9,22 +9,24 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
+use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 
 use super::confine::{self, Order, Standard};
 use super::groups::{Born, Narrow};
+use super::ipc;
 use super::layers::open_below;
 use super::passing::{self, Receiving};
 use super::protocol::{Decoder, Failure, Frame, read_frame, write_message};
 use super::root::{PRIVATE, mount_proc};
 use super::sys::{self, Forked, MountAttributes, Status};
 use super::system_calls::Filter;
+use super::tracer::{Stopping, Tracer};
 
 /// What the server tells an init.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,8 +35,8 @@ pub(super) enum Tell {
     Run(Box<Run>),
     /// Signal the program.
     Signal(i32),
-    /// Stop everything.
-    Pause,
+    /// Stop everything, on this request.
+    Pause(u64),
     /// Let everything go on.
     Resume,
     /// End everything, and say what it used.
@@ -46,6 +48,8 @@ pub(super) enum Tell {
 pub(super) struct Run {
     pub(super) order: Order,
     pub(super) read_only: Vec<String>,
+    /// Whether the init may be told to stop everything.
+    pub(super) may_pause: bool,
 }
 
 /// What an init tells the server.
@@ -55,8 +59,8 @@ pub(super) enum Said {
     Started,
     /// It could not be started.
     NotStarted(Failure),
-    /// Everything stands still.
-    Paused,
+    /// Everything stands still, as this request wanted.
+    Paused(u64),
     /// The program ended; everything else is about to.
     Ended {
         code: Option<i32>,
@@ -72,6 +76,8 @@ pub(super) enum Said {
 pub(super) struct Ends {
     pub(super) socket: UnixStream,
     pub(super) standard: Standard,
+    /// Whether the server counts what is held by System V IPC.
+    pub(super) counts_ipc: bool,
 }
 
 /// Is an init; never returns.
@@ -81,7 +87,11 @@ pub(super) fn main(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> ! {
 }
 
 fn run(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> std::io::Result<()> {
-    let Ends { mut socket, standard } = ends;
+    let Ends {
+        mut socket,
+        standard,
+        counts_ipc,
+    } = ends;
     let mut keep = vec![
         socket.as_fd(),
         standard.input.as_fd(),
@@ -94,32 +104,38 @@ fn run(ends: Ends, filter: &Filter, narrow: Option<&Narrow>) -> std::io::Result<
     // What is mounted shows in `/proc`, covered or not, and some of this with its path on the host.
     unmount(PRIVATE, UnmountFlags::DETACH)?;
     let has_proc = mount_proc(Path::new("/proc")).is_ok();
-    let _ = sys::leave_group_view();
     let children = sys::children_ended()?;
     let mut program = Program::make(&standard, filter, narrow)?;
     drop(standard);
-    announce(&socket, has_proc)?;
+    announce(&socket, has_proc, counts_ipc)?;
     let mut decoder = Decoder::default();
     let mut receiving = Receiving::new(&socket);
     let Some(Frame::Message(Tell::Run(run))) = read_frame(&mut decoder, &mut receiving)? else {
         return Ok(());
     };
-    let Some(layer) = receiving.descriptor else {
+    let Some(layer) = receiving.descriptors.pop() else {
         return Ok(());
     };
     match begin(&layer, *run, &mut program) {
         Ok(()) => {
             write_message(&Said::Started, &mut socket)?;
-            watch(program.pid, &mut socket, &mut decoder, &children, has_proc)
+            watch(program.pid, &mut socket, &mut decoder, &children)
         }
         Err(failure) => write_message(&Said::NotStarted(failure), &mut socket),
     }
 }
 
 /// Says that it is ready, and gives the server a view of the processes to come.
-fn announce(socket: &UnixStream, has_proc: bool) -> std::io::Result<()> {
-    let processes = has_proc.then(|| directory("/proc")).transpose()?;
-    passing::send(socket, b"r", processes.as_ref().map(AsFd::as_fd))
+fn announce(socket: &UnixStream, has_proc: bool, counts_ipc: bool) -> std::io::Result<()> {
+    let mut views = Vec::new();
+    if has_proc {
+        views.push(directory("/proc")?);
+    }
+    if has_proc && counts_ipc {
+        views.extend(ipc::open_lists()?);
+    }
+    let views: Vec<_> = views.iter().map(AsFd::as_fd).collect();
+    passing::send(socket, b"r", &views)
 }
 
 fn directory(path: &str) -> rustix::io::Result<OwnedFd> {
@@ -135,7 +151,13 @@ fn begin(layer: &OwnedFd, run: Run, program: &mut Program) -> Result<(), Failure
     move_mount(layer, "", CWD, "/workspace", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .map_err(|error| Failure::new("showing the layer", error))?;
     protect(&run.read_only)?;
-    confine::drop_rights()?;
+    let kept = if run.may_pause {
+        // A process that lets nobody look into it can be traced only with this.
+        CapabilitySet::SYS_PTRACE
+    } else {
+        CapabilitySet::empty()
+    };
+    confine::drop_rights_but(kept)?;
     program.begin(&run.order)
 }
 
@@ -208,15 +230,12 @@ impl Program {
 }
 
 /// Collects what ended and does what it is told, until the program ends.
-fn watch(
-    program: i32,
-    socket: &mut UnixStream,
-    decoder: &mut Decoder,
-    children: &OwnedFd,
-    has_proc: bool,
-) -> std::io::Result<()> {
+fn watch(program: i32, socket: &mut UnixStream, decoder: &mut Decoder, children: &OwnedFd) -> std::io::Result<()> {
+    let mut tracer = Tracer::default();
     loop {
-        if let Some(status) = collect(program, children)? {
+        let mut drained = [0; 128];
+        let _ = rustix::io::read(children, &mut drained);
+        if let Some(status) = tracer.collect(program) {
             return tell_end(status, socket);
         }
         let mut watched = [
@@ -234,24 +253,11 @@ fn watch(
             return Ok(());
         }
         while let Some(Frame::Message(tell)) = decoder.next()? {
-            if matches!(tell, Tell::End) {
-                return tell_end(Status::Signalled(libc::SIGKILL), socket);
+            if let Some(status) = obey(&tell, program, &mut tracer, socket)? {
+                return tell_end(status, socket);
             }
-            obey(&tell, program, socket, has_proc)?;
         }
     }
-}
-
-/// Collects every child that ended; how the program did, if it was among them.
-fn collect(program: i32, children: &OwnedFd) -> std::io::Result<Option<Status>> {
-    let mut drained = [0; 128];
-    let _ = rustix::io::read(children, &mut drained);
-    while let Ok(Some(waited)) = sys::wait_any(false) {
-        if waited.pid == program {
-            return Ok(Some(waited.status));
-        }
-    }
-    Ok(None)
 }
 
 /// Ends whatever else is in this process namespace, and collects it: whoever is orphaned on the way becomes a child of this process.
@@ -267,7 +273,7 @@ fn tell_end(status: Status, socket: &mut UnixStream) -> std::io::Result<()> {
     let used = sys::used_by_children();
     let (code, signal) = match status {
         Status::Exited(code) => (Some(code), None),
-        Status::Signalled(signal) => (None, Some(signal)),
+        Status::Signalled(signal) | Status::Stopped(signal) => (None, Some(signal)),
     };
     let ended = Said::Ended {
         code,
@@ -280,72 +286,21 @@ fn tell_end(status: Status, socket: &mut UnixStream) -> std::io::Result<()> {
     socket.flush()
 }
 
-fn obey(tell: &Tell, program: i32, socket: &mut UnixStream, has_proc: bool) -> std::io::Result<()> {
+/// Does what it is told; how the program ended, if it did.
+fn obey(tell: &Tell, program: i32, tracer: &mut Tracer, socket: &mut UnixStream) -> std::io::Result<Option<Status>> {
     match tell {
-        Tell::Run(_) | Tell::End => Ok(()),
+        Tell::Run(_) => {}
+        Tell::End => return Ok(Some(Status::Signalled(libc::SIGKILL))),
         Tell::Signal(number) => {
             let _ = sys::kill(program, *number);
-            Ok(())
         }
-        Tell::Resume => {
-            let _ = sys::kill(-1, libc::SIGCONT);
-            Ok(())
-        }
-        Tell::Pause => {
-            // To all at once: one that forks just now does so after it went on.
-            let _ = sys::kill(-1, libc::SIGSTOP);
-            wait_until_still(has_proc);
-            write_message(&Said::Paused, socket)
-        }
+        Tell::Resume => tracer.let_go(),
+        Tell::Pause(request) => match tracer.stop_all(program) {
+            Stopping::Still => write_message(&Said::Paused(*request), socket)?,
+            Stopping::Ended(status) => return Ok(Some(status)),
+            // The server ends what does not stand still.
+            Stopping::Failed => {}
+        },
     }
-}
-
-/// A process stops when it leaves the kernel, which it may still be writing in: waits, for five seconds at most.
-fn wait_until_still(has_proc: bool) {
-    for round in 0..1000_u32 {
-        if has_proc && is_still().unwrap_or(false) {
-            return;
-        }
-        if !has_proc && round > 20 {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(if round < 10 { 1 } else { 5 }));
-    }
-}
-
-/// Whether every thread of every process but this one is stopped or dead.
-fn is_still() -> rustix::io::Result<bool> {
-    for pid in numbers(&directory("/proc")?)?.into_iter().filter(|pid| *pid != 1) {
-        let Ok(tasks) = directory(&format!("/proc/{pid}/task")) else {
-            continue;
-        };
-        for task in numbers(&tasks)? {
-            if !is_stopped(&format!("/proc/{pid}/task/{task}/stat")) {
-                return Ok(false);
-            }
-        }
-    }
-    Ok(true)
-}
-
-fn is_stopped(path: &str) -> bool {
-    let Ok(file) = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
-        return true;
-    };
-    let mut bytes = [0; 512];
-    let length = rustix::io::read(&file, &mut bytes).unwrap_or(0);
-    // The state stands after the name, which may hold anything, parentheses too.
-    let state = bytes[..length]
-        .iter()
-        .rposition(|byte| *byte == b')')
-        .and_then(|at| bytes.get(at + 2));
-    matches!(state, None | Some(b'T' | b't' | b'Z' | b'X'))
-}
-
-/// The entries of a directory of `/proc` that are numbers.
-pub(super) fn numbers(directory: &OwnedFd) -> rustix::io::Result<Vec<u32>> {
-    let entries = rustix::fs::Dir::read_from(directory)?.flatten();
-    Ok(entries
-        .filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok())
-        .collect())
+    Ok(None)
 }

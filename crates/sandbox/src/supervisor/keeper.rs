@@ -17,7 +17,7 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags};
 use super::groups::Groups;
 use super::protocol::{Answer, Ask, Decoder, Failure, Frame, read_frame, write_message};
 use super::sys::{Forked, Fresh, MountAttributes};
-use super::{serve, sys};
+use super::{confine, serve, sys};
 use crate::namespace::plan::{INSIDE, SandboxPlan, Space, User};
 
 /// Directories that only the keeper's rights reach.
@@ -59,7 +59,9 @@ fn take_channel() -> std::io::Result<UnixStream> {
 
 fn keep(plan: &SandboxPlan, channel: &UnixStream, decoder: Decoder) -> Result<()> {
     let _lock = lock(&plan.lock)?;
-    let groups = Groups::make(plan);
+    // Here, where root may still raise a limit.
+    confine::forbid_cores();
+    let mut groups = Groups::make(plan);
     let grabbed = if plan.user.is_dedicated {
         Some(grab(plan)?)
     } else {
@@ -76,12 +78,12 @@ fn keep(plan: &SandboxPlan, channel: &UnixStream, decoder: Decoder) -> Result<()
         }
         (Forked::Parent(inner), _) => {
             drop((other_end, grabbed));
-            let introduced = introduce(inner, &plan.user, link);
+            let introduced = introduce(inner, &plan.user, &link);
             if introduced.is_err() {
                 let _ = sys::kill(inner, libc::SIGKILL);
             }
             groups.tidy();
-            wait_for_end(inner, channel);
+            wait_for_end(inner, channel, &link, &groups);
             groups.remove();
             introduced
         }
@@ -165,7 +167,7 @@ fn write_proc(pid: i32, name: &str, text: &str) -> std::io::Result<()> {
 }
 
 /// Tells the kernel who the process inside is; then it may go on.
-fn introduce(inner: i32, user: &User, mut link: UnixStream) -> Result<()> {
+fn introduce(inner: i32, user: &User, mut link: &UnixStream) -> Result<()> {
     write_maps(inner, (INSIDE, user.uid), (INSIDE, user.gid))
         .map_err(|error| Failure::new("mapping the user of the commands", error))?;
     // Only now: the files of a process that nobody may look into belong to root.
@@ -173,18 +175,22 @@ fn introduce(inner: i32, user: &User, mut link: UnixStream) -> Result<()> {
     link.write_all(b"m").map_err(|error| Failure::new("starting", error))
 }
 
-/// Waits for the end of the process inside; it has a second for that once Garret has gone.
-fn wait_for_end(inner: i32, channel: &UnixStream) {
+/// Waits for the end of the process inside; it has a second for that once Garret has gone. It closes its end of `link` before the kernel ends
+/// the others of its namespace, which waits for all of them, those that are frozen too.
+fn wait_for_end(inner: i32, channel: &UnixStream, link: &UnixStream, groups: &Groups) {
     let pidfd = Pid::from_raw(inner).and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
     if let Some(pidfd) = pidfd {
         let mut watched = [
             PollFd::new(&pidfd, PollFlags::IN),
+            PollFd::new(link, PollFlags::empty()),
             PollFd::new(channel, PollFlags::empty()),
         ];
         while poll(&mut watched, None) == Err(Errno::INTR) {}
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        while poll(&mut watched[..1], Some(&second)) == Err(Errno::INTR) {}
+        while poll(&mut watched[..2], Some(&second)) == Err(Errno::INTR) {}
         let _ = sys::kill(inner, libc::SIGKILL);
+        while poll(&mut watched[..2], None) == Err(Errno::INTR) {}
+        groups.thaw_all();
     }
     let _ = sys::wait_for(inner, true);
 }

@@ -136,6 +136,8 @@ pub(crate) enum Answer {
     Opened(Opened),
     /// A request was done.
     Done { request: u64 },
+    /// The processes of a layer stand still; so many commands were ended because they did not in time.
+    Paused { request: u64, ended: u64 },
     /// A layer that was to be lifted stays: nothing was done on it.
     Stays { request: u64 },
     /// A request failed; request 0 is the opening.
@@ -157,6 +159,22 @@ pub(crate) struct Opened {
     pub(crate) overlay_failure: Option<String>,
     /// Why the control groups do not hold, where they do not.
     pub(crate) group_failure: Option<String>,
+    /// What pauses processes in the background.
+    pub(crate) pausing: Pausing,
+}
+
+/// What pauses processes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Pausing {
+    /// Nothing: they end instead.
+    #[default]
+    Nothing,
+    /// Their init traces them.
+    Trace,
+    /// The freezer of control groups, version 1.
+    FreezerOne,
+    /// The freezer of control groups, version 2.
+    FreezerTwo,
 }
 
 /// Why something failed.
@@ -197,6 +215,8 @@ pub(crate) enum Ending {
     Memory,
     FileSize,
     Written,
+    /// It did not stand still in time when it was paused.
+    Pause,
 }
 
 /// A frame that came in.

@@ -12,7 +12,8 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::init::numbers;
+use super::ipc;
+use super::tracer::numbers;
 
 /// The first process of a command, which outlives all others and waits for whoever is orphaned.
 const INIT: u32 = 1;
@@ -29,6 +30,8 @@ pub(super) struct Used {
 #[derive(Debug)]
 pub(super) struct Tally {
     processes: OwnedFd,
+    /// The lists of what is held by System V IPC; none where memory is limited elsewhere.
+    ipc_lists: Vec<OwnedFd>,
     living: BTreeMap<u32, Seen>,
     /// What those used that ended and that nobody waited for.
     lost: Used,
@@ -53,9 +56,10 @@ struct Seen {
 
 impl Tally {
     /// Counts the processes that this `/proc` shows.
-    pub(super) fn new(processes: OwnedFd) -> Self {
+    pub(super) fn new(processes: OwnedFd, ipc_lists: Vec<OwnedFd>) -> Self {
         Self {
             processes,
+            ipc_lists,
             living: BTreeMap::new(),
             lost: Used::default(),
             is_hidden: false,
@@ -100,12 +104,15 @@ impl Tally {
         self.is_hidden
     }
 
-    /// Bytes of memory that are in use now, what is shared counted in part.
+    /// Bytes of memory that are in use now, what is shared counted in part; with what is held by System V IPC and that no process shows.
     pub(super) fn memory(&self) -> u64 {
-        let pids = self.living.keys();
-        pids.filter_map(|pid| self.read(*pid, "smaps_rollup").ok())
-            .map(|text| field(&text, "Pss:") * 1024)
-            .sum()
+        let (mut all, mut shared) = (0, 0);
+        for pid in self.living.keys() {
+            let text = self.read(*pid, "smaps_rollup").unwrap_or_default();
+            all += field(&text, "Pss:") * 1024;
+            shared += field(&text, "Pss_Shmem:") * 1024;
+        }
+        all + ipc::bytes_held(&self.ipc_lists).saturating_sub(shared)
     }
 
     fn see(&self, pid: u32) -> Option<Seen> {

@@ -24,10 +24,10 @@ use rustix::process::DumpableBehavior;
 use self::layered::Layer;
 use self::running::Running;
 use self::spare::Spare;
-use super::groups::Groups;
+use super::groups::{Groups, Version};
 use super::keeper::Grabbed;
 use super::place::Arriving;
-use super::protocol::{Answer, Ask, Decoder, Failure, Frame, Opened, encode_message, write_message};
+use super::protocol::{Answer, Ask, Decoder, Failure, Frame, Opened, Pausing, encode_message, write_message};
 use super::system_calls::Filter;
 use super::{confine, layers, root, sys};
 use crate::namespace::plan::{INSIDE, SandboxPlan};
@@ -54,6 +54,7 @@ pub(super) fn main(
     match become_inside(plan, &link, grabbed) {
         Ok((has_proc, filter)) => {
             let has_group = grouped.group_failure.is_none() && grouped.groups.have_memory();
+            let pausing = pausing(&grouped.groups, has_proc);
             let server = Server {
                 plan,
                 has_group,
@@ -76,6 +77,7 @@ pub(super) fn main(
                 has_proc,
                 overlay_failure: layers::try_overlay(&plan.overlays),
                 group_failure: grouped.group_failure,
+                pausing,
             });
         }
         Err(failure) => {
@@ -84,6 +86,16 @@ pub(super) fn main(
     }
     // Ends every process of the sandbox: this is the first of its namespace.
     sys::exit(0)
+}
+
+/// What pauses commands that live on.
+fn pausing(groups: &Groups, has_proc: bool) -> Pausing {
+    match groups.freezer() {
+        Some(Version::Two) => Pausing::FreezerTwo,
+        Some(Version::One) => Pausing::FreezerOne,
+        None if has_proc => Pausing::Trace,
+        None => Pausing::Nothing,
+    }
 }
 
 fn become_inside(plan: &SandboxPlan, link: &UnixStream, grabbed: Option<Grabbed>) -> Result<(bool, Filter), Failure> {
@@ -198,6 +210,7 @@ impl Server<'_> {
             }
         }
         self.look();
+        self.look_at_pauses();
         self.leaving
             .retain(|pid| matches!(sys::wait_for(*pid, false), Ok(None)));
         if is_asked {
@@ -272,7 +285,9 @@ impl Server<'_> {
                 spawn,
                 lift,
             } => {
-                self.start(request, process, &layer, *spawn);
+                // A layer that is lifted after its command is never paused.
+                let may_pause = lift.is_none();
+                self.start(request, process, &layer, *spawn, may_pause);
                 if let Some(lift) = lift {
                     self.lift_after_all(lift, &layer);
                 }

@@ -115,6 +115,8 @@ pub(crate) struct Waited {
 pub(crate) enum Status {
     Exited(i32),
     Signalled(i32),
+    /// It is traced by this process and stopped, when it was about to take this signal; 0 for none.
+    Stopped(i32),
 }
 
 /// Collects one child that ended, if there is one; `block` waits for it.
@@ -137,15 +139,45 @@ pub(crate) fn wait_for(pid: i32, block: bool) -> io::Result<Option<Waited>> {
                 }
             }
             pid => {
-                let status = if libc::WIFSIGNALED(status) {
-                    Status::Signalled(libc::WTERMSIG(status))
-                } else {
-                    Status::Exited(libc::WEXITSTATUS(status))
-                };
+                let status = status_of(status);
                 return Ok(Some(Waited { pid, status }));
             }
         }
     }
+}
+
+fn status_of(status: i32) -> Status {
+    if libc::WIFSIGNALED(status) {
+        return Status::Signalled(libc::WTERMSIG(status));
+    }
+    if libc::WIFSTOPPED(status) {
+        // Above the signal stands which event stopped it, where it was not a signal.
+        let is_by_signal = status >> 16 == 0;
+        return Status::Stopped(if is_by_signal { libc::WSTOPSIG(status) } else { 0 });
+    }
+    Status::Exited(libc::WEXITSTATUS(status))
+}
+
+/// Begins to trace a thread, which runs on; every thread and process that it starts from now on is traced too, and stopped.
+pub(crate) fn seize(thread: i32) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+    trace(i64::from(libc::PTRACE_SEIZE), thread, i64::from(options))
+}
+
+/// Stops a thread that is traced, as soon as it is about to run outside the kernel.
+pub(crate) fn interrupt(thread: i32) -> io::Result<()> {
+    trace(i64::from(libc::PTRACE_INTERRUPT), thread, 0)
+}
+
+/// Lets a traced thread that is stopped go on untraced, with a signal that it was about to take; 0 for none.
+pub(crate) fn detach(thread: i32, signal: i32) -> io::Result<()> {
+    trace(i64::from(libc::PTRACE_DETACH), thread, i64::from(signal))
+}
+
+fn trace(request: i64, thread: i32, data: i64) -> io::Result<()> {
+    // SAFETY: none of the three requests reads or writes memory of this process.
+    let answer = unsafe { libc::syscall(libc::SYS_ptrace, request, i64::from(thread), 0_i64, data) };
+    done(i32::try_from(answer).unwrap_or(-1))
 }
 
 /// What all children that were waited for used.

@@ -5,7 +5,7 @@
 
 #![cfg(target_os = "linux")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Is, SeccompCondition, SeccompFilter,
@@ -15,7 +15,7 @@ use seccompiler::{
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Calls that are refused whatever their arguments.
-const REFUSED: [i64; 43] = [
+const REFUSED: [i64; 51] = [
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -53,24 +53,60 @@ const REFUSED: [i64; 43] = [
     libc::SYS_open_by_handle_at,
     libc::SYS_fanotify_init,
     libc::SYS_pidfd_getfd,
+    libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
     libc::SYS_vhangup,
     libc::SYS_syslog,
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
     libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    libc::SYS_mbind,
+    libc::SYS_get_mempolicy,
+    libc::SYS_set_mempolicy,
+    libc::SYS_set_mempolicy_home_node,
 ];
 
 /// Calls that look as if the kernel did not have them, so that programs take the older way.
-const UNKNOWN: [i64; 4] = [
+const UNKNOWN: [i64; 12] = [
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
+    STATMOUNT,
+    LISTMOUNT,
+    LSM_GET_SELF_ATTR,
+    LSM_SET_SELF_ATTR,
+    LSM_LIST_MODULES,
+    OPEN_TREE_ATTR,
+    FILE_GETATTR,
+    FILE_SETATTR,
 ];
+
+// The `libc` crate does not have these yet. From 424 on, a call has one number on every processor.
+const STATMOUNT: i64 = 457;
+const LISTMOUNT: i64 = 458;
+const LSM_GET_SELF_ATTR: i64 = 459;
+const LSM_SET_SELF_ATTR: i64 = 460;
+const LSM_LIST_MODULES: i64 = 461;
+const OPEN_TREE_ATTR: i64 = 467;
+const FILE_GETATTR: i64 = 468;
+const FILE_SETATTR: i64 = 469;
+
+/// The first number that nobody has reviewed: all up to that of Linux 6.18 are. A newer kernel may give it to any call, so it and all
+/// above look as if the kernel did not have them. On x86-64 that also takes the second set of numbers, which no rule sees.
+const FIRST_UNREVIEWED: u32 = FILE_SETATTR as u32 + 1;
 
 /// Families of sockets that are not refused; of netlink only what tells of interfaces.
 const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// The ways of execution that are allowed: Linux, a 32-bit machine by name, both with the version of Linux 2.6, and the question which
+/// one it is.
+const PERSONALITIES: [i32; 5] = [0, LINUX_32, LINUX_2_6, LINUX_32 | LINUX_2_6, -1];
+const LINUX_32: i32 = 0x8;
+const LINUX_2_6: i32 = 0x2_0000;
 
 const NEW_NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUSER,
@@ -87,12 +123,9 @@ const AFTER_ARCHITECTURE: usize = 3;
 
 const LOAD: u16 = 0x20;
 const JUMP: u16 = 0x05;
-const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const NUMBER_OFFSET: u32 = 0;
-/// Where the second set of numbers of x86-64 begins; no number of the first is as high.
-const FIRST_OF_OTHERS: u32 = 0x4000_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const REFUSE: u32 = 0x0005_0000;
 const REFUSE_AS_UNKNOWN: u32 = REFUSE | libc::ENOSYS as u32;
@@ -104,13 +137,13 @@ pub(super) struct Filter(BpfProgram);
 impl Filter {
     /// Translates it for this processor.
     pub(super) fn new() -> Result<Self, seccompiler::BackendError> {
-        let rules = refused()?;
+        let mut rules = refused()?;
         let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
         let refusal = SeccompAction::Errno(libc::EPERM as u32);
         let ahead = std::iter::once(step(LOAD, (0, 0), NUMBER_OFFSET))
-            .chain(quick_gaps(&rules))
-            .chain(unknown())
+            .chain(judge_by_number(&spans(&rules), 0))
             .collect::<Vec<_>>();
+        rules.retain(|_, rules| !rules.is_empty());
         let mut program: BpfProgram =
             SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture)?.try_into()?;
         program.splice(AFTER_ARCHITECTURE..AFTER_ARCHITECTURE, ahead);
@@ -123,57 +156,78 @@ impl Filter {
     }
 }
 
-/// Refuses what the kernel is not to seem to have. On x86-64 every call has a second number in another set, which no rule sees.
-fn unknown() -> impl Iterator<Item = sock_filter> {
-    let others = cfg!(target_arch = "x86_64").then_some(step(JUMP_IF_AT_LEAST, (0, 1), FIRST_OF_OTHERS));
-    let one_by_one = UNKNOWN.iter().map(|number| step(JUMP_IF_EQUAL, (0, 1), *number as u32));
-    let refuse = || step(RETURN, (0, 0), REFUSE_AS_UNKNOWN);
-    others
-        .into_iter()
-        .chain(one_by_one)
-        .flat_map(move |is_one| [is_one, refuse()])
+/// Numbers that are judged alike, whatever the arguments.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    from: u32,
+    /// The first that is not in it any more; none where it has no end.
+    to: Option<u32>,
+    verdict: u32,
 }
 
-/// Lets calls between those that are judged through at once. The kernel tries a filter on every number when it is installed, and each trial
-/// would compare with every rule: that took longer than all the rest of making a command ready.
-fn quick_gaps(rules: &Rules) -> Vec<sock_filter> {
-    let judged = rules
-        .keys()
-        .chain(&UNKNOWN)
-        .filter_map(|number| u32::try_from(*number).ok());
-    let judged = judged.chain([FIRST_OF_OTHERS]).collect::<BTreeSet<_>>();
-    let mut from = 0;
-    let mut gaps = Vec::new();
-    for number in judged {
-        gaps.extend((from < number).then_some((from, number)));
-        from = number + 1;
+/// The verdict on a reviewed number, where that does not depend on the arguments.
+fn verdict(number: u32, rules: &Rules) -> Option<u32> {
+    let number = i64::from(number);
+    if UNKNOWN.contains(&number) {
+        return Some(REFUSE_AS_UNKNOWN);
     }
-    halved(&gaps, 0)
+    match rules.get(&number) {
+        None => Some(ALLOW),
+        Some(rules) if rules.is_empty() => Some(REFUSE | libc::EPERM as u32),
+        Some(_) => None,
+    }
 }
 
-/// Looks for the gap that a number is in, by halves; who is in none goes on after all of it and `after` steps more.
-fn halved(gaps: &[(u32, u32)], after: usize) -> Vec<sock_filter> {
-    if let [gap] = gaps {
-        let mut steps = Vec::from(allow_between(*gap));
+/// All numbers but those that are judged by their arguments, in order.
+fn spans(rules: &Rules) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for number in 0..FIRST_UNREVIEWED {
+        let Some(verdict) = verdict(number, rules) else {
+            continue;
+        };
+        let (from, to) = (number, Some(number + 1));
+        match spans.last_mut() {
+            Some(last) if last.to == Some(from) && last.verdict == verdict => last.to = to,
+            _ => spans.push(Span { from, to, verdict }),
+        }
+    }
+    spans.push(Span {
+        from: FIRST_UNREVIEWED,
+        to: None,
+        verdict: REFUSE_AS_UNKNOWN,
+    });
+    spans
+}
+
+/// Looks by halves for the span that a number is in, and gives its verdict; a number in none goes on after all of it and `after` steps more.
+/// The kernel tries a filter on every number when it is installed, and each trial would compare with every rule: that took longer than all
+/// the rest of making a command ready.
+fn judge_by_number(spans: &[Span], after: usize) -> Vec<sock_filter> {
+    if let [span] = spans {
+        let mut steps = judge_span(*span);
         steps.push(step(JUMP, (0, 0), after as u32));
         return steps;
     }
-    let (low, high) = gaps.split_at(gaps.len() / 2);
-    let lower = halved(low, after);
-    let upper = halved(high, after + lower.len());
+    let (low, high) = spans.split_at(spans.len() / 2);
+    let lower = judge_by_number(low, after);
+    let upper = judge_by_number(high, after + lower.len());
     let ways = [
-        step(JUMP_IF_AT_LEAST, (1, 0), high[0].0),
+        step(JUMP_IF_AT_LEAST, (1, 0), high[0].from),
         step(JUMP, (0, 0), upper.len() as u32),
     ];
     ways.into_iter().chain(upper).chain(lower).collect()
 }
 
-fn allow_between((from, to): (u32, u32)) -> [sock_filter; 3] {
-    [
-        step(JUMP_IF_AT_LEAST, (0, 2), from),
-        step(JUMP_IF_AT_LEAST, (1, 0), to),
-        step(RETURN, (0, 0), ALLOW),
-    ]
+fn judge_span(span: Span) -> Vec<sock_filter> {
+    let give = step(RETURN, (0, 0), span.verdict);
+    match span.to {
+        Some(to) => vec![
+            step(JUMP_IF_AT_LEAST, (0, 2), span.from),
+            step(JUMP_IF_AT_LEAST, (1, 0), to),
+            give,
+        ],
+        None => vec![step(JUMP_IF_AT_LEAST, (0, 1), span.from), give],
+    }
 }
 
 /// One step of a filter: where to go on if it is so, and if not.
@@ -186,6 +240,8 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
     rules.extend(refused_on_this_processor());
     rules.insert(libc::SYS_clone, new_namespaces()?);
     rules.insert(libc::SYS_socket, sockets()?);
+    rules.insert(libc::SYS_socketpair, pairs()?);
+    rules.insert(libc::SYS_personality, personalities()?);
     rules.insert(libc::SYS_ioctl, terminals()?);
     rules.insert(libc::SYS_mknodat, devices(2)?);
     #[cfg(target_arch = "x86_64")]
@@ -199,6 +255,8 @@ fn refused_on_this_processor() -> Vec<(i64, Vec<SeccompRule>)> {
         libc::SYS_iopl,
         libc::SYS_ioperm,
         libc::SYS_uselib,
+        libc::SYS_sysfs,
+        libc::SYS_ustat,
         libc::SYS_lookup_dcookie,
         libc::SYS__sysctl,
     ]
@@ -243,6 +301,20 @@ fn sockets() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     ])
 }
 
+/// A pair of sockets is made of the one family that has pairs and is of use.
+fn pairs() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    Ok(vec![SeccompRule::new(vec![when(0, Is::Ne, libc::AF_UNIX)?])?])
+}
+
+/// Every way of execution but these is refused. The others switch off protections, such as addresses that cannot be guessed.
+fn personalities() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let other = PERSONALITIES
+        .iter()
+        .map(|personality| when(0, Is::Ne, *personality))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(vec![SeccompRule::new(other)?])
+}
+
 /// Nobody types on another's terminal.
 fn terminals() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     [libc::TIOCSTI, libc::TIOCLINUX]
@@ -284,7 +356,7 @@ mod tests {
             match code {
                 LOAD => held = [number, architecture].get(k as usize / 4).copied().unwrap_or(0),
                 JUMP => at += k as usize,
-                JUMP_IF_EQUAL => jump(held == k),
+                0x15 => jump(held == k),
                 0x25 => jump(held > k),
                 JUMP_IF_AT_LEAST => jump(held >= k),
                 0x54 => held &= k,
@@ -304,7 +376,7 @@ mod tests {
         for number in 0..500 {
             let (judged, steps) = tried(&quick, architecture, number);
             let expected = match rules.get(&i64::from(number)) {
-                _ if UNKNOWN.contains(&i64::from(number)) => Some(REFUSE_AS_UNKNOWN),
+                _ if number >= FIRST_UNREVIEWED || UNKNOWN.contains(&i64::from(number)) => Some(REFUSE_AS_UNKNOWN),
                 Some(rules) if rules.is_empty() => Some(REFUSE | libc::EPERM as u32),
                 // One that a rule judges by its arguments may be either.
                 Some(_) => None,
@@ -317,8 +389,8 @@ mod tests {
             all_steps += steps;
         }
         assert!(all_steps < 500 * 24, "{all_steps}");
-        #[cfg(target_arch = "x86_64")]
-        for number in [FIRST_OF_OTHERS, FIRST_OF_OTHERS + 165, u32::MAX] {
+        // On x86-64 every call has a second number from 0x4000_0000 on.
+        for number in [FIRST_UNREVIEWED, 0x4000_0000, 0x4000_0000 + 165, u32::MAX] {
             assert_eq!(tried(&quick, architecture, number).0, REFUSE_AS_UNKNOWN);
         }
         assert_ne!(tried(&quick, architecture ^ 1, 0).0, ALLOW, "another architecture");

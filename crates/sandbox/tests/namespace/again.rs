@@ -139,7 +139,7 @@ async fn is_killed_between_two_commands() {
 #[tokio::test]
 async fn a_layer_that_stayed_when_garret_was_killed_is_no_leftover() {
     let directory = directory();
-    let mut child = run_apart("again::is_killed_between_two_commands", &directory);
+    let mut child = run_apart("again::is_killed_between_two_commands", &directory, &[]);
     let deadline = Instant::now() + Duration::from_secs(20);
     while !directory.path().join("between").exists() {
         assert!(Instant::now() < deadline, "the other process did not begin");

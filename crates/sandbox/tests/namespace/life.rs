@@ -87,7 +87,7 @@ async fn is_killed_in_the_middle() {
 #[tokio::test]
 async fn what_a_killed_garret_left_is_found_and_its_processes_are_dead() {
     let directory = directory();
-    let mut child = run_apart("life::is_killed_in_the_middle", &directory);
+    let mut child = run_apart("life::is_killed_in_the_middle", &directory, &[]);
     let layers = directory.path().join("scratch/layers");
     let has_begun = || {
         let found = std::fs::read_dir(&layers).into_iter().flatten().flatten().next();

@@ -100,6 +100,29 @@ async fn memory_is_limited() {
     assert_eq!(room.text("echo alive").await, "alive\n");
 }
 
+/// Memory that no process has, but that lasts as long as the command: shared memory, messages and semaphores.
+const HELD_BY_NO_PROCESS: [&str; 3] = [
+    "for _ in range(12):\n  n = libc.shmget(0, 40 << 20, 0o1600)\n  assert n >= 0\n  if os.fork() == 0:\n    \
+     libc.shmat.restype = ctypes.c_void_p\n    at = libc.shmat(n, None, 0)\n    ctypes.memset(at, 1, 40 << 20)\n    os._exit(0)\n  \
+     os.wait()",
+    "message = ctypes.create_string_buffer(b'\\1' + bytes(8 + 8191), 8 + 8192)\nfor _ in range(25000):\n  n = libc.msgget(0, 0o1600)\n  \
+     assert n >= 0\n  for _ in range(2): assert libc.msgsnd(n, message, 8192, 0o4000) == 0",
+    "for _ in range(300): assert libc.semget(0, 30000, 0o1600) >= 0",
+];
+
+#[tokio::test]
+async fn memory_that_no_process_has_is_limited() {
+    for hold in HELD_BY_NO_PROCESS {
+        let room = Room::with(|request| request.limits.memory = Some(128 * MEBIBYTE)).await;
+        let text = python(&format!(
+            "import ctypes, os, time\nlibc = ctypes.CDLL(None, use_errno=True)\n{hold}\nprint('held', flush=True)\ntime.sleep(20)"
+        ));
+        let (outcome, _) = room.run(&text).await;
+        assert_eq!(outcome.exit.limit, Some(Limit::Memory), "{hold}: {outcome:?}");
+        assert_eq!(room.text("echo alive").await, "alive\n");
+    }
+}
+
 #[tokio::test]
 async fn memory_is_limited_for_all_processes_together() {
     let room = Room::with(|request| request.limits.memory = Some(256 * MEBIBYTE)).await;

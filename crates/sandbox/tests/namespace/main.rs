@@ -17,5 +17,6 @@ mod life;
 mod limits;
 mod live;
 mod paths;
+mod pauses;
 mod user;
 mod walls;

@@ -10,7 +10,7 @@ use garret_core::{
     Chunk, Command, Effects, Exit, Guard, Layer, Limits, Network, OpenSandbox, Process, Program, Sandbox,
     SandboxRequest, Stdin, Stream, WsPath,
 };
-use garret_sandbox::namespace::{Layers, NamespaceSandbox, Options, SupervisorProgram, plan};
+use garret_sandbox::namespace::{Layers, NamespaceSandbox, Options, Pauses, SupervisorProgram, plan};
 use tempfile::TempDir;
 
 pub(crate) struct Room {
@@ -23,15 +23,22 @@ pub(crate) fn sandbox() -> NamespaceSandbox {
 }
 
 pub(crate) fn sandbox_with(layers: Layers) -> NamespaceSandbox {
-    NamespaceSandbox::new(Options {
-        layers,
+    NamespaceSandbox::new(Options { layers, ..options() })
+}
+
+pub(crate) fn sandbox_that_pauses(pauses: Pauses) -> NamespaceSandbox {
+    NamespaceSandbox::new(Options { pauses, ..options() })
+}
+
+fn options() -> Options {
+    Options {
         supervisor: Some(SupervisorProgram {
             path: std::env::var_os("GARRET_TEST_SUPERVISOR")
                 .map_or_else(|| env!("CARGO_BIN_EXE_garret-supervisor").into(), PathBuf::from),
             arguments: Vec::new(),
         }),
         ..Options::default()
-    })
+    }
 }
 
 pub(crate) fn directory() -> TempDir {
@@ -195,9 +202,10 @@ pub(crate) fn python(text: &str) -> String {
 }
 
 /// Runs the test `name` as a process of its own, on `directory`; it asks [`request_apart`] what to open.
-pub(crate) fn run_apart(name: &str, directory: &TempDir) -> Child {
+pub(crate) fn run_apart(name: &str, directory: &TempDir, environment: &[(&str, &str)]) -> Child {
     std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name])
+        .envs(environment.iter().copied())
         .env("GARRET_TEST_APART", directory.path())
         .env("GARRET_TEST_MARK", mark())
         .stdout(Stdio::null())

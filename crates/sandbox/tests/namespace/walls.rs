@@ -139,6 +139,7 @@ async fn calls_to_the_kernel_that_have_no_use_are_refused() {
         "import ctypes, socket, errno\n\
          libc = ctypes.CDLL(None, use_errno=True)\n\
          def call(*a):\n    r = libc.syscall(*a)\n    return errno.errorcode[ctypes.get_errno()] if r < 0 else 'ok'\n\
+         def pair(*a):\n    try: socket.socketpair(*a); return 'ok'\n    except OSError as e: return errno.errorcode[e.errno]\n\
          def sock(*a):\n    try: socket.socket(*a); return 'ok'\n    except OSError as e: return errno.errorcode[e.errno]\n\
          print('keyctl', call(250, 0, -3, 1))\n\
          print('bpf', call(321, 0, 0, 0))\n\
@@ -153,13 +154,31 @@ async fn calls_to_the_kernel_that_have_no_use_are_refused() {
          print('raw', sock(2, 3, 1))\n\
          print('vsock', sock(40, 1, 0))\n\
          print('alg', sock(38, 5, 0))\n\
-         print('netlink', sock(16, 3, 9), sock(16, 3, 0))\n",
+         print('netlink', sock(16, 3, 9), sock(16, 3, 0))\n\
+         print('pair', pair(1, 1, 0), pair(38, 5, 0), pair(30, 1, 0), pair(40, 1, 0))\n\
+         print('personality', *[call(135, n) for n in (0, 8, 0x20000, 0x20008, -1, 0x40000, 0x400000, 0x4000000)])\n\
+         print('refused', *[call(n, 0, 0, 0, 0, 0, 0) for n in (312, 440, 310, 311, 237, 238, 239, 256, 279, 450, 139, 136)])\n\
+         print('unknown', *[call(n, 0, 0, 0, 0, 0, 0) for n in (457, 458, 459, 460, 461, 467, 468, 469, 470, 471, 600, 1 << 20)])\n",
     );
     let expected = "keyctl EPERM\nbpf EPERM\nio_uring ENOSYS\nuserfaultfd EPERM\nperf EPERM\nclone3 ENOSYS\nclone EPERM\nsetns EPERM\n\
-                    x32 ENOSYS\npacket EPERM\nraw EPERM\nvsock EPERM\nalg EPERM\nnetlink EPERM ok\n";
+                    x32 ENOSYS\npacket EPERM\nraw EPERM\nvsock EPERM\nalg EPERM\nnetlink EPERM ok\npair ok EPERM EPERM EPERM\n\
+                    personality ok ok ok ok ok EPERM EPERM EPERM\n\
+                    refused EPERM EPERM EPERM EPERM EPERM EPERM EPERM EPERM EPERM EPERM EPERM EPERM\n\
+                    unknown ENOSYS ENOSYS ENOSYS ENOSYS ENOSYS ENOSYS ENOSYS ENOSYS ENOSYS ENOSYS ENOSYS ENOSYS\n";
     if cfg!(target_arch = "x86_64") {
         assert_eq!(room.text(&attempts).await, expected);
     }
+}
+
+#[tokio::test]
+async fn a_crash_starts_no_program_of_the_host() {
+    let room = Room::new().await;
+    // With a limit of 1 the kernel passes a core to nobody; with 0 it would, where the host has a program for that.
+    let limits = room
+        .text("grep '^Max core file size' /proc/self/limits | tr -s ' '")
+        .await;
+    assert_eq!(limits, "Max core file size 1 1 bytes \n");
+    is_refused(&room, "ulimit -c unlimited && echo raised").await;
 }
 
 /// Tries to reach a listener of the host by TCP, an abstract socket of the host, and the address where clouds keep secrets.

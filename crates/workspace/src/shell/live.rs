@@ -33,7 +33,9 @@ pub(super) struct LiveSlot {
     is_live: AtomicBool,
     /// The view that the layer was laid for: its quotas are waited for before the layer is.
     view: std::sync::Mutex<Option<Workspace>>,
-    live: Mutex<Option<Live>>,
+    live: Arc<Mutex<Option<Live>>>,
+    /// Of commands that a pause ended, and the view of those who started them: told by the next answer to a tool call.
+    pause_notices: std::sync::Mutex<Vec<(Arc<View>, String)>>,
     /// What could not be kept, and the view of those who did it.
     notices: std::sync::Mutex<Vec<(Arc<View>, String)>>,
 }
@@ -142,6 +144,33 @@ impl LiveSlot {
         }
     }
 
+    /// Takes what is to be said of commands that a pause ended, of what `view` may know of.
+    pub(super) fn take_pause_notices(&self, view: &Workspace) -> Vec<String> {
+        let mut notices = self.pause_notices.lock().expect("no holder panics");
+        let told = notices.extract_if(.., |(of, _)| view.encloses(of));
+        told.map(|(_, text)| text).collect()
+    }
+
+    /// Has the processes of a layer stand still. What is ended because it does not is told by the next answer to a tool call.
+    async fn pause(&self, live: &Live) -> Result<Paused> {
+        // Made first: whoever stops waiting for the pause drops it, and the processes go on.
+        let mut paused = Paused {
+            layer: live.laid.layer.clone(),
+            slot: self.live.clone(),
+            is_paused: true,
+        };
+        let ended = paused.layer.pause().await;
+        paused.is_paused = ended.is_ok();
+        match ended? {
+            0 => {}
+            count => {
+                let mut notices = self.pause_notices.lock().expect("no holder panics");
+                notices.push((live.view.view.clone(), ended_by_pause(count)));
+            }
+        }
+        Ok(paused)
+    }
+
     /// The view that the layer was laid for, where there is one.
     fn view(&self) -> Option<Workspace> {
         match self.is_live() {
@@ -243,7 +272,7 @@ impl Workshop {
     }
 
     async fn settle_pausing(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
-        let paused = Paused::new(live.laid.layer.clone()).await?;
+        let paused = self.live.pause(live).await?;
         let settled = self.settle_paused(live, taking).await;
         let resumed = paused.resume().await;
         settled.and_then(|settled| resumed.map(|()| settled))
@@ -263,7 +292,7 @@ impl Workshop {
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut() else { return work.await };
         let before = async {
-            let paused = Paused::new(live.laid.layer.clone()).await?;
+            let paused = self.live.pause(live).await?;
             match self.prepare(live, foreseen).await {
                 Ok(()) => Ok(paused),
                 Err(error) => paused.resume().await.and(Err(error)),
@@ -452,7 +481,7 @@ impl Workshop {
         let _turns = owner.quota_turns().await;
         let mut slot = self.live.live.lock().await;
         let live = slot.as_mut().ok_or_else(just_ended)?;
-        let paused = Paused::new(live.laid.layer.clone()).await?;
+        let paused = self.live.pause(live).await?;
         self.settle_paused(live, Taking::default()).await?;
         let whole = live.laid.layer.effects(None).await?;
         view.place_shown(layer, whole.effects).await?;
@@ -473,7 +502,7 @@ impl Workshop {
         let (shown, hidden) = effects
             .into_iter()
             .partition(|effect| live.view.is_effect_shown(effect));
-        let paused = Paused::new(live.laid.layer.clone()).await?;
+        let paused = self.live.pause(live).await?;
         live.place(shown).await?;
         paused.resume().await?;
         Ok(hidden)
@@ -681,6 +710,16 @@ impl Drop for Seat {
     }
 }
 
+fn ended_by_pause(count: u64) -> String {
+    let subject = match count {
+        1 => "1 command that runs beside this call was ended: its processes".to_owned(),
+        count => format!("{count} commands that run beside this call were ended: their processes"),
+    };
+    format!(
+        "{subject} did not stand still within one second while Garret read or changed the files (what was written is kept)"
+    )
+}
+
 fn just_ended() -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -692,15 +731,11 @@ fn just_ended() -> Error {
 /// Processes that stand still. They go on whatever happens to whoever stopped them.
 struct Paused {
     layer: Arc<dyn Layer>,
+    slot: Arc<Mutex<Option<Live>>>,
     is_paused: bool,
 }
 
 impl Paused {
-    async fn new(layer: Arc<dyn Layer>) -> Result<Self> {
-        layer.pause().await?;
-        Ok(Self { layer, is_paused: true })
-    }
-
     async fn resume(mut self) -> Result<()> {
         self.layer.resume().await?;
         self.is_paused = false;
@@ -711,8 +746,10 @@ impl Paused {
 impl Drop for Paused {
     fn drop(&mut self) {
         if self.is_paused {
-            let layer = self.layer.clone();
+            let (layer, slot) = (self.layer.clone(), self.slot.clone());
             in_background(async move {
+                // Whoever has the slot may have paused the layer again.
+                let _slot = slot.lock().await;
                 // A sandbox that is dead has nothing to go on.
                 let _ = layer.resume().await;
             });

@@ -363,6 +363,9 @@ pub(super) fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
 pub(crate) fn ended(exit: &Exit) -> String {
     match (exit.limit, exit.ended) {
         (Some(Limit::Wall), _) => "timed out".to_owned(),
+        (Some(Limit::Pause), _) => {
+            "ended by Garret: it did not stand still within one second when it was paused".to_owned()
+        }
         (Some(limit), _) => format!("over its limit ({})", limit.words()),
         (None, Ended::Exited(code)) => format!("exit {code}"),
         (None, Ended::Signalled(number)) => format!("signal {number}"),

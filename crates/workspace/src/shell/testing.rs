@@ -1,7 +1,7 @@
 //! A sandbox in which nothing runs: a test says what its processes did, and when it dies.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -23,6 +23,8 @@ pub(crate) struct Stage {
     /// What was put on the layer.
     placed: Mutex<Vec<Effect>>,
     is_dead: AtomicBool,
+    /// How many commands the next pause ends.
+    unstill: AtomicU64,
 }
 
 /// What every trait of a sandbox is implemented by.
@@ -43,6 +45,7 @@ impl Stage {
             done: Mutex::default(),
             placed: Mutex::default(),
             is_dead: AtomicBool::new(false),
+            unstill: AtomicU64::new(0),
         })
     }
 
@@ -65,6 +68,11 @@ impl Stage {
     /// Has the processes write a file.
     pub(crate) fn write(&self, path: &str, content: &str) {
         self.done.lock().unwrap().push(file(path, content));
+    }
+
+    /// Has the next pause end so many commands.
+    pub(crate) fn end_at_pause(&self, commands: u64) {
+        self.unstill.store(commands, Ordering::SeqCst);
     }
 
     /// Ends the sandbox with everything in it.
@@ -169,8 +177,9 @@ impl Layer for Actor {
         Ok(())
     }
 
-    async fn pause(&self) -> Result<()> {
-        self.0.check_alive()
+    async fn pause(&self) -> Result<u64> {
+        self.0.check_alive()?;
+        Ok(self.0.unstill.swap(0, Ordering::SeqCst))
     }
 
     async fn resume(&self) -> Result<()> {

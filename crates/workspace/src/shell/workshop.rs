@@ -353,6 +353,12 @@ impl Workspace {
         Ok(&owned.0)
     }
 
+    /// Takes what is to be said of commands that were ended because they did not stand still. Each is told once, with the next answer.
+    pub fn take_pause_notices(&self) -> Vec<String> {
+        let workshop = self.shared.workshop.as_ref();
+        workshop.map_or_else(Vec::new, |owned| owned.0.live.take_pause_notices(self))
+    }
+
     /// Takes over what the processes in the background did, so that an operation sees it.
     pub(crate) async fn settle_live(&self) -> Result<()> {
         match &self.shared.workshop {

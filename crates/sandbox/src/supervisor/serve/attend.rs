@@ -41,9 +41,15 @@ impl Server<'_> {
                     self.settle(request, Err(failure));
                 }
             }
-            Said::Paused => {
-                running.is_paused = true;
+            Said::Paused(request) => {
                 let layer = running.layer.clone();
+                // One that was told to go on meanwhile answers for an earlier request.
+                let is_asked = self
+                    .laid
+                    .get(&layer)
+                    .and_then(|laid| laid.pause)
+                    .map(|pause| pause.request);
+                running.is_paused = is_asked == Some(request);
                 self.check_paused(&layer);
             }
             Said::Ended {

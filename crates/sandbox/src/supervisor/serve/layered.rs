@@ -1,14 +1,16 @@
 //! The layers that lie over the bench, and who works on them.
 
+use std::time::{Duration, Instant};
+
 use rustix::fs::{Mode, OFlags};
 
 use super::running::Running;
 use super::{Served, Server};
+use crate::supervisor::clock::now;
 use crate::supervisor::held::Held;
-use crate::supervisor::init::Tell;
 use crate::supervisor::layers::Laid;
 use crate::supervisor::place::{self, Arriving};
-use crate::supervisor::protocol::{Answer, Failure, Item, Lift, write_message};
+use crate::supervisor::protocol::{Answer, Failure, Item, Lift};
 
 /// A layer, and who waits for something to come true on it.
 pub(super) struct Layer {
@@ -17,8 +19,26 @@ pub(super) struct Layer {
     /// Whether a command ran on it.
     pub(super) is_used: bool,
     pub(super) lifting: Option<Lift>,
-    pub(super) pausing: Option<u64>,
+    /// From the request to pause it until it is resumed.
+    pub(super) pause: Option<Pause>,
 }
+
+/// A request to pause the processes of a layer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pause {
+    pub(super) request: u64,
+    /// When whatever is not still is ended.
+    ends_by: Instant,
+    /// Whether everything is still, and that was answered.
+    is_answered: bool,
+    /// How many commands were ended because they were not still.
+    ended: u64,
+}
+
+/// How long processes have to stand still.
+const STILL_WITHIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether those that a control group freezes do.
+pub(super) const PAUSE_LOOK: Duration = Duration::from_micros(200);
 
 impl Server<'_> {
     pub(super) fn lay(&mut self, layer: String, is_copy: bool) {
@@ -40,7 +60,7 @@ impl Server<'_> {
                 held,
                 is_used: false,
                 lifting: None,
-                pausing: None,
+                pause: None,
             },
         );
     }
@@ -72,29 +92,78 @@ impl Server<'_> {
 
     pub(super) fn pause(&mut self, request: u64, layer: &str) {
         for running in self.on_layer(layer) {
-            running.is_paused = false;
-            let _ = write_message(&Tell::Pause, &mut running.socket);
+            running.pause(request);
         }
+        let pause = Pause {
+            request,
+            ends_by: now() + STILL_WITHIN,
+            is_answered: false,
+            ended: 0,
+        };
         match self.laid.get_mut(layer) {
-            Some(laid) => laid.pausing = Some(request),
+            Some(laid) => laid.pause = Some(pause),
             None => self.settle(request, Ok(())),
         }
         self.check_paused(layer);
     }
 
+    /// Answers the request to pause a layer once everything on it stands still.
     pub(super) fn check_paused(&mut self, layer: &str) {
-        if !self.on_layer(layer).all(|running| running.is_paused) {
+        if self.unanswered_pause(layer).is_none() || !self.on_layer(layer).all(Running::is_still) {
             return;
         }
-        if let Some(request) = self.laid.get_mut(layer).and_then(|laid| laid.pausing.take()) {
-            self.settle(request, Ok(()));
+        if let Some(pause) = self.unanswered_pause(layer) {
+            pause.is_answered = true;
+            let (request, ended) = (pause.request, pause.ended);
+            self.answer(&Answer::Paused { request, ended });
+        }
+    }
+
+    fn unanswered_pause(&mut self, layer: &str) -> Option<&mut Pause> {
+        let pause = self.laid.get_mut(layer)?.pause.as_mut()?;
+        (!pause.is_answered).then_some(pause)
+    }
+
+    pub(super) fn has_unanswered_pause(&self) -> bool {
+        let pauses = self.laid.values().filter_map(|laid| laid.pause.as_ref());
+        pauses.into_iter().any(|pause| !pause.is_answered)
+    }
+
+    /// Looks at what is to stand still, and ends what does not in time.
+    pub(super) fn look_at_pauses(&mut self) {
+        if !self.has_unanswered_pause() {
+            return;
+        }
+        let layers: Vec<String> = self.laid.keys().cloned().collect();
+        for layer in layers {
+            self.check_paused(&layer);
+            if self.unanswered_pause(&layer).is_none_or(|pause| now() < pause.ends_by) {
+                continue;
+            }
+            let mut ended = 0;
+            for running in self.on_layer(&layer) {
+                if !running.is_still() && running.used.is_none() {
+                    running.end_unstill();
+                    ended += 1;
+                }
+            }
+            if let Some(pause) = self.unanswered_pause(&layer) {
+                pause.ended += ended;
+            }
         }
     }
 
     pub(super) fn resume(&mut self, request: u64, layer: &str) {
+        // Whoever asked for a pause that is not there yet has given it up.
+        let given_up = self.unanswered_pause(layer).map(|pause| pause.request);
+        if let Some(laid) = self.laid.get_mut(layer) {
+            laid.pause = None;
+        }
         for running in self.on_layer(layer) {
-            running.is_paused = false;
-            let _ = write_message(&Tell::Resume, &mut running.socket);
+            running.resume();
+        }
+        if let Some(given_up) = given_up {
+            self.settle(given_up, Ok(()));
         }
         self.settle(request, Ok(()));
     }

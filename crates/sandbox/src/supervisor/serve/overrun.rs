@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Server;
+use super::layered::PAUSE_LOOK;
 use super::running::Running;
 use crate::supervisor::clock::now;
 use crate::supervisor::groups::Narrow;
@@ -11,8 +12,12 @@ use crate::supervisor::watch::Around;
 impl Server<'_> {
     pub(super) fn next_look(&self) -> Option<Duration> {
         let living = self.running.values().filter(|running| running.pidfd.is_some());
-        let next = living.filter_map(Running::wakes).min()?;
-        Some(next.saturating_duration_since(now()))
+        let next = living.filter_map(Running::wakes).min();
+        let next = next.map(|next| next.saturating_duration_since(now()));
+        if self.has_unanswered_pause() {
+            return Some(next.map_or(PAUSE_LOOK, |next| next.min(PAUSE_LOOK)));
+        }
+        next
     }
 
     /// Looks whether a command is over a limit, and ends it if so.

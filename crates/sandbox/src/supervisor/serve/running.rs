@@ -10,8 +10,8 @@ use crate::supervisor::clock::now;
 use crate::supervisor::groups::Narrow;
 use crate::supervisor::init::Tell;
 use crate::supervisor::protocol::{Decoder, EndedExit, Ending, Spawn, SpawnLimits, write_message};
-use crate::supervisor::sys;
 use crate::supervisor::watch::{Spent, Watch};
+use crate::supervisor::{passing, sys};
 
 /// A command.
 pub(super) struct Running {
@@ -21,6 +21,8 @@ pub(super) struct Running {
     pub(super) socket: UnixStream,
     pub(super) decoder: Decoder,
     pub(super) starting: Option<u64>,
+    /// What its init is still to be told, since the layer was paused when it was started.
+    pub(super) unsent: Option<Unsent>,
     pub(super) is_paused: bool,
     pub(super) input: Option<OwnedFd>,
     pub(super) waiting_input: VecDeque<u8>,
@@ -37,6 +39,18 @@ pub(super) struct Running {
     pub(super) ends_by: Option<Instant>,
     /// What it had used by then.
     pub(super) used: Option<Spent>,
+}
+
+/// The order to run a command, with the layer to run it on.
+pub(super) struct Unsent {
+    pub(super) order: Vec<u8>,
+    pub(super) layer: OwnedFd,
+}
+
+impl Unsent {
+    pub(super) fn send(&self, socket: &UnixStream) -> std::io::Result<()> {
+        passing::send(socket, &self.order, &[self.layer.as_fd()])
+    }
 }
 
 /// How long an init that was told to end its command may take for that. It is quick unless the machine is not.
@@ -57,6 +71,57 @@ impl Running {
         self.ends_by.get_or_insert_with(|| now() + PATIENCE);
         if self.starting.is_some() || write_message(&Tell::End, &mut self.socket).is_err() {
             self.kill();
+        }
+        self.end_frozen();
+    }
+
+    /// Begins to stop it where it stands.
+    pub(super) fn pause(&mut self, request: u64) {
+        // One that has not begun runs nothing.
+        self.is_paused = self.unsent.is_some();
+        if self.is_paused {
+            return;
+        }
+        // Where either fails, it is not still in time.
+        match self.freezer() {
+            Some(narrow) => drop(narrow.freeze()),
+            None => drop(write_message(&Tell::Pause(request), &mut self.socket)),
+        }
+    }
+
+    /// Whether it stands still.
+    pub(super) fn is_still(&mut self) -> bool {
+        self.is_paused = self.is_paused || self.freezer().is_some_and(Narrow::is_frozen);
+        self.is_paused
+    }
+
+    /// Lets it go on, or begin.
+    pub(super) fn resume(&mut self) {
+        self.is_paused = false;
+        let told = match (self.unsent.take(), self.freezer()) {
+            (Some(unsent), _) => unsent.send(&self.socket),
+            (None, Some(narrow)) => narrow.thaw().map_err(Into::into),
+            (None, None) => write_message(&Tell::Resume, &mut self.socket),
+        };
+        if told.is_err() {
+            self.kill();
+        }
+    }
+
+    /// Ends it because it does not stand still.
+    pub(super) fn end_unstill(&mut self) {
+        self.ends_by.get_or_insert_with(now);
+        self.limit = Some(Ending::Pause);
+        self.kill_counted();
+    }
+
+    fn freezer(&self) -> Option<&Narrow> {
+        self.narrow.as_ref().filter(|narrow| narrow.can_freeze())
+    }
+
+    fn end_frozen(&self) {
+        if let Some(narrow) = self.freezer() {
+            narrow.end_frozen();
         }
     }
 
@@ -81,6 +146,7 @@ impl Running {
     /// Ends the init, and by the kernel everything that the command started.
     pub(super) fn kill(&self) {
         end(self.pid);
+        self.end_frozen();
     }
 
     /// The same, for one whose init does not get to it: what its processes used is looked at first.

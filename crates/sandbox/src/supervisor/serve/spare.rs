@@ -45,6 +45,7 @@ impl Server<'_> {
                 let ends = Ends {
                     socket: other,
                     standard,
+                    counts_ipc: !self.has_group,
                 };
                 drop((socket, input, output, error));
                 init::main(ends, &self.filter, narrow.as_ref())
@@ -67,11 +68,11 @@ fn pidfd(pid: i32) -> Served<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// Waits until an init is ready; its view of the processes to come.
-pub(super) fn receive(socket: &UnixStream) -> Served<Option<OwnedFd>> {
+/// Waits until an init is ready; its view of the processes to come, and the lists of what they hold by System V IPC.
+pub(super) fn receive(socket: &UnixStream) -> Served<Vec<OwnedFd>> {
     let mut receiving = Receiving::new(socket);
     match receiving.read(&mut [0])? {
         0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
-        _ => Ok(receiving.descriptor),
+        _ => Ok(receiving.descriptors),
     }
 }

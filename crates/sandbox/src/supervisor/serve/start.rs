@@ -1,24 +1,22 @@
 //! Starting commands.
 
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
 use std::path::Path;
 
 use super::Server;
-use super::running::Running;
+use super::running::{Running, Unsent};
 use super::spare::receive;
 use crate::supervisor::confine::Order;
 use crate::supervisor::groups::Narrow;
 use crate::supervisor::init::{Run, Tell};
-use crate::supervisor::passing;
 use crate::supervisor::protocol::{CREDIT, Decoder, Failure, Spawn, encode_message};
 use crate::supervisor::root::clone_tree;
 use crate::supervisor::sample::Tally;
 use crate::supervisor::watch::Watch;
 
 impl Server<'_> {
-    pub(super) fn start(&mut self, request: u64, process: u64, layer: &str, spawn: Spawn) {
-        match self.try_start(process, layer, &spawn) {
+    pub(super) fn start(&mut self, request: u64, process: u64, layer: &str, spawn: Spawn, may_pause: bool) {
+        match self.try_start(process, layer, &spawn, may_pause) {
             Ok(mut running) => {
                 running.starting = Some(request);
                 self.running.insert(process, running);
@@ -34,11 +32,11 @@ impl Server<'_> {
         }
     }
 
-    fn try_start(&mut self, process: u64, layer: &str, spawn: &Spawn) -> Result<Running, Failure> {
+    fn try_start(&mut self, process: u64, layer: &str, spawn: &Spawn, may_pause: bool) -> Result<Running, Failure> {
         let mounted = self.mounted(layer)?;
         let shown = clone_tree(Path::new(&mounted)).map_err(|error| Failure::new("finding the layer", error))?;
         let most = self.plan.group.as_ref().and_then(|group| group.memory);
-        let narrow = self.groups.narrow(process, &spawn.limits, most);
+        let narrow = self.groups.narrow(process, &spawn.limits, most, may_pause);
         let spare = match (self.spare.take(), narrow) {
             (Some(spare), None) => spare,
             (kept, narrow) => {
@@ -47,7 +45,11 @@ impl Server<'_> {
                     .map_err(|error| Failure::new("making an init", error))?
             }
         };
-        let processes = receive(&spare.socket).map_err(|error| Failure::new("meeting the init", error))?;
+        let mut views = receive(&spare.socket)
+            .map_err(|error| Failure::new("meeting the init", error))?
+            .into_iter();
+        let tally = views.next().map(|processes| Tally::new(processes, views.collect()));
+        let has_freezer = spare.narrow.as_ref().is_some_and(Narrow::can_freeze);
         let run = Run {
             order: Order {
                 spawn: spawn.clone(),
@@ -57,13 +59,20 @@ impl Server<'_> {
                 own_processes: (self.running.len() + self.leaving.len()) as u64 + 4,
             },
             read_only: self.plan.read_only.clone(),
+            may_pause: may_pause && !has_freezer,
         };
         let socket = spare.socket;
-        let mut told = Vec::new();
-        encode_message(&Tell::Run(Box::new(run)), &mut told);
-        passing::send(&socket, &told, Some(shown.as_fd())).map_err(|error| Failure::new("telling the init", error))?;
+        let mut order = Vec::new();
+        encode_message(&Tell::Run(Box::new(run)), &mut order);
+        let mut unsent = Some(Unsent { order, layer: shown });
+        let is_paused = self.laid.get(layer).is_some_and(|laid| laid.pause.is_some());
+        if !is_paused && let Some(unsent) = unsent.take() {
+            unsent
+                .send(&socket)
+                .map_err(|error| Failure::new("telling the init", error))?;
+        }
         let memory_kills = self.memory_kills(spare.narrow.as_ref());
-        let watch = Watch::new(spawn.limits.clone(), self.has_group, processes.map(Tally::new));
+        let watch = Watch::new(spawn.limits.clone(), self.has_group, tally);
         Ok(Running {
             layer: layer.to_owned(),
             pid: spare.pid,
@@ -71,7 +80,8 @@ impl Server<'_> {
             socket,
             decoder: Decoder::default(),
             starting: None,
-            is_paused: false,
+            unsent,
+            is_paused,
             input: spawn.has_input.then_some(spare.input),
             waiting_input: VecDeque::new(),
             is_input_closing: false,

@@ -161,3 +161,13 @@ async fn whoever_is_told_in_the_answer_is_not_told_again() {
     assert!(changed.refused.is_some(), "{changed:?}");
     assert_eq!(scene.notices().await, Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn what_a_pause_ends_is_told_once_by_whoever_caused_it() {
+    let scene = Scene::new().await;
+    scene.stage.end_at_pause(2);
+    scene.workspace.write("file", "x", Default::default()).await.unwrap();
+    let told = scene.workspace.take_pause_notices();
+    assert!(told.len() == 1 && told[0].starts_with("2 commands"), "{told:?}");
+    assert_eq!(scene.workspace.take_pause_notices(), Vec::<String>::new());
+}
