@@ -17,6 +17,11 @@ pub(crate) fn terminal() -> Option<Arc<dyn Approver>> {
     is_there.then(|| Arc::new(Terminal) as Arc<dyn Approver>)
 }
 
+/// Asks a question on the terminal and waits for a yes; `None` where there is no terminal.
+pub(crate) fn confirm(question: &str) -> Option<bool> {
+    terminal().map(|_| matches!(read_answer(question), Approval::Allow))
+}
+
 #[async_trait]
 impl Approver for Terminal {
     async fn ask(&self, request: ApprovalRequest) -> Approval {

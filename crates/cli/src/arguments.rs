@@ -188,6 +188,9 @@ pub(crate) enum Command {
     Doctor(commands::doctor::Doctor),
     /// Look at configuration files
     Config(commands::config::Config),
+    /// Trust a garret.toml that is found, so that it may give more than the defaults
+    #[command(after_help = commands::trust::DETAILS)]
+    Trust(commands::trust::Trust),
     /// Print completions for a shell
     Completions(commands::completions::Completions),
 }
@@ -209,6 +212,7 @@ impl Command {
             )),
             Self::Demo(_) => Some(("`demo` makes a workspace of its own", leave_out)),
             Self::Config(_) => Some(("`config` looks at a file", leave_out)),
+            Self::Trust(_) => Some(("`trust` is about a file", leave_out)),
             Self::Completions(_) => Some(("`completions` needs no workspace", leave_out)),
             _ => None,
         }
@@ -273,6 +277,7 @@ impl Command {
             Self::Demo(command) => command.run(session).await,
             Self::Doctor(command) => command.run(session).await,
             Self::Config(command) => command.run(session).await,
+            Self::Trust(command) => command.run(session).await,
             Self::Completions(command) => command.run(),
         }
     }

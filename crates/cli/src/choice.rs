@@ -21,9 +21,11 @@ pub(crate) enum Choice {
 }
 
 /// Reads `-w`: a URL by its kind and colon, else a configured name, else a name of the home, else a directory. So a name that is also a
-/// directory keeps its policy, and `./name` is the way around it. What follows an `@` is a point, unless the whole is configured.
+/// directory keeps its policy, and `./name` is the way around it. What follows an `@` is a point, unless the whole is configured. What looks
+/// like a path is never a name, whatever is configured.
 pub(crate) fn choose(text: &str, config: Option<&Config>) -> Choice {
-    let is_configured = |name: &str| config.is_some_and(|config| config.workspaces.contains_key(name));
+    let is_configured =
+        |name: &str| may_be_name(name) && config.is_some_and(|config| config.workspaces.contains_key(name));
     let (name, point) = split_point(text);
     let point = point.map(str::to_owned);
     if is_url(text) {
@@ -41,9 +43,27 @@ pub(crate) fn choose(text: &str, config: Option<&Config>) -> Choice {
     }
 }
 
-/// Whether the home could have a workspace of that name: what looks like a path is one.
+/// Whether a configuration or the home could have a workspace of that name: what looks like a path is one.
 fn may_be_name(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('.') && !text.contains('/')
+}
+
+/// Whether a configuration could have what `-w` names; if not, none need be looked for.
+pub(crate) fn may_be_configured(text: &str) -> bool {
+    let (name, _) = split_point(text);
+    !is_url(text) && (may_be_name(text) || may_be_name(name))
+}
+
+/// Refuses a name in a configuration that `-w` could never mean.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let shown = garret::path::quote(name);
+    match may_be_name(name) && !is_url(name) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "{shown} cannot be the name of a workspace: it looks like a path or a URL"
+        ))
+        .hint("choose a name without `/` and `:` that does not begin with `.`")),
+    }
 }
 
 fn is_url(text: &str) -> bool {
@@ -149,6 +169,25 @@ mod tests {
         assert_eq!(choose("notes", Some(&config())), Choice::Name("notes".into(), None));
         assert_eq!(choose("./notes", Some(&config())), other(None, None, "./notes"));
         assert_eq!(choose("notes", None), other(Some("notes"), None, "notes"));
+    }
+
+    #[test]
+    fn what_looks_like_a_path_or_a_url_is_never_a_configured_name() {
+        for text in [".", "..", "./x", "../x", "a/b", "/", "/etc", "a/", ".x", "~/x", ""] {
+            let mut config = config();
+            let own = config.workspaces["notes"].clone();
+            config.workspaces.insert(text.to_owned(), own);
+            assert_eq!(choose(text, Some(&config)), other(None, None, text), "{text}");
+            assert!(!may_be_configured(text) && check_name(text).is_err(), "{text}");
+        }
+        assert_eq!(choose(".@3", Some(&config())), other(None, Some("3"), ".@3"));
+        for url in ["memory:", "local:/etc", "s3://b/p"] {
+            assert!(!may_be_configured(url) && check_name(url).is_err(), "{url}");
+        }
+        for name in ["notes", "a@b", "notes@before", "notes@feature/x"] {
+            assert!(may_be_configured(name), "{name}");
+        }
+        assert!(check_name("a.b-c_1").is_ok());
     }
 
     #[test]

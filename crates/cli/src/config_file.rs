@@ -1,24 +1,47 @@
 //! Finding and reading `garret.toml`.
+//!
+//! A file given by `--config` is the user's word. A file that is merely found may be anybody's: it must belong to the user or to root, and
+//! `trust` says how far it counts.
 
 #![allow(
     clippy::disallowed_methods,
     reason = "the command line reads its configuration file and the current directory"
 )]
 
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
 
-use garret::{Config, Error, ErrorKind, Result};
+use garret::path::quote;
+use garret::{Config, Error, ErrorKind, Result, StorageConfig};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
-const FILE_NAME: &str = "garret.toml";
+use crate::choice;
+
+pub(crate) const FILE_NAME: &str = "garret.toml";
+
+/// The most bytes of a file that is found: many times more than anybody writes.
+const MAX_BYTES: u64 = 1 << 20;
+/// The most links that the way to a file may pass, as for the kernel.
+const MAX_LINKS: usize = 40;
 
 /// A configuration and the directory that its relative paths start from.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
     pub(crate) config: Config,
     pub(crate) directory: PathBuf,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
+    /// What is written in it.
+    pub(crate) text: String,
+    /// Whether nobody named it.
+    pub(crate) is_found: bool,
+    /// Whether it may give more than the defaults do.
+    pub(crate) is_trusted: bool,
     /// The file as seen from where its user is.
-    shown: String,
+    pub(crate) shown: String,
 }
 
 impl ConfigFile {
@@ -32,38 +55,207 @@ impl ConfigFile {
         placed(&self.shown, &format!("{}, workspaces.{name}", self.shown), error)
     }
 
-    /// The glob that matches this file within the workspace on `directory`; `None` where it lies elsewhere.
-    pub(crate) fn glob_within(&self, directory: &Path) -> Option<String> {
-        let (file, directory) = (self.path.canonicalize().ok()?, directory.canonicalize().ok()?);
-        let below = file.strip_prefix(directory).ok()?.to_str()?;
-        Some(glob_of(below))
+    /// Whether its workspace `name` is the one of that name in the home, and not another.
+    pub(crate) fn is_of_home(&self, name: &str) -> bool {
+        let named = match &self.config.workspaces[name].storage {
+            StorageConfig::Url(url) => url.strip_prefix("filestore:"),
+            StorageConfig::Table { kind, options } if kind == "filestore" => {
+                options.get("workspace").and_then(|value| value.as_str())
+            }
+            StorageConfig::Table { .. } => None,
+        };
+        named == Some(name)
+    }
+}
+
+/// The globs that match the file at `path`, and each link that leads to it, within the workspace on `directory`.
+pub(crate) fn globs_within(path: &Path, directory: &Path) -> Vec<String> {
+    let Ok(directory) = directory.canonicalize() else {
+        return Vec::new();
+    };
+    let places = way_to(path);
+    places
+        .iter()
+        .filter_map(|place| glob_within(place, &directory))
+        .collect()
+}
+
+/// The glob that matches `place` within `directory`, both without links; `None` where it lies elsewhere. Below a name that is not UTF-8,
+/// which no glob can spell, it matches the directory above that name.
+pub(crate) fn glob_within(place: &Path, directory: &Path) -> Option<String> {
+    let below = place.strip_prefix(directory).ok()?;
+    let names: Vec<&str> = below.iter().map_while(|name| name.to_str()).collect();
+    match names.is_empty() {
+        true => Some("**".to_owned()),
+        false => Some(glob_of(&names.join("/"))),
     }
 }
 
 /// The glob that matches exactly `path`.
-pub(crate) fn glob_of(path: &str) -> String {
+fn glob_of(path: &str) -> String {
     let special = |c: char| "*?[]{}\\!".contains(c);
     path.chars()
         .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]))
         .collect()
 }
 
-/// The configuration: the file given, or the nearest `garret.toml` in the current directory or above it, where there is one.
-pub(crate) fn load(given: Option<&Path>) -> Result<Option<ConfigFile>> {
-    let found = match given {
-        Some(path) => Some((path.to_owned(), file_name(path))),
-        None => nearest().map(check_file).transpose()?,
+/// The links that the way to `path` passes, and the file at its end, each by a path without links. To change one of them is to change
+/// what `path` names.
+fn way_to(path: &Path) -> Vec<PathBuf> {
+    let Ok(path) = std::path::absolute(path) else {
+        return Vec::new();
     };
-    found.map(|(path, shown)| read(&path, shown)).transpose()
+    let owned =
+        |path: &Path| -> Vec<PathBuf> { path.components().map(|part| PathBuf::from(part.as_os_str())).collect() };
+    let mut ahead: VecDeque<PathBuf> = owned(&path).into();
+    let (mut at, mut places) = (PathBuf::from("/"), Vec::new());
+    while let Some(part) = ahead.pop_front() {
+        let next = at.join(&part);
+        match part.components().next() {
+            Some(Component::ParentDir) => {
+                at.pop();
+            }
+            Some(Component::Normal(_)) => match std::fs::read_link(&next) {
+                Ok(target) if places.len() < MAX_LINKS => {
+                    places.push(next);
+                    owned(&target).into_iter().rev().for_each(|part| ahead.push_front(part));
+                }
+                _ => at = next,
+            },
+            _ => at = next,
+        }
+    }
+    places.push(at);
+    places
 }
 
-/// The nearest `garret.toml` in the current directory or above it, and how it is seen from here: `../../garret.toml`.
-fn nearest() -> Option<(PathBuf, String)> {
-    let start = std::env::current_dir().ok()?;
-    let mut files = start.ancestors().map(|directory| directory.join(FILE_NAME)).enumerate();
+/// The configuration: the file given, or the nearest `garret.toml` in the current directory or above it, where there is one.
+pub(crate) fn load(given: Option<&Path>) -> Result<Option<ConfigFile>> {
+    match given {
+        Some(path) => load_given(path).map(Some),
+        None => load_found(),
+    }
+}
+
+/// Reads the file that the user named: JSON where its name says so, TOML otherwise. It is trusted.
+pub(crate) fn load_given(path: &Path) -> Result<ConfigFile> {
+    let shown = file_name(path);
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&shown, &error))?;
+    Ok(ConfigFile {
+        is_found: false,
+        is_trusted: true,
+        ..parse(path, shown, text)?
+    })
+}
+
+/// Reads the nearest `garret.toml` in the current directory or above it, where there is one. It is not trusted yet.
+pub(crate) fn load_found() -> Result<Option<ConfigFile>> {
+    let files = candidates().into_iter().enumerate();
     // Whatever has the name: rules that cannot be read must not be taken for none.
-    let (above, path) = files.find(|(_, file)| file.symlink_metadata().is_ok())?;
-    Some((path, format!("{}{FILE_NAME}", "../".repeat(above))))
+    let nearest = files.into_iter().find(|(_, file)| file.symlink_metadata().is_ok());
+    let read = |(above, path): (usize, PathBuf)| read_found(&path, format!("{}{FILE_NAME}", "../".repeat(above)));
+    nearest.map(read).transpose()
+}
+
+/// Reads the `garret.toml` at `path` as if it were found.
+pub(crate) fn load_as_found(path: &Path) -> Result<ConfigFile> {
+    let shown = path.display().to_string();
+    if file_name(path) != FILE_NAME {
+        let message = format!("{} is not called {FILE_NAME}, so it is never found", quote(&shown));
+        return Err(Error::invalid(message).hint("give it with --config FILE, which trusts it"));
+    }
+    let real = real_path(path).map_err(|error| unreadable(&shown, &error))?;
+    read_found(&real, shown)
+}
+
+/// The path of a file with the links of its directory resolved, and not of the file itself.
+pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
+        _ => Ok(path),
+    }
+}
+
+/// The paths where a `garret.toml` is looked for, nearest first.
+pub(crate) fn candidates() -> Vec<PathBuf> {
+    let start = std::env::current_dir().unwrap_or_default();
+    start.ancestors().map(|directory| directory.join(FILE_NAME)).collect()
+}
+
+fn read_found(path: &Path, shown: String) -> Result<ConfigFile> {
+    let (file, metadata) = open_unfollowed(path).map_err(|error| match is_link(&error) {
+        true => linked(&shown),
+        false => unreadable(&shown, &error),
+    })?;
+    if !metadata.is_file() {
+        return Err(unreadable(&shown, &io::ErrorKind::InvalidData.into()));
+    }
+    let user = rustix::process::geteuid().as_raw();
+    if let Some(problem) = owner_problem(metadata.uid(), metadata.mode(), user) {
+        return Err(foreign(&shown, problem));
+    }
+    let mut text = String::new();
+    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
+    read.map_err(|error| unreadable(&shown, &error))?;
+    if text.len() as u64 > MAX_BYTES {
+        let message = format!(
+            "the configuration file {} has more than {MAX_BYTES} bytes",
+            quote(&shown)
+        );
+        return Err(Error::new(ErrorKind::TooLarge, message).hint("give it with --config FILE"));
+    }
+    parse(path, shown, text)
+}
+
+/// Opens a file without following a link at its name, and without waiting for the other end of a fifo. Its owner and mode are asked of
+/// the handle, so that they are those of what is read.
+pub(crate) fn open_unfollowed(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
+    let file = File::options().read(true).custom_flags(flags as i32).open(path)?;
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
+}
+
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// Why a file that `owner` owns with `mode` must not be taken for one of `user`. A group may be able to write it: that is how many systems
+/// make files by default, and what the file widens counts only as the user saw it.
+fn owner_problem(owner: u32, mode: u32, user: u32) -> Option<&'static str> {
+    const WORLD_WRITABLE: u32 = 0o002;
+    if owner != user && owner != 0 {
+        return Some("belongs to another user");
+    }
+    (mode & WORLD_WRITABLE != 0).then_some("can be written by every user")
+}
+
+fn parse(path: &Path, shown: String, text: String) -> Result<ConfigFile> {
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    let parsed = if is_json {
+        Config::from_json(&text)
+    } else {
+        Config::from_toml(&text)
+    };
+    let checked = parsed.and_then(|config| {
+        config.workspaces.keys().try_for_each(|name| choice::check_name(name))?;
+        Ok(config)
+    });
+    let config = checked.map_err(|error| placed(&shown, &shown, error))?;
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    Ok(ConfigFile {
+        config,
+        directory: directory.to_owned(),
+        path: path.to_owned(),
+        text,
+        is_found: true,
+        is_trusted: false,
+        shown,
+    })
 }
 
 fn file_name(path: &Path) -> String {
@@ -79,51 +271,82 @@ fn placed(file: &str, place: &str, error: Error) -> Error {
         .at_text(file)
 }
 
-/// Reads a configuration file: JSON where its name says so, TOML otherwise. Errors call it `shown`.
-fn read(path: &Path, shown: String) -> Result<ConfigFile> {
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&shown, &error))?;
-    let is_json = path.extension().is_some_and(|extension| extension == "json");
-    let parsed = if is_json {
-        Config::from_json(&text)
-    } else {
-        Config::from_toml(&text)
-    };
-    let config = parsed.map_err(|error| placed(&shown, &shown, error))?;
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    Ok(ConfigFile {
-        config,
-        directory: directory.to_owned(),
-        path: path.to_owned(),
-        shown,
-    })
+fn linked(shown: &str) -> Error {
+    let message = format!("the configuration file {} is a link", quote(shown));
+    Error::new(ErrorKind::Denied, message).hint("give the file that it leads to with --config FILE")
 }
 
-/// Refuses what has the name of the configuration and is no file: nobody chose to read it, and a fifo may never end.
-fn check_file((path, shown): (PathBuf, String)) -> Result<(PathBuf, String)> {
-    match std::fs::metadata(&path) {
-        Ok(found) if found.is_file() => Ok((path, shown)),
-        Ok(_) => Err(unreadable(&shown, &std::io::ErrorKind::InvalidData.into())),
-        Err(error) => Err(unreadable(&shown, &error)),
-    }
+fn foreign(shown: &str, problem: &str) -> Error {
+    let message = format!("the configuration file {} {problem}", quote(shown));
+    Error::new(ErrorKind::Denied, message)
+        .hint("if you mean that file, give it with --config FILE; ./NAME opens a directory without it")
 }
 
-fn unreadable(name: &str, error: &std::io::Error) -> Error {
-    let shown = garret::path::quote(name);
+fn unreadable(name: &str, error: &io::Error) -> Error {
+    let shown = quote(name);
     match error.kind() {
-        std::io::ErrorKind::InvalidData => {
+        io::ErrorKind::InvalidData => {
             Error::invalid(format!("the configuration file {shown} is no text file")).hint("write it as TOML in UTF-8")
         }
-        std::io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, format!("there is no configuration file {shown}"))
-                .hint("check the path given with --config, or the link of that name")
-        }
+        io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no configuration file {shown}"))
+            .hint("check the path of the file"),
         _ => Error::new(
             ErrorKind::Denied,
             format!("the configuration file {shown} cannot be read"),
         )
         .hint("check that it is a text file and that you may read it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_of_the_user_or_of_root_that_not_everybody_can_write_is_read() {
+        for (owner, mode, user) in [(7, 0o644, 7), (7, 0o664, 7), (0, 0o644, 7), (0, 0o600, 0)] {
+            assert_eq!(owner_problem(owner, mode, user), None, "{owner} {mode:o} {user}");
+        }
+        assert_eq!(owner_problem(8, 0o644, 7), Some("belongs to another user"));
+        assert_eq!(
+            owner_problem(7, 0o644, 0),
+            Some("belongs to another user"),
+            "root is no exception"
+        );
+        for mode in [0o666, 0o602, 0o100_777] {
+            assert_eq!(
+                owner_problem(7, mode, 7),
+                Some("can be written by every user"),
+                "{mode:o}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_way_to_a_file_names_each_link_and_the_file() {
+        let room = tempfile::tempdir().unwrap();
+        let root = room.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::fs::write(root.join("real/garret.toml"), "").unwrap();
+        std::os::unix::fs::symlink("real", root.join("directory")).unwrap();
+        std::os::unix::fs::symlink("directory/../directory/garret.toml", root.join("file")).unwrap();
+        let way = way_to(&root.join("real/../file"));
+        let expected = ["file", "directory", "directory", "real/garret.toml"].map(|name| root.join(name));
+        assert_eq!(way, expected);
+    }
+
+    #[test]
+    fn a_name_that_is_not_utf_8_is_covered_by_the_directory_above_it() {
+        use std::os::unix::ffi::OsStrExt;
+        let odd = Path::new("/w/a")
+            .join(std::ffi::OsStr::from_bytes(b"\xff"))
+            .join("garret.toml");
+        assert_eq!(glob_within(&odd, Path::new("/w")).as_deref(), Some("a"));
+        assert_eq!(glob_within(&odd, Path::new("/w/a")).as_deref(), Some("**"));
+        assert_eq!(
+            glob_within(Path::new("/w/a[1]/b"), Path::new("/w")).as_deref(),
+            Some("a\\[1\\]/b")
+        );
+        assert_eq!(glob_within(Path::new("/w/a"), Path::new("/x")), None);
     }
 }

@@ -29,12 +29,7 @@ impl HomeChoice {
 
     /// The glob that matches it within the workspace on `directory`; `None` where it lies elsewhere.
     pub(crate) fn glob_within(&self, directory: &Path) -> Option<String> {
-        let home = real(&self.directory)?;
-        let below = home.strip_prefix(directory.canonicalize().ok()?).ok()?.to_str()?;
-        match below {
-            "" => Some("**".to_owned()),
-            below => Some(config_file::glob_of(below)),
-        }
+        config_file::glob_within(&real(&self.directory)?, &directory.canonicalize().ok()?)
     }
 
     /// Whether something made it already; looking for a name does not.
@@ -80,6 +75,12 @@ fn real(path: &Path) -> Option<PathBuf> {
 pub(crate) fn inside() -> Error {
     Error::invalid("the home lies inside this workspace, so no history of it can be kept")
         .hint("choose a home elsewhere with --home or GARRET_HOME, or a directory further down as the workspace")
+}
+
+/// The error for trust where there is no home to remember it in.
+pub(crate) fn missing_for_trust() -> Error {
+    Error::invalid("the files that you trust are remembered in the home, and there is no place for one")
+        .hint("name a directory with --home or GARRET_HOME, or give the file with --config FILE each time")
 }
 
 /// The error for what needs a home where there is none.

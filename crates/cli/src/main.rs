@@ -20,6 +20,7 @@ mod progress;
 mod render;
 mod session;
 mod time;
+mod trust;
 mod wording;
 
 use std::process::ExitCode;

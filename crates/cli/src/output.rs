@@ -242,6 +242,11 @@ fn put_report(report: &Report) -> u8 {
     put_note(&format!("{}{error}", report.note), code)
 }
 
+/// Says something on standard error while a command goes on.
+pub(crate) fn print_note(text: &str) {
+    put_note(&format!("note: {text}\n"), 0);
+}
+
 fn put_note(text: &str, code: u8) -> u8 {
     match write_all(std::io::stderr().lock(), &[text.as_bytes()])
         .err()

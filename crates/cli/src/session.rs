@@ -14,8 +14,8 @@ use garret::path::printable;
 use garret::sandboxes::namespace::{self, NamespaceSandbox, SupervisorProgram};
 use garret::sandboxes::supervisor;
 use garret::{
-    Actor, Declared, Depot, Error, ErrorKind, EventFormat, EventSink, FsPolicy, Garret, HistoryMode, Home, NoEvents,
-    Result, Sandbox, StorageConfig, Toolbox, Workspace, WorkspaceConfig, WrittenEvents,
+    Actor, Declared, Depot, Error, ErrorKind, EventFormat, EventSink, FsRestriction, Garret, HistoryMode, Home,
+    NoEvents, Result, Sandbox, ShellPolicy, StorageConfig, Toolbox, Workspace, WorkspaceConfig, WrittenEvents,
 };
 
 use crate::arguments::Global;
@@ -23,6 +23,7 @@ use crate::choice::{self, Choice, Known};
 use crate::config_file::ConfigFile;
 use crate::home::HomeChoice;
 use crate::output::Failure;
+use crate::trust::{self, TrustStore};
 use crate::{approval, config_file, home};
 
 /// Where events go.
@@ -151,6 +152,11 @@ impl Session {
         self.home.as_ref()
     }
 
+    /// The files that the user trusts, where there is a place for a home.
+    pub(crate) fn trust_store(&self) -> Option<TrustStore> {
+        self.home.as_ref().map(TrustStore::of_home)
+    }
+
     /// The depot of the home, made where it is missing.
     pub(crate) async fn depot(&self) -> Result<Depot, Failure> {
         match self.home {
@@ -234,6 +240,9 @@ impl Session {
         if let Some(home) = &self.home {
             chosen.leave_out(home);
         }
+        if let Some(path) = &self.global.config {
+            chosen.protect(path);
+        }
         Ok(chosen)
     }
 
@@ -247,11 +256,15 @@ impl Session {
                 )),
             };
         };
-        let file = config_file::load(self.global.config.as_deref()).map_err(Failure::usage)?;
-        let file = file.map(Arc::new);
+        let file = self.config_file(text).map_err(Failure::usage)?.map(Arc::new);
         match (choice::choose(text, file.as_ref().map(|file| &file.config)), &file) {
             (Choice::Url(url), _) => Ok(Chosen::unnamed(WorkspaceConfig::on(StorageConfig::Url(url)))),
-            (Choice::Name(name, point), Some(file)) => Ok(Chosen::configured(name, point, file)),
+            (Choice::Name(name, point), Some(file)) => {
+                self.check_clash(&name, file).await?;
+                let chosen = Chosen::configured(name, point, file);
+                chosen.check_trust(&self.garret, file)?;
+                Ok(chosen)
+            }
             (Choice::Other { name, point, directory }, file) => {
                 if let Some(chosen) = self.in_home(name, point).await? {
                     return Ok(chosen);
@@ -265,6 +278,35 @@ impl Session {
         }
     }
 
+    /// The configuration file that could say what `text` is. None is looked for where `text` is a path or a URL: no file may say what the
+    /// user meant by those.
+    fn config_file(&self, text: &str) -> Result<Option<ConfigFile>> {
+        if let Some(path) = &self.global.config {
+            return config_file::load_given(path).map(Some);
+        }
+        if !choice::may_be_configured(text) {
+            return Ok(None);
+        }
+        let found = config_file::load_found()?;
+        let Some(store) = self.trust_store() else {
+            return Ok(found);
+        };
+        let candidates = config_file::candidates();
+        let is_trusted = trust::is_trusted(found.as_ref(), &candidates, text, |path| store.record_of(path))?;
+        Ok(found.map(|file| ConfigFile { is_trusted, ..file }))
+    }
+
+    /// Refuses a name that a found file and the home both have, unless the file means that workspace of the home.
+    async fn check_clash(&self, name: &str, file: &ConfigFile) -> Result<(), Failure> {
+        if !file.is_found || file.is_of_home(name) {
+            return Ok(());
+        }
+        match self.in_home(Some(name.to_owned()), None).await? {
+            None => Ok(()),
+            Some(_) => Err(Failure::usage(clashing(name, &file.shown))),
+        }
+    }
+
     /// The workspace `name` of the home, where there is one. To look for it does not make a home.
     async fn in_home(&self, name: Option<String>, point: Option<String>) -> Result<Option<Chosen>, Failure> {
         let (Some(name), true) = (name, self.home.as_ref().is_some_and(HomeChoice::is_made)) else {
@@ -275,6 +317,7 @@ impl Session {
                 name,
                 point,
                 config,
+                restriction: FsRestriction::default(),
                 base: None,
                 file: None,
                 is_named: true,
@@ -309,6 +352,8 @@ pub(crate) struct Chosen {
     /// The point of the past that is meant; `None` for the workspace as it is.
     point: Option<String>,
     pub(crate) config: WorkspaceConfig,
+    /// What holds beside its configuration.
+    restriction: FsRestriction,
     /// Where its relative directories start, if not at the current one.
     base: Option<PathBuf>,
     /// The file that it is configured in.
@@ -325,6 +370,7 @@ impl Chosen {
             name: garret::UNNAMED.to_owned(),
             point: None,
             config,
+            restriction: FsRestriction::default(),
             base: None,
             file: None,
             is_named: false,
@@ -335,6 +381,7 @@ impl Chosen {
     fn configured(name: String, point: Option<String>, file: &Arc<ConfigFile>) -> Self {
         let mut chosen = Self {
             config: file.config.workspaces[&name].clone(),
+            restriction: FsRestriction::default(),
             base: Some(file.directory.clone()),
             file: Some(file.clone()),
             is_named: false,
@@ -342,8 +389,50 @@ impl Chosen {
             name,
             point,
         };
-        chosen.protect(file);
+        chosen.protect(&file.path);
         chosen
+    }
+
+    /// Refuses what a file that is not trusted may not set. Nothing was opened then.
+    fn check_trust(&self, garret: &Garret, file: &ConfigFile) -> Result<(), Failure> {
+        if file.is_trusted {
+            return Ok(());
+        }
+        // What is no configuration at all says so first.
+        garret.check(&self.config).map_err(|error| self.opening(error))?;
+        let settings = self.config.widening_settings(&file.directory);
+        if !settings.is_empty() {
+            return Err(Failure::usage(trust::too_wide(file, &self.name, &settings)));
+        }
+        if self.leads_outside(&file.directory) {
+            return Err(Failure::usage(outside(&self.name, &file.shown)));
+        }
+        if self.is_directory_elsewhere() {
+            return Err(Failure::usage(misleading(&self.name, &file.shown)));
+        }
+        Ok(())
+    }
+
+    /// Whether a link leads from its directory out of `base`. Opening looks again, at the handle; this keeps others from following it.
+    fn leads_outside(&self, base: &Path) -> bool {
+        let own = self
+            .local_directory()
+            .and_then(|directory| directory.canonicalize().ok());
+        match (own, base.canonicalize()) {
+            (Some(own), Ok(base)) => !own.starts_with(base),
+            _ => false,
+        }
+    }
+
+    /// Whether its name is also a directory here, and it is another one.
+    fn is_directory_elsewhere(&self) -> bool {
+        let Ok(here) = Path::new(&self.name).canonicalize() else {
+            return false;
+        };
+        let own = self
+            .local_directory()
+            .and_then(|directory| directory.canonicalize().ok());
+        here.is_dir() && own.as_deref() != Some(&here)
     }
 
     fn directory(path: &str) -> Result<Self, Failure> {
@@ -361,13 +450,13 @@ impl Chosen {
     }
 
     /// Keeps the file that sets the rules from being written by those whom they bind.
-    fn protect(&mut self, file: &ConfigFile) {
-        let within = self
-            .local_directory()
-            .and_then(|directory| file.glob_within(&directory));
-        if let (Some(glob), Some(mut policy)) = (within, self.config.capabilities.fs.policy()) {
-            policy.deny_write.push(glob);
-            self.config.capabilities.fs = Declared::Options(policy);
+    fn protect(&mut self, file: &Path) {
+        if let Some(directory) = self.local_directory() {
+            for glob in config_file::globs_within(file, &directory) {
+                if !self.restriction.deny_write.contains(&glob) {
+                    self.restriction.deny_write.push(glob);
+                }
+            }
         }
     }
 
@@ -376,10 +465,9 @@ impl Chosen {
         let within = self
             .local_directory()
             .and_then(|directory| home.glob_within(&directory));
-        if let (Some(glob), Some(mut policy)) = (within, self.config.capabilities.fs.policy()) {
-            policy.deny_read.push(glob.clone());
-            policy.deny_write.push(glob);
-            self.config.capabilities.fs = Declared::Options(policy);
+        if let Some(glob) = within {
+            self.restriction.deny_read.push(glob.clone());
+            self.restriction.deny_write.push(glob);
             self.config.history = Some(HistoryMode::Off);
             self.holds_home = true;
         }
@@ -396,14 +484,42 @@ impl Chosen {
         }
     }
 
-    /// Refuses every mutation from here on.
-    pub(crate) fn make_read_only(&mut self) {
-        if let Some(policy) = self.config.capabilities.fs.policy() {
-            self.config.capabilities.fs = Declared::Options(FsPolicy {
-                read_only: true,
-                ..policy
-            });
+    /// Takes back `shell` and `code` where a file that is not trusted declares them and nobody asked for them. Returns a note that says so.
+    pub(crate) fn withhold(&mut self, is_shell_asked: bool, is_code_asked: bool) -> Option<String> {
+        let file = self.file.as_ref().filter(|file| !file.is_trusted)?;
+        let capabilities = &mut self.config.capabilities;
+        let (mut names, mut options) = (Vec::new(), Vec::new());
+        if capabilities.shell.is_declared() && !is_shell_asked {
+            capabilities.shell = Declared::Switch(false);
+            names.push("`shell`");
+            options.push("--shell");
         }
+        if capabilities.code.is_declared() && !is_code_asked {
+            capabilities.code = Declared::Switch(false);
+            names.push("`code`");
+            options.push("--code");
+        }
+        let (names, options) = (names.join(" and "), options.join(" and "));
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} is not trusted, so what it says of {names} does not count; ask for it with {options}, or see `garret trust`",
+                printable(&file.shown)
+            )
+        })
+    }
+
+    /// Refuses every mutation from here on. Commands whose sandbox could not keep that are not offered; a note says so.
+    pub(crate) fn make_read_only(&mut self) -> Option<String> {
+        self.restriction.read_only = true;
+        let shell = &mut self.config.capabilities.shell;
+        let policy = shell
+            .policy()
+            .filter(|policy| policy.sandbox != ShellPolicy::default().sandbox)?;
+        *shell = Declared::Switch(false);
+        Some(format!(
+            "--read-only: commands are not offered, because the sandbox {} cannot keep them from changing files",
+            garret::path::quote(&policy.sandbox)
+        ))
     }
 
     /// Refuses a command where none of the capabilities that would do is declared; it speaks of the first.
@@ -490,17 +606,44 @@ impl Chosen {
         if self.config.storage.kind() == "filestore" && session.home().is_none() {
             return Err(Failure::usage(home::missing()));
         }
-        let garret = match &self.base {
-            Some(base) => garret.clone().relative_to(base),
+        let garret = match &self.file {
+            Some(file) if file.is_trusted => garret.clone().relative_to(&file.directory),
+            Some(file) => garret.clone().confined_to(&file.directory),
             None => garret.clone(),
         };
-        let opened = garret.open_config(&self.name, &self.config).await;
+        let opened = garret
+            .open_restricted(&self.name, &self.config, &self.restriction)
+            .await;
         let toolbox = opened.map_err(|error| self.opening(error))?;
         match &self.point {
             Some(point) => Ok(garret.open_at(&toolbox, point).await?),
             None => Ok(toolbox),
         }
     }
+}
+
+/// The error for a name that means two workspaces.
+fn clashing(name: &str, file: &str) -> Error {
+    let (shown, file) = (garret::path::quote(name), garret::path::quote(file));
+    Error::invalid(format!("{shown} is a workspace of {file} and another one of the home"))
+        .hint("give the file with --config FILE for the one, rename the other with `garret rename`, or go to another directory")
+}
+
+/// The error for a directory that a link leads out of that of the file.
+fn outside(name: &str, file: &str) -> Error {
+    let (shown, file) = (garret::path::quote(name), garret::path::quote(file));
+    let message = format!("{file} is not trusted, and the directory of its workspace {shown} lies outside its own");
+    Error::new(ErrorKind::Denied, message).hint("see where the link leads, then `garret trust`")
+}
+
+/// The error for a name that a file leads to another directory than the one of that name.
+fn misleading(name: &str, file: &str) -> Error {
+    let (shown, file_shown) = (garret::path::quote(name), garret::path::quote(file));
+    let message = format!("{shown} is a directory here, and another workspace in {file_shown}, which is not trusted");
+    Error::new(ErrorKind::Denied, message).hint(format!(
+        "write ./{} for the directory, or see `garret trust`",
+        printable(name)
+    ))
 }
 
 #[cfg(test)]

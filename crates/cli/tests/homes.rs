@@ -162,7 +162,7 @@ fn a_name_that_cannot_be_one_is_refused() {
 }
 
 #[test]
-fn a_name_of_the_home_wins_over_a_directory_and_yields_to_the_configuration() {
+fn a_name_of_the_home_wins_over_a_directory_and_clashes_with_that_of_a_found_file() {
     let room = Room::new();
     room.put("notes/directory", "");
     room.run(&["create", "notes"]).done();
@@ -171,13 +171,31 @@ fn a_name_of_the_home_wins_over_a_directory_and_yields_to_the_configuration() {
     assert_eq!(room.run(&["-w", "./notes", "ls"]).done(), "directory\n");
     assert_eq!(room.run(&["-w", "filestore:notes", "ls"]).done(), "home\n");
     room.put("garret.toml", "[workspaces.notes]\nstorage = 'memory:'\n");
-    assert_eq!(room.run(&["-w", "notes", "ls"]).done(), "");
+    let clash = room.run(&["-w", "notes", "ls"]);
+    assert_eq!(clash.misused(), "invalid");
+    assert!(clash.err().contains("another one of the home"), "{}", clash.err());
+    room.trust();
+    assert_eq!(
+        room.run(&["-w", "notes", "ls"]).misused(),
+        "invalid",
+        "trust does not say which"
+    );
+    assert_eq!(room.run(&["--config", "garret.toml", "-w", "notes", "ls"]).done(), "");
+    assert_eq!(room.run(&["-w", "./notes", "ls"]).done(), "directory\n");
+    room.put("garret.toml", "[workspaces.notes]\nstorage = 'filestore:notes'\n")
+        .trust();
+    assert_eq!(
+        room.run(&["-w", "notes", "ls"]).done(),
+        "home\n",
+        "both mean one workspace"
+    );
 }
 
 #[test]
 fn a_configured_name_takes_a_point_too() {
     let room = Room::new();
-    room.put("garret.toml", "[workspaces.here]\nstorage = 'filestore:kept'\n");
+    room.put("garret.toml", "[workspaces.here]\nstorage = 'filestore:kept'\n")
+        .trust();
     room.run(&["-w", "here", "write", "a", "1"]).done();
     room.run(&["-w", "here", "write", "a", "2"]).done();
     assert_eq!(room.run(&["-w", "here@1", "cat", "a"]).done(), "1");

@@ -266,6 +266,7 @@ fn contexts_keep_their_state_between_calls_and_a_dead_one_says_so() {
         "garret.toml",
         "[workspaces.lab]\nstorage = 'local:lab'\n[workspaces.lab.capabilities]\nfs = true\ncode = { is_stateful = true }\n",
     );
+    room.trust();
     room.put("lab/in", "40");
     let mut pipe = Pipe::open(&room, &["mcp", "lab"]);
     let mut contexts = Vec::new();

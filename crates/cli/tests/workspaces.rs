@@ -214,9 +214,9 @@ fn rules_that_cannot_be_read_are_not_taken_for_none() {
         std::fs::remove_file(&file).unwrap();
     };
     std::os::unix::fs::symlink("garret.toml", &file).unwrap();
-    is_refused("the configuration file `garret.toml` cannot be read");
+    is_refused("the configuration file `garret.toml` is a link");
     std::os::unix::fs::symlink("nowhere", &file).unwrap();
-    is_refused("there is no configuration file `garret.toml`");
+    is_refused("the configuration file `garret.toml` is a link");
     assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
     is_refused("the configuration file `garret.toml` is no text file");
     std::fs::write(&file, b"# \xff\n").unwrap();

@@ -180,20 +180,22 @@ impl fmt::Debug for StorageConfig {
 }
 
 /// The value of an option, or `[redacted]` where its name says that it is a secret and its value that it is no reference to one.
-fn shown_option(key: &str, value: &Value) -> Value {
+pub(crate) fn shown_option(key: &str, value: &Value) -> Value {
     let key = shape::snake_case(key);
     let is_secret = ["secret", "token", "password", "key_id"]
         .iter()
         .any(|word| key.contains(word));
-    let is_reference = |text: &str| {
-        ["env:", "file:", "secret:"]
-            .iter()
-            .any(|prefix| text.starts_with(prefix))
-    };
     match value.as_str().is_some_and(is_reference) || !is_secret {
         true => value.clone(),
         false => "[redacted]".into(),
     }
+}
+
+/// Whether the text of an option says where a secret is found, instead of being the secret.
+pub(crate) fn is_reference(text: &str) -> bool {
+    ["env:", "file:", "secret:"]
+        .iter()
+        .any(|prefix| text.starts_with(prefix))
 }
 
 /// Written out, because a derived reader of untagged data does not say what was wrong.

@@ -26,6 +26,7 @@ pub mod shell;
 pub mod storage;
 pub mod time;
 pub mod version;
+pub mod widening;
 
 pub use bench::{Bench, BenchState, Taken};
 pub use capability::{Capabilities, Declared, SnapshotPolicy};
@@ -43,7 +44,7 @@ pub use keep::Keep;
 pub use listing::{ListAll, ListedAll, list_all};
 pub use memory::MemoryStorage;
 pub use path::{EntryPath, OnEscape, WsPath};
-pub use policy::{Access, FsPolicy, FsRules};
+pub use policy::{Access, FsPolicy, FsRestriction, FsRules};
 pub use reach::{NearContent, Reach};
 pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
@@ -59,3 +60,4 @@ pub use storage::{
 };
 pub use time::{Clock, CountedIds, FixedClock, Ids, RandomIds, SystemClock, Timestamp};
 pub use version::{Precondition, Version};
+pub use widening::WideningSetting;

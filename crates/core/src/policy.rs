@@ -42,6 +42,27 @@ pub struct FsPolicy {
     pub on_escape: OnEscape,
 }
 
+/// Rules that the program which opens a workspace adds to those of its configuration, whether or not that declares `fs`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FsRestriction {
+    /// Refuse every mutation.
+    pub read_only: bool,
+    /// Globs that join `deny_read`.
+    pub deny_read: Vec<String>,
+    /// Globs that join `deny_write`.
+    pub deny_write: Vec<String>,
+}
+
+impl FsRestriction {
+    /// Returns `policy` with these rules added.
+    pub fn restrict(&self, mut policy: FsPolicy) -> FsPolicy {
+        policy.read_only |= self.read_only;
+        policy.deny_read.extend_from_slice(&self.deny_read);
+        policy.deny_write.extend_from_slice(&self.deny_write);
+        policy
+    }
+}
+
 /// What an operation wants with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {

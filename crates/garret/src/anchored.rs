@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use garret_core::{Error, OpenContext, Opened, Result, StorageFactory};
+use garret_core::path::quote;
+use garret_core::{Error, ErrorKind, OpenContext, Opened, Result, StorageFactory};
 use garret_storage::LocalFactory;
 use serde_json::{Map, Value};
 
@@ -11,11 +12,44 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone)]
 pub(crate) struct AnchoredLocal {
     base: PathBuf,
+    is_confined: bool,
 }
 
 impl AnchoredLocal {
     pub(crate) fn new(base: &Path) -> Self {
-        Self { base: base.to_owned() }
+        Self {
+            base: base.to_owned(),
+            is_confined: false,
+        }
+    }
+
+    /// Refuses each directory that does not lie in `base`.
+    pub(crate) fn confined(base: &Path) -> Self {
+        Self {
+            is_confined: true,
+            ..Self::new(base)
+        }
+    }
+
+    /// Refuses what was opened where it lies outside of the base. It looks at the handle, so no link that is swapped meanwhile deceives it.
+    async fn check_inside(&self, opened: &Opened, written: &str, context: &OpenContext) -> Result<()> {
+        if !self.is_confined {
+            return Ok(());
+        }
+        let base = self.base.to_str().ok_or_else(not_utf8)?;
+        let options = Map::from_iter([("dir".to_owned(), base.into())]);
+        let base = LocalFactory.open(options, context).await?.directory;
+        match (&opened.directory, &base) {
+            (Some(directory), Some(base)) if directory.starts_with(base) => Ok(()),
+            _ => Err(Error::new(
+                ErrorKind::Denied,
+                format!(
+                    "the directory {} lies outside that of the configuration file",
+                    quote(written)
+                ),
+            )
+            .hint("a file that is not trusted configures directories in its own only")),
+        }
     }
 }
 
@@ -42,7 +76,9 @@ impl StorageFactory for AnchoredLocal {
         options.insert("dir".into(), directory.clone().into());
         // The host's path is nobody's business: the error speaks of the directory as it was written.
         let as_written = |error: Error| error.map_text(|text| text.replace(&directory, &written));
-        LocalFactory.open(options, context).await.map_err(as_written)
+        let opened = LocalFactory.open(options, context).await.map_err(as_written)?;
+        self.check_inside(&opened, &written, context).await?;
+        Ok(opened)
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use garret_core::path::quote;
 use garret_core::{
-    Actor, Clock, Error, EventSink, Exclusions, FsPolicy, FsRules, HistoryMode, Ids, MemoryFactory, NoEvents,
-    OpenContext, Opened, RandomIds, Reference, Result, StorageConfig, StorageFactory, StorageRegistry, SystemClock,
-    WorkspaceConfig, shape,
+    Actor, Clock, Declared, Error, EventSink, Exclusions, FsPolicy, FsRestriction, FsRules, HistoryMode, Ids,
+    MemoryFactory, NoEvents, OpenContext, Opened, RandomIds, Reference, Result, StorageConfig, StorageFactory,
+    StorageRegistry, SystemClock, WorkspaceConfig, shape,
 };
 use garret_depot::Depot;
 use garret_storage::LocalFactory;
@@ -95,6 +95,13 @@ impl Garret {
     #[must_use]
     pub fn relative_to(self, directory: impl AsRef<Path>) -> Self {
         self.register(AnchoredLocal::new(directory.as_ref()))
+    }
+
+    /// Takes relative directories of `local` from `directory`, and refuses as `denied` to open one that does not lie in it, whatever
+    /// links lead there.
+    #[must_use]
+    pub fn confined_to(self, directory: impl AsRef<Path>) -> Self {
+        self.register(AnchoredLocal::confined(directory.as_ref()))
     }
 
     /// Tells the time.
@@ -196,6 +203,17 @@ impl Garret {
     /// 4. the sandbox beside it, where commands or code are declared: what a command did passes the same policy and quota;
     /// 5. the tools over the workspace: one for each operation of each declared capability, and none besides.
     pub async fn open_config(&self, name: &str, config: &WorkspaceConfig) -> Result<Toolbox> {
+        self.open_restricted(name, config, &FsRestriction::default()).await
+    }
+
+    /// Opens the workspace `name` as [`Garret::open_config`] does, with rules that hold for its tools and its commands beside those of the
+    /// configuration.
+    pub async fn open_restricted(
+        &self,
+        name: &str,
+        config: &WorkspaceConfig,
+        restriction: &FsRestriction,
+    ) -> Result<Toolbox> {
         self.check(config)?;
         let mut mode = self.history_of(config)?;
         let context = self.context(mode);
@@ -214,7 +232,7 @@ impl Garret {
         let opened = self
             .journaled(opened, &context, config.keep, Exclusions::new(&config.exclude)?)
             .await?;
-        self.assembled(name, config, opened, mode)
+        self.assembled(name, config, opened, mode, restriction)
     }
 
     /// Puts the workspace and its tools over what was opened.
@@ -224,7 +242,9 @@ impl Garret {
         config: &WorkspaceConfig,
         opened: Opened,
         history: HistoryMode,
+        restriction: &FsRestriction,
     ) -> Result<Toolbox> {
+        let config = &restricted(config, restriction);
         let reference = opened.reference.clone().map(|payload| Reference {
             schema: Reference::SCHEMA,
             kind: opened.storage.info().kind,
@@ -237,7 +257,10 @@ impl Garret {
         let declared = config.capabilities.fs.policy();
         let shell = self.shell_parts(config, &opened, history)?;
         // What commands reach anyway is not kept from whoever holds the workspace.
-        let undeclared = || shell.as_ref().map_or_else(nothing, |_| FsPolicy::default());
+        let undeclared = || match &shell {
+            Some(_) => restriction.restrict(FsPolicy::default()),
+            None => nothing(),
+        };
         let policy = declared.clone().unwrap_or_else(undeclared);
         let mut builder = Workspace::builder(opened.storage)
             .history(opened.history)
@@ -310,6 +333,16 @@ impl Garret {
         };
         self.open_config(&reference.name, &config).await
     }
+}
+
+/// The configuration with the rules of `restriction` in it, so that its refs and branches have them, too.
+fn restricted(config: &WorkspaceConfig, restriction: &FsRestriction) -> WorkspaceConfig {
+    let mut config = config.clone();
+    let policy = config.capabilities.fs.policy();
+    if let Some(policy) = policy.filter(|_| *restriction != FsRestriction::default()) {
+        config.capabilities.fs = Declared::Options(restriction.restrict(policy));
+    }
+    config
 }
 
 /// Refuses the name of a tool that does not exist: nobody would ever be asked for it.

@@ -1,7 +1,9 @@
 //! Workspaces by name: made once, kept in the home, opened from anywhere.
 
 use garret_core::path::quote;
-use garret_core::{Capabilities, Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WorkspaceConfig, shape};
+use garret_core::{
+    Capabilities, Error, ErrorKind, FsRestriction, HistoryMode, Point, Result, StorageConfig, WorkspaceConfig, shape,
+};
 use garret_depot::{DepotWorkspace, Journaled, NewWorkspace, WorkspaceInfo};
 use garret_tools::Toolbox;
 use garret_workspace::Workspace;
@@ -141,7 +143,7 @@ impl Garret {
         match found.opened {
             Some(opened) => {
                 let config = read_back(&found.kind, found.config)?;
-                self.assembled(name, &config, opened, HistoryMode::Session)
+                self.assembled(name, &config, opened, HistoryMode::Session, &FsRestriction::default())
             }
             None => self.open_config(name, &self.config_of(&found.branch.id).await?).await,
         }

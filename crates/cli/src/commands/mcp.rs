@@ -5,7 +5,7 @@ use garret::{Actor, Error, ErrorKind};
 
 use crate::choice;
 use crate::commands::tools::NamingChoice;
-use crate::output::{Failure, Outcome, Report};
+use crate::output::{Failure, Outcome, Report, print_note};
 use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -38,10 +38,12 @@ impl Mcp {
         let flag = session.global().workspace.as_deref();
         let text = choice::one_of(flag, self.path.as_deref()).map_err(Failure::usage)?;
         let mut chosen = session.chosen(text.as_deref()).await?;
-        if self.read_only {
-            chosen.make_read_only();
-        }
+        let mut notes = vec![chosen.withhold(self.shell, self.code)];
         chosen.declare(self.shell, self.code);
+        if self.read_only {
+            notes.push(chosen.make_read_only());
+        }
+        notes.iter().flatten().for_each(|note| print_note(note));
         if let Some(naming) = self.naming {
             chosen.config.tools.naming = naming.into();
         }

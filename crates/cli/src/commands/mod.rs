@@ -43,6 +43,7 @@ pub(crate) mod snapshot;
 pub(crate) mod stat;
 pub(crate) mod tools;
 pub(crate) mod tree;
+pub(crate) mod trust;
 pub(crate) mod undo;
 pub(crate) mod usage;
 pub(crate) mod versions;

@@ -1,6 +1,6 @@
 //! Attacks from inside a command, against Garret as it runs for root and for somebody without rights. None may succeed.
 //!
-//! Each is a script that a hostile model might run. It may fail in any way that it likes; what counts is what it saw, what it left on the
+//! Each is a script that a hostile model might run, or a configuration file that a hostile repository might bring. It may fail in any way that it likes; what counts is what it saw, what it left on the
 //! machine, and whether the next command still runs. `cargo test -p garret-cli --test attacks` prints how many were made; a word after `--`
 //! chooses those whose name holds it.
 
@@ -16,6 +16,7 @@ mod planting;
 mod reaching;
 mod reading;
 mod scene;
+mod trusting;
 mod using_up;
 mod writing;
 
@@ -40,6 +41,7 @@ fn main() {
         using_up::ATTACKS,
         pausing::ATTACKS,
         planting::ATTACKS,
+        trusting::ATTACKS,
     ];
     let attacks: Vec<&Attack> = all.into_iter().flatten().collect();
     let is_chosen = |attack: &&&Attack| chosen.as_deref().is_none_or(|word| attack.name.contains(word));

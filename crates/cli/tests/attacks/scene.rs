@@ -25,6 +25,7 @@ pub(crate) enum User {
 }
 
 const NOBODY: u32 = 65534;
+const STRANGER: u32 = 54321;
 
 /// Where the files live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +86,7 @@ impl Scene {
         for name in mine.iter().filter(|_| self.user == User::Nobody) {
             chown(self.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
         }
+        self.garret(&["trust", "--yes"]);
         self.garret(&["-w", "other", "write", "secret", CANARY]);
         self.garret(&["-w", "box", "write", "kept", "kept"]);
         self.garret(&["-w", "box", "write", "dir/file", "kept"]);
@@ -122,9 +124,55 @@ impl Scene {
 
     /// Runs the program as the user of the scene would.
     pub(crate) fn garret(&self, arguments: &[&str]) -> Ran {
+        self.garret_in("work", arguments)
+    }
+
+    /// Runs the program in another directory.
+    pub(crate) fn garret_in(&self, directory: &str, arguments: &[&str]) -> Ran {
         let mut command = self.command();
-        let output = command.args(arguments).stdin(Stdio::null()).output().unwrap();
-        Ran::of(&output)
+        command.current_dir(self.path(directory)).args(arguments);
+        Ran::of(&command.stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Writes a file that belongs to the user of the scene, as a clone or a download leaves it there.
+    pub(crate) fn put(&self, name: &str, content: &str) {
+        let path = self.path(name);
+        let parents: Vec<_> = path.ancestors().skip(1).take_while(|above| !above.exists()).collect();
+        for directory in parents.into_iter().rev() {
+            std::fs::create_dir(directory).unwrap();
+            self.give(directory);
+        }
+        std::fs::write(&path, content).unwrap();
+        self.give(&path);
+    }
+
+    fn give(&self, path: &Path) {
+        if self.user == User::Nobody {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+
+    /// Gives a file to somebody who is neither the user of the scene nor root; says whether that could be done.
+    pub(crate) fn give_away(&self, name: &str) -> bool {
+        rustix::process::geteuid().is_root() && chown(self.path(name), Some(STRANGER), Some(STRANGER)).is_ok()
+    }
+
+    /// Starts the MCP server in a directory, has it list its tools and runs a script by the tool `run`. Both answers are in the output; there
+    /// are none where the server does not start.
+    pub(crate) fn run_by_mcp(&self, directory: &str, arguments: &[&str], script: &str) -> Ran {
+        let mut command = self.command();
+        command.current_dir(self.path(directory)).args(arguments);
+        let mut client = Client::open(&mut command);
+        let tools = client.ask("tools/list", &json!({}));
+        let ran = client.call("run", &json!({"command": script}));
+        client.close();
+        let names = tools["tools"].as_array().cloned().unwrap_or_default();
+        let names: Vec<_> = names.iter().map(|tool| tool["name"].to_string()).collect();
+        Ran {
+            code: Some(i32::from(names.iter().any(|name| name == "\"run\""))),
+            stdout: format!("{} {ran}", names.join(" ")),
+            stderr: String::new(),
+        }
     }
 
     fn command(&self) -> Command {
@@ -250,7 +298,8 @@ impl Client {
     }
 
     fn send(&mut self, message: &Value) {
-        writeln!(self.server.stdin.as_mut().unwrap(), "{message}").unwrap();
+        // A server that refused to start reads nothing, and its answers are missing then.
+        let _ = writeln!(self.server.stdin.as_mut().unwrap(), "{message}");
     }
 
     fn ask(&mut self, method: &str, params: &Value) -> Value {
@@ -258,7 +307,7 @@ impl Client {
         self.send(&json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}));
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap_or_default();
         answer["result"].clone()
     }
 

@@ -52,6 +52,12 @@ impl Room {
         self
     }
 
+    /// Trusts the configuration here, as its user would.
+    pub fn trust(&self) -> &Self {
+        self.run(&["trust", "--yes"]).done();
+        self
+    }
+
     pub fn get(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path().join(name)).unwrap()
     }

@@ -1,0 +1,209 @@
+//! `garret trust`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use garret::path::printable;
+use garret::{Error, ErrorKind, WideningSetting};
+use serde_json::{Value, json};
+
+use crate::config_file::{self, ConfigFile};
+use crate::output::{Failure, Outcome, Report};
+use crate::session::Session;
+use crate::trust::{TrustRecord, TrustStore};
+use crate::{approval, home};
+
+pub(crate) const DETAILS: &str = "\
+A garret.toml that is found, and not given with --config, can only narrow what may be done, until you
+trust it: it sets no other sandbox, network, variables, secrets, servers, storages elsewhere or higher
+limits. What you trust is the file at its path with its content; once it changes, it is refused until
+you have seen the difference and trust it again.
+Examples:
+  garret trust                         what the nearest garret.toml sets; asks
+  garret trust --yes site/garret.toml  for scripts
+  garret trust --list
+  garret trust --remove garret.toml";
+
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// The garret.toml [default: the nearest one, in the current directory or above it]
+    file: Option<PathBuf>,
+    /// Trust it without asking
+    #[arg(long, conflicts_with_all = ["list", "remove"])]
+    yes: bool,
+    /// List the files that are trusted
+    #[arg(long, conflicts_with_all = ["file", "remove"])]
+    list: bool,
+    /// Trust it no more
+    #[arg(long, requires = "file")]
+    remove: bool,
+}
+
+impl Trust {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let Some(store) = session.trust_store() else {
+            return Err(Failure::usage(home::missing_for_trust()));
+        };
+        match &self.file {
+            _ if self.list => list(&store),
+            Some(file) if self.remove => remove(&store, file),
+            _ => self.trust(session, &store).await,
+        }
+    }
+
+    async fn trust(&self, session: &Session, store: &TrustStore) -> Outcome {
+        let given = self.file.as_deref().or(session.global().config.as_deref());
+        let file = match given {
+            Some(path) => Some(config_file::load_as_found(path)),
+            None => config_file::load_found().transpose(),
+        };
+        let file = file.unwrap_or_else(|| Err(none_found())).map_err(Failure::usage)?;
+        let (record, before) = (TrustRecord::of(&file)?, store.record_of(&file.path)?);
+        let review = Review::new(&file, before.as_ref());
+        if before.is_some_and(|before| before.matches(&file)) {
+            return Ok(Report::done(
+                format!("{} is trusted already", printable(&record.path)),
+                review.data,
+            ));
+        }
+        let is_meant = self.yes || {
+            let question = format!("{}trust {}? [y]es, [N]o: ", review.text, printable(&record.path));
+            let Some(answer) = approval::confirm(&question) else {
+                return Ok(Report::refused(review.text, review.data, nobody_to_ask()));
+            };
+            answer
+        };
+        if !is_meant {
+            return Ok(Report::refused("", review.data, not_trusted()));
+        }
+        // The home is made with its own modes, where it is missing.
+        session.depot().await?;
+        store.remember(&record)?;
+        let shown = if self.yes { review.text } else { String::new() };
+        let text = format!("{shown}trusted {}", printable(&record.path));
+        Ok(Report::done(text, review.data))
+    }
+}
+
+/// What a person looks at before trusting a file.
+struct Review {
+    text: String,
+    data: Value,
+}
+
+impl Review {
+    fn new(file: &ConfigFile, before: Option<&TrustRecord>) -> Self {
+        let settings = file.config.widening_settings(&file.directory);
+        let difference = before.map(|before| difference(&before.content, &file.text));
+        let mut text = settings_text(&settings);
+        if let Some(difference) = &difference {
+            text += "It changed since it was trusted:\n";
+            difference
+                .lines()
+                .for_each(|line| text += &format!("  {}\n", printable(line)));
+        }
+        let data = json!({"file": file.path, "widening": settings, "difference": difference});
+        Self { text, data }
+    }
+}
+
+/// One line for each setting. No character of the file reaches the terminal unescaped.
+fn settings_text(settings: &[WideningSetting]) -> String {
+    if settings.is_empty() {
+        return "It sets nothing beyond the defaults.\n".to_owned();
+    }
+    let line = |setting: &WideningSetting| {
+        let (key, value) = (printable(&setting.key), printable(&setting.value));
+        format!("  {key} = {value}  ({})\n", setting.reason)
+    };
+    let lines: String = settings.iter().map(line).collect();
+    format!("It sets beyond the defaults:\n{lines}")
+}
+
+fn difference(before: &str, after: &str) -> String {
+    let unified = garret::text::diff::unified(config_file::FILE_NAME, before.as_bytes(), after.as_bytes());
+    unified.unwrap_or_else(|| "too much of it changed to show line by line".to_owned())
+}
+
+fn list(store: &TrustStore) -> Outcome {
+    let records = store.records()?;
+    let row = |record: &TrustRecord| {
+        let state = state_of(record);
+        let line = format!(
+            "{}{}",
+            printable(&record.path),
+            if state == "same" { "" } else { state_note(state) }
+        );
+        (line, json!({"file": record.path, "hash": record.hash, "state": state}))
+    };
+    let (lines, rows): (Vec<_>, Vec<_>) = records.iter().map(row).unzip();
+    Ok(Report::done(lines.join("\n"), json!({"files": rows})))
+}
+
+/// Whether the file is as it was trusted.
+fn state_of(record: &TrustRecord) -> &'static str {
+    match config_file::load_as_found(Path::new(&record.path)) {
+        Ok(file) if record.matches(&file) => "same",
+        Err(error) if error.kind() == ErrorKind::NotFound => "gone",
+        _ => "changed",
+    }
+}
+
+fn state_note(state: &str) -> &'static str {
+    match state {
+        "gone" => "  (gone)",
+        _ => "  (changed since)",
+    }
+}
+
+fn remove(store: &TrustStore, file: &Path) -> Outcome {
+    // The file may be gone, and its directory with it.
+    let path = config_file::real_path(file).unwrap_or_else(|_| file.to_owned());
+    let shown = path.display().to_string();
+    match store.forget(&path)? {
+        true => Ok(Report::done(
+            format!("{} is trusted no more", printable(&shown)),
+            json!({"file": shown}),
+        )),
+        false => Err(Error::new(
+            ErrorKind::NotFound,
+            format!("{} is not trusted", garret::path::quote(&shown)),
+        )
+        .hint("`garret trust --list` shows the files that are")
+        .into()),
+    }
+}
+
+fn none_found() -> Error {
+    Error::new(
+        ErrorKind::NotFound,
+        "there is no garret.toml in this directory or above it",
+    )
+    .hint("name the file: `garret trust FILE`")
+}
+
+fn nobody_to_ask() -> Error {
+    Error::new(ErrorKind::Denied, "there is no terminal to ask on").hint("read the file, then use `garret trust --yes`")
+}
+
+fn not_trusted() -> Error {
+    Error::new(ErrorKind::Denied, "the file is not trusted").hint("nothing was remembered; it can still only narrow")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_of_a_file_reaches_the_terminal_unescaped() -> garret::Result<()> {
+        let config = garret::Config::from_toml("[workspaces.\"a\\u001b[2J\"]\nstorage = \"filestore:\\u001b[2J\"\n")?;
+        let text = settings_text(&config.widening_settings(Path::new("/x")));
+        assert!(!text.contains('\u{1b}') && text.contains("\\u"), "{text}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_file_that_only_narrows_says_so() {
+        assert_eq!(settings_text(&[]), "It sets nothing beyond the defaults.\n");
+    }
+}

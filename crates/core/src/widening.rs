@@ -1,0 +1,506 @@
+//! What a configuration gives beyond the defaults: data in, a list of settings out.
+//!
+//! A configuration file that somebody else may have written can be opened only as far as it narrows: fewer files, fewer commands, lower
+//! limits, all below its own directory. Each setting that does more is listed here with its key and the reason. Every type of a
+//! configuration is taken apart field by field, so that a new field does not compile until somebody decided on which side it is.
+
+use std::path::{Component, Path};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::config::{is_reference, shown_option};
+use crate::{
+    Capabilities, CodePolicy, Config, FsPolicy, Guard, HistoryMode, Limits, Network, ShellLimits, ShellPolicy,
+    SnapshotPolicy, StorageConfig, ToolsConfig, WorkspaceConfig, shape,
+};
+
+/// A setting that gives more than the defaults do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WideningSetting {
+    /// Its key: `capabilities.shell.sandbox`.
+    pub key: String,
+    /// Its value as JSON; `"[redacted]"` for a key of a server that is written out.
+    pub value: String,
+    /// What it gives.
+    pub reason: &'static str,
+}
+
+impl Config {
+    /// The settings of all workspaces that give more than the defaults, for a file in `directory`. Their keys begin with
+    /// `workspaces.NAME`.
+    pub fn widening_settings(&self, directory: &Path) -> Vec<WideningSetting> {
+        let Self { workspaces } = self;
+        let of_workspace = |(name, config): (&String, &WorkspaceConfig)| {
+            let settings = config.widening_settings(directory).into_iter();
+            let prefix = format!("workspaces.{name}");
+            settings.map(move |setting| WideningSetting {
+                key: format!("{prefix}.{}", setting.key),
+                ..setting
+            })
+        };
+        workspaces.iter().flat_map(of_workspace).collect()
+    }
+}
+
+impl WorkspaceConfig {
+    /// The settings that give more than the defaults, for a file in `directory`, an absolute path. Links are not resolved: a directory
+    /// that a link leads out of has to be refused where it is opened.
+    pub fn widening_settings(&self, directory: &Path) -> Vec<WideningSetting> {
+        let Self {
+            storage,
+            capabilities,
+            tools,
+            // Whatever its variables are, a command has the rights of its sandbox and no more.
+            env: _,
+            history,
+            exclude,
+            keep,
+        } = self;
+        let mut found = Findings::default();
+        judge_storage(storage, directory, &mut found);
+        judge_capabilities(capabilities, &mut found);
+        judge_tools(tools, &mut found);
+        let keeps_less = history.is_some_and(|mode| mode != HistoryMode::Durable);
+        found.add_if(keeps_less, "history", history, "what is done cannot be undone later");
+        let leaves_out = !exclude.is_empty();
+        found.add_if(
+            leaves_out,
+            "exclude",
+            exclude,
+            "what commands do there cannot be undone",
+        );
+        found.add_if(keep.is_some(), "keep", keep, "older history is deleted");
+        found.settings
+    }
+}
+
+/// The settings found so far.
+#[derive(Default)]
+struct Findings {
+    settings: Vec<WideningSetting>,
+}
+
+impl Findings {
+    fn add_if(&mut self, is_wider: bool, key: &str, value: &impl Serialize, reason: &'static str) {
+        if is_wider {
+            let value = serde_json::to_string(value).unwrap_or_default();
+            let key = key.to_owned();
+            self.settings.push(WideningSetting { key, value, reason });
+        }
+    }
+}
+
+fn judge_storage(storage: &StorageConfig, directory: &Path, found: &mut Findings) {
+    let elsewhere = "its files are not in the directory of this file";
+    match (storage.kind(), storage) {
+        ("memory", _) => {}
+        ("local", StorageConfig::Url(url)) => {
+            let is_outside = !lies_within(url.strip_prefix("local:").unwrap_or(url), directory);
+            found.add_if(is_outside, "storage", url, elsewhere);
+        }
+        ("local", StorageConfig::Table { options, .. }) => judge_local(options, directory, found),
+        (_, StorageConfig::Url(url)) => found.add_if(true, "storage", url, elsewhere),
+        (_, StorageConfig::Table { kind, options }) => {
+            found.add_if(true, "storage.kind", kind, elsewhere);
+            judge_remote(options, found);
+        }
+    }
+}
+
+fn judge_local(options: &Map<String, Value>, directory: &Path, found: &mut Findings) {
+    for (key, value) in options {
+        let place = format!("storage.{key}");
+        match (shape::snake_case(key).as_str(), value.as_str()) {
+            ("dir", text) => {
+                let is_outside = text.is_none_or(|text| !lies_within(text, directory));
+                let reason = "its files are not in the directory of this file";
+                found.add_if(is_outside, &place, value, reason);
+            }
+            ("durability", text) => {
+                let reason = "a loss of power may take the newest changes";
+                found.add_if(text != Some("full"), &place, value, reason);
+            }
+            _ => found.add_if(true, &place, value, "it is not known to be harmless"),
+        }
+    }
+}
+
+/// Names what of a storage elsewhere carries something away, besides that it is elsewhere.
+fn judge_remote(options: &Map<String, Value>, found: &mut Findings) {
+    for (key, value) in options {
+        let is_secret = value.as_str().is_some_and(is_reference);
+        let reason = match shape::snake_case(key).as_str() {
+            _ if is_secret => "it takes a secret from the environment, a file or the machine",
+            "endpoint" => "requests and their keys go to this server",
+            "profile" => "it uses keys of the user",
+            _ => continue,
+        };
+        found.add_if(true, &format!("storage.{key}"), &shown_option(key, value), reason);
+    }
+}
+
+/// Whether the path `text`, taken from `directory`, stays below it by its text.
+fn lies_within(text: &str, directory: &Path) -> bool {
+    let path = directory.join(text);
+    let goes_up = path.components().any(|part| part == Component::ParentDir);
+    !goes_up && path.starts_with(directory)
+}
+
+fn judge_capabilities(capabilities: &Capabilities, found: &mut Findings) {
+    let Capabilities {
+        fs,
+        snapshot,
+        shell,
+        code,
+    } = capabilities;
+    // Everything is allowed by default, so each of these can only take away.
+    if let Some(FsPolicy {
+        read_only: _,
+        allow_read: _,
+        deny_read: _,
+        allow_write: _,
+        deny_write: _,
+        max_file_size_mb: _,
+        max_read_mb: _,
+        max_files: _,
+        max_total_mb: _,
+        require_approval: _,
+        // A path is refused or stops at the root; it leaves the workspace in neither way.
+        on_escape: _,
+    }) = fs.policy()
+    {}
+    if let Some(SnapshotPolicy {}) = snapshot.policy() {}
+    if let Some(policy) = shell.policy() {
+        judge_shell(&policy, found);
+    }
+    if let Some(policy) = code.policy() {
+        judge_code(&policy, found);
+    }
+}
+
+fn judge_shell(policy: &ShellPolicy, found: &mut Findings) {
+    let default = ShellPolicy::default();
+    let ShellPolicy {
+        sandbox,
+        host_as_root,
+        network,
+        limits,
+        // Each mode keeps no more than `commit`, the default.
+        effects: _,
+        allowed_commands: _,
+        denied_commands: _,
+        prevent_dangerous,
+        require_approval: _,
+        env_allow,
+        secrets: _,
+        require,
+        system_directories,
+        max_processes,
+    } = policy;
+    let mut add_if = |is_wider, key: &str, value: Value, reason| {
+        let key = format!("capabilities.shell.{key}");
+        found.add_if(is_wider, &key, &value, reason);
+    };
+    let is_other = *sandbox != default.sandbox;
+    add_if(
+        is_other,
+        "sandbox",
+        json!(sandbox),
+        "commands run without the isolation of `namespace`",
+    );
+    add_if(
+        *host_as_root,
+        "host_as_root",
+        json!(host_as_root),
+        "commands run as root of this machine",
+    );
+    add_if(
+        *network != Network::None,
+        "network",
+        json!(network),
+        "commands reach the network",
+    );
+    add_if(
+        !*prevent_dangerous,
+        "prevent_dangerous",
+        json!(prevent_dangerous),
+        "classic mistakes are not refused",
+    );
+    let names_variables = !env_allow.is_empty();
+    add_if(
+        names_variables,
+        "env_allow",
+        json!(env_allow),
+        "commands read these variables of the user",
+    );
+    let lacks_guard = require
+        .as_ref()
+        .is_some_and(|guards| Guard::DEFAULT.iter().any(|guard| !guards.contains(guard)));
+    add_if(
+        lacks_guard,
+        "require",
+        json!(require),
+        "commands run where less is enforced",
+    );
+    let has_mounts = !system_directories.is_empty();
+    add_if(
+        has_mounts,
+        "system_directories",
+        json!(system_directories),
+        "commands read these directories",
+    );
+    let has_more = *max_processes > default.max_processes;
+    add_if(
+        has_more,
+        "max_processes",
+        json!(max_processes),
+        "more processes stay in the background",
+    );
+    judge_limits(limits, found);
+}
+
+/// Lists each limit that is above its default. A number that is no limit at all is refused where the workspace is opened.
+fn judge_limits(limits: &ShellLimits, found: &mut Findings) {
+    let ShellLimits {
+        timeout_s,
+        cpu_s,
+        memory_mb,
+        processes,
+        file_size_mb,
+        written_mb,
+        open_files,
+        output_kib,
+    } = limits;
+    let Ok(set) = limits.limits() else { return };
+    let default = Limits::default();
+    let time = |limit: Option<Duration>| limit.unwrap_or(Duration::MAX);
+    let amount = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    let mut add_if = |is_wider: bool, key: &str, value: Value| {
+        let key = format!("capabilities.shell.limits.{key}");
+        found.add_if(is_wider, &key, &value, "it is above the default");
+    };
+    add_if(time(set.wall) > time(default.wall), "timeout_s", json!(timeout_s));
+    add_if(time(set.cpu) > time(default.cpu), "cpu_s", json!(cpu_s));
+    add_if(
+        amount(set.memory) > amount(default.memory),
+        "memory_mb",
+        json!(memory_mb),
+    );
+    add_if(
+        amount(set.processes) > amount(default.processes),
+        "processes",
+        json!(processes),
+    );
+    add_if(
+        amount(set.file_size) > amount(default.file_size),
+        "file_size_mb",
+        json!(file_size_mb),
+    );
+    add_if(
+        amount(set.written) > amount(default.written),
+        "written_mb",
+        json!(written_mb),
+    );
+    add_if(
+        amount(set.open_files) > amount(default.open_files),
+        "open_files",
+        json!(open_files),
+    );
+    add_if(set.output > default.output, "output_kib", json!(output_kib));
+}
+
+fn judge_code(policy: &CodePolicy, found: &mut Findings) {
+    let default = CodePolicy::default();
+    let CodePolicy {
+        // All are offered by default.
+        languages: _,
+        is_stateful,
+        idle_timeout_s,
+    } = policy;
+    let key = "capabilities.code.is_stateful";
+    found.add_if(*is_stateful, key, is_stateful, "code stays running between calls");
+    let is_longer = *idle_timeout_s > default.idle_timeout_s;
+    let key = "capabilities.code.idle_timeout_s";
+    found.add_if(is_longer, key, idle_timeout_s, "it is above the default");
+}
+
+fn judge_tools(tools: &ToolsConfig, found: &mut Findings) {
+    let default = ToolsConfig::default();
+    let ToolsConfig {
+        naming: _,
+        max_lines,
+        max_kib,
+    } = tools;
+    let reason = "it is above the default";
+    found.add_if(*max_lines > default.max_lines, "tools.max_lines", max_lines, reason);
+    found.add_if(*max_kib > default.max_kib, "tools.max_kib", max_kib, reason);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(text: &str) -> Vec<String> {
+        let config = WorkspaceConfig::from_toml(text).unwrap();
+        let found = config.widening_settings(Path::new("/home/me/project"));
+        found.into_iter().map(|setting| setting.key).collect()
+    }
+
+    #[test]
+    fn what_narrows_is_not_listed() {
+        let text = "
+            storage = { kind = 'local', dir = './site', durability = 'full' }
+            env = { CI = '1' }
+            history = 'durable'
+            tools = { naming = 'short', max_lines = 10, max_kib = 1 }
+            [capabilities]
+            snapshot = true
+            code = { languages = ['python'], idle_timeout_s = 5 }
+            [capabilities.fs]
+            read_only = true
+            allow_read = ['src']
+            deny_read = ['.env']
+            allow_write = ['src']
+            deny_write = ['lock']
+            max_file_size_mb = 1
+            max_read_mb = 1
+            max_files = 1
+            max_total_mb = 1
+            require_approval = ['rm']
+            on_escape = 'clamp'
+            [capabilities.shell]
+            effects = 'ask'
+            allowed_commands = ['ls']
+            denied_commands = ['rm']
+            require_approval = ['*']
+            secrets = ['TOKEN']
+            require = ['files', 'processes', 'network', 'memory']
+            max_processes = 1
+            limits = { timeout_s = 1, cpu_s = 1, memory_mb = 64, processes = 9, file_size_mb = 1, written_mb = 1, open_files = 9, output_kib = 1 }
+        ";
+        assert_eq!(keys(text), Vec::<String>::new());
+        assert_eq!(keys("storage = 'memory:'"), Vec::<String>::new());
+        assert_eq!(keys("storage = 'local:.'"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_setting_of_a_workspace_that_widens_is_listed_by_its_key() {
+        for (setting, key) in [
+            ("history = 'off'", "history"),
+            ("history = 'session'", "history"),
+            ("exclude = ['**']", "exclude"),
+            ("keep = 1", "keep"),
+            ("tools = { max_lines = 2001 }", "tools.max_lines"),
+            ("tools = { max_kib = 101 }", "tools.max_kib"),
+            (
+                "capabilities = { code = { is_stateful = true } }",
+                "capabilities.code.is_stateful",
+            ),
+            (
+                "capabilities = { code = { idle_timeout_s = 601 } }",
+                "capabilities.code.idle_timeout_s",
+            ),
+        ] {
+            assert_eq!(keys(&format!("storage = 'memory:'\n{setting}")), [key], "{setting}");
+        }
+    }
+
+    #[test]
+    fn each_setting_of_commands_that_widens_is_listed_by_its_key() {
+        for (setting, key) in [
+            ("sandbox = 'host'", "sandbox"),
+            ("sandbox = 'mine'", "sandbox"),
+            ("host_as_root = true", "host_as_root"),
+            ("hostAsRoot = true", "host_as_root"),
+            ("network = 'full'", "network"),
+            ("prevent_dangerous = false", "prevent_dangerous"),
+            ("env_allow = ['TOKEN']", "env_allow"),
+            ("require = []", "require"),
+            ("require = ['files', 'memory', 'processes']", "require"),
+            ("system_directories = ['/root']", "system_directories"),
+            ("max_processes = 9", "max_processes"),
+            ("limits = { timeout_s = 0 }", "limits.timeout_s"),
+            ("limits = { timeout_s = 120.5 }", "limits.timeout_s"),
+            ("limits = { memory_mb = 0 }", "limits.memory_mb"),
+            ("limits = { processes = 513 }", "limits.processes"),
+            ("limits = { file_size_mb = 4097 }", "limits.file_size_mb"),
+            ("limits = { written_mb = 0 }", "limits.written_mb"),
+            ("limits = { open_files = 4097 }", "limits.open_files"),
+            ("limits = { output_kib = 1025 }", "limits.output_kib"),
+        ] {
+            let text = format!("storage = 'memory:'\n[capabilities.shell]\n{setting}");
+            assert_eq!(keys(&text), [format!("capabilities.shell.{key}")], "{setting}");
+        }
+    }
+
+    #[test]
+    fn a_directory_outside_that_of_the_file_is_listed_however_it_is_written() {
+        for outside in [
+            "/",
+            "/etc",
+            "..",
+            "../x",
+            "a/../..",
+            "a/../b",
+            "/home/me/project/../x",
+            "/home/me/projects",
+        ] {
+            assert_eq!(keys(&format!("storage = 'local:{outside}'")), ["storage"], "{outside}");
+            let table = format!("storage = {{ kind = 'local', dir = '{outside}' }}");
+            assert_eq!(keys(&table), ["storage.dir"], "{outside}");
+        }
+        for inside in [".", "a/b", "./a", "/home/me/project", "/home/me/project/a"] {
+            assert_eq!(
+                keys(&format!("storage = 'local:{inside}'")),
+                Vec::<String>::new(),
+                "{inside}"
+            );
+        }
+        assert_eq!(
+            keys("storage = { kind = 'local', dir = 'a', Dir = '/etc' }"),
+            ["storage.Dir"]
+        );
+        let relaxed = "storage = { kind = 'local', dir = 'a', durability = 'relaxed' }";
+        assert_eq!(keys(relaxed), ["storage.durability"]);
+    }
+
+    #[test]
+    fn a_storage_elsewhere_is_listed_with_what_it_would_send_away() {
+        assert_eq!(keys("storage = 's3://b/p?endpoint=http://x'"), ["storage"]);
+        assert_eq!(keys("storage = 'filestore:notes'"), ["storage"]);
+        assert_eq!(keys("storage = 'mine:'"), ["storage"]);
+        let table = "storage = { kind = 's3', bucket = 'b', prefix = '', endpoint = 'http://x', profile = 'work', \
+                     accessKeyId = 'file:/etc/shadow', secret_access_key = 'secret:x', session_token = 'env:TOKEN' }";
+        let mut found = keys(table);
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "storage.accessKeyId",
+                "storage.endpoint",
+                "storage.kind",
+                "storage.profile",
+                "storage.secret_access_key",
+                "storage.session_token"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_settings_of_a_file_name_their_workspace_and_value() {
+        let config = Config::from_toml(
+            "[workspaces.a]\nstorage = 'memory:'\n[workspaces.b]\nstorage = 'memory:'\ncapabilities = { shell = { network = 'full' } }",
+        );
+        let found = config.unwrap().widening_settings(Path::new("/x"));
+        assert_eq!(
+            found,
+            [WideningSetting {
+                key: "workspaces.b.capabilities.shell.network".into(),
+                value: "\"full\"".into(),
+                reason: "commands reach the network",
+            }]
+        );
+    }
+}
