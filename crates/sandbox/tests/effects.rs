@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use garret_core::{ErrorKind, Placed};
+use garret_core::{EffectLimits, ErrorKind, Placed};
 use garret_sandbox::effects;
 use layers::{Layers, dropped, is_root, is_somebody, run_in, tree, twin, words};
 
@@ -420,7 +420,7 @@ fn a_copy_tells_what_was_done_to_it() {
     let copied = tempfile::tempdir().unwrap();
     let made = copy(bench.path(), copied.path());
     let (copy, bench) = (File::open(copied.path()).unwrap(), File::open(bench.path()).unwrap());
-    let read = |since| effects::of_copy(copy.as_fd(), bench.as_fd(), since).unwrap();
+    let read = |since| effects::of_copy(copy.as_fd(), bench.as_fd(), since, EffectLimits::default()).unwrap();
     assert_eq!((words(&read(None)), words(&read(Some(&made.mark)))), (vec![], vec![]));
     run_in(
         copied.path(),
