@@ -332,7 +332,8 @@ mod tests {
         assert_eq!(limits("limits = { timeout_s = 0 }").reading, None);
         let limits = limits("limits = { changed_files = 10, written_mb = 1 }");
         let effects = limits.effects();
-        assert_eq!((effects.entries, effects.content_bytes), (Some(10), Some(1024 * 1024)));
+        let content_bytes = 1024 * 1024 + Limits::READING_SLACK_BYTES;
+        assert_eq!((effects.entries, effects.content_bytes), (Some(10), Some(content_bytes)));
         assert_eq!(effects.text_bytes, Some(10 * EffectLimits::TEXT_BYTES_OF_ENTRY));
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Effects, Effect};
+use super::{Effect, Effects};
 use crate::{Error, ErrorKind, Placed, Result};
 
 /// How much a command may use; `None` for as much as there is.
@@ -36,13 +36,17 @@ impl Limits {
     /// The time for reading what a command left, besides the time that the command itself may take.
     pub const READING_ALLOWANCE: Duration = Duration::from_secs(60);
 
+    /// How many bytes a command may leave besides those that it may write. One that is ended at its limit has written a little more than that,
+    /// and what it wrote until then is kept.
+    pub const READING_SLACK_BYTES: u64 = 1024 * 1024 * 1024;
+
     /// What reading the effects of a command may cost.
     pub fn effects(&self) -> EffectLimits {
         let text = |entries: u64| entries.saturating_mul(EffectLimits::TEXT_BYTES_OF_ENTRY);
         EffectLimits {
             entries: self.changed_files,
             text_bytes: self.changed_files.map(text),
-            content_bytes: self.written,
+            content_bytes: self.written.map(|written| written.saturating_add(Self::READING_SLACK_BYTES)),
             time: self.reading,
         }
     }

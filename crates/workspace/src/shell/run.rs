@@ -103,6 +103,7 @@ impl Workspace {
         let result = ran.map_err(|error| error.map_text(|text| secrets.mask(text)))?;
         Ok(RunResult {
             changed: result.changed.masked(&secrets),
+            corrupt: result.corrupt.iter().map(|path| secrets.mask(path)).collect(),
             ..result
         })
     }
