@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use garret::path::quote;
@@ -50,7 +51,7 @@ pub(crate) fn directory(place: &str) -> Result<PathBuf> {
 
 /// A directory in which nothing is, made where there is none.
 pub(crate) fn empty_directory(place: &str) -> Result<()> {
-    match std::fs::create_dir(place) {
+    match std::fs::DirBuilder::new().mode(0o755).create(place) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(place, "made", &error)),
         _ => {}
     }
@@ -81,7 +82,9 @@ pub(crate) struct Unfinished {
 impl Unfinished {
     /// Makes the file; one that is there already is left alone.
     pub(crate) fn create(name: &str) -> Result<Self> {
-        let file = File::create_new(name).map_err(|error| failed(name, "written", &error))?;
+        // Not for others to write, whatever the umask.
+        let made = File::options().write(true).create_new(true).mode(0o644).open(name);
+        let file = made.map_err(|error| failed(name, "written", &error))?;
         Ok(Self {
             name: name.to_owned(),
             file,

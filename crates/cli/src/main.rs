@@ -27,7 +27,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use garret::sandboxes::supervisor;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
 use crate::arguments::Cli;
 use crate::output::{Failure, Format};
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     };
     let format = cli.global.format();
     allow_many_open_files();
+    keep_others_from_writing();
     let outcome = runtime().and_then(|runtime| runtime.block_on(run(cli)));
     output::print(outcome, format)
 }
@@ -74,6 +76,14 @@ fn allow_many_open_files() {
     };
     // What is refused leaves the limit as it was.
     let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// Takes the right to write away from others in every file that is made from here on, where the user's umask leaves it to them. Modes that
+/// are set by name, such as those of a workspace's files, stay as they are.
+fn keep_others_from_writing() {
+    let for_others = Mode::WGRP | Mode::WOTH;
+    let before = umask(for_others);
+    umask(before | for_others);
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {

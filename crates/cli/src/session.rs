@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -64,6 +65,7 @@ fn open_log(file: &Path) -> Result<std::fs::File> {
     std::fs::OpenOptions::new()
         .create(true)
         .append(true)
+        .mode(0o600)
         .open(file)
         .map_err(|_| {
             Error::invalid("the events file cannot be opened")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 
-use crate::{Effect, Result};
+use crate::{Effect, EntryPath, Result};
 
 /// A directory with the files of a workspace, kept up to date.
 ///
@@ -40,6 +40,8 @@ pub struct BenchState {
     pub head: u64,
     /// What is the same as long as nothing in it changes; `None` where others may change it at any time.
     pub stands: Option<String>,
+    /// Files of the workspace that it lacks, because their stored content is damaged. That they are not there is nobody's work.
+    pub corrupt: Vec<EntryPath>,
 }
 
 /// What a bench takes over from a layer.

@@ -219,7 +219,7 @@ impl ContentReader {
         let got = (&mut self.bytes)
             .take(wanted)
             .read_to_end(buffer)
-            .map_err(|_| unreadable())?;
+            .map_err(unreadable)?;
         debug_assert_eq!(got, buffer.len() - before);
         self.read += got as u64;
         if (got as u64) < wanted {
@@ -240,7 +240,7 @@ impl ContentReader {
         let more = (&mut self.bytes)
             .take(1)
             .read_to_end(&mut more)
-            .map_err(|_| unreadable())?;
+            .map_err(unreadable)?;
         if more > 0 {
             return Err(other_size(self.size, "went on after them"));
         }
@@ -258,8 +258,11 @@ impl Read for ContentReader {
     }
 }
 
-fn unreadable() -> Error {
-    Error::new(ErrorKind::Unavailable, "the content to write cannot be read").hint("nothing was changed; try again")
+/// The error of a source that cannot be read; a source that says why, by an [`Error`] of its own, is believed.
+fn unreadable(failure: std::io::Error) -> Error {
+    failure.downcast::<Error>().unwrap_or_else(|_| {
+        Error::new(ErrorKind::Unavailable, "the content to write cannot be read").hint("nothing was changed; try again")
+    })
 }
 
 fn other_size(size: u64, what: &str) -> Error {
@@ -336,6 +339,32 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Unavailable);
             assert!(error.message().contains(told), "{error}");
         }
+    }
+
+    /// Refuses to be read, and says why.
+    #[derive(Debug)]
+    struct Refusing;
+
+    impl Read for Refusing {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other(Error::new(ErrorKind::TooLarge, "enough was read")))
+        }
+    }
+
+    impl ContentSource for Refusing {
+        fn size(&self) -> u64 {
+            9
+        }
+
+        fn open(&self) -> Result<Box<dyn Read + Send>> {
+            Ok(Box::new(Self))
+        }
+    }
+
+    #[test]
+    fn the_reason_of_a_source_is_the_error_of_who_reads_it() {
+        let error = Content::from_source(Refusing).to_bytes().unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::TooLarge, "enough was read"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod keep;
 pub mod listing;
 pub mod memory;
 pub mod path;
+pub mod path_tree;
 pub mod policy;
 pub mod reach;
 pub mod reference;
@@ -44,12 +45,13 @@ pub use keep::Keep;
 pub use listing::{ListAll, ListedAll, list_all};
 pub use memory::MemoryStorage;
 pub use path::{EntryPath, OnEscape, WsPath};
+pub use path_tree::PathTree;
 pub use policy::{Access, FsPolicy, FsRestriction, FsRules};
 pub use reach::{NearContent, Reach};
 pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use sandbox::{
-    Captured, Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits,
+    Captured, Chunk, Command, Dropped, Effect, EffectLimits, EffectTally, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits,
     Mark, Masker, Network, OpenSandbox, Output, OutputCollector, Process, Program, Sandbox, SandboxRequest, Secrets,
     Signal, Stdin, Stream, Usage,
 };

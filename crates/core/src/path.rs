@@ -6,6 +6,7 @@
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -31,15 +32,14 @@ pub enum OnEscape {
 /// A normalised path relative to the root of a workspace; the root itself is the empty path.
 ///
 /// Holds after parsing: UTF-8 without NUL, `/`-separated, no empty, `.` or `..` component, no component over 255 bytes, at most 4096
-/// bytes in all. Ordered by its bytes, which is the order of every list.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
-pub struct WsPath(String);
+/// bytes in all. Ordered by its bytes, which is the order of every list. Cheap to clone: clones share the text.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WsPath(Arc<str>);
 
 impl WsPath {
     /// The root of the workspace.
     pub fn root() -> Self {
-        Self(String::new())
+        Self(Arc::default())
     }
 
     /// Parses what a caller wrote; what would leave the root is a `path_escape` error.
@@ -81,7 +81,7 @@ impl WsPath {
                 long.len()
             )));
         }
-        Ok(Self(text))
+        Ok(Self(text.into()))
     }
 
     /// The path of the entry `name` in this directory. Fails where `name` is no single name or the path becomes too long.
@@ -113,7 +113,7 @@ impl WsPath {
         Some(Self(
             self.0
                 .rfind('/')
-                .map_or_else(String::new, |slash| self.0[..slash].to_owned()),
+                .map_or_else(Arc::default, |slash| self.0[..slash].into()),
         ))
     }
 
@@ -136,7 +136,7 @@ impl WsPath {
     pub fn ancestry(&self) -> impl Iterator<Item = WsPath> + '_ {
         let cuts = self.0.match_indices('/').map(|(slash, _)| slash);
         let ends = cuts.chain((!self.is_root()).then_some(self.0.len()));
-        ends.map(|end| Self(self.0[..end].to_owned()))
+        ends.map(|end| Self(self.0[..end].into()))
     }
 
     /// Whether this is `base` or lies below it.
@@ -149,11 +149,11 @@ impl WsPath {
         if base.is_root() {
             return Some(self.clone());
         }
-        let rest = self.0.strip_prefix(&base.0)?;
+        let rest = self.0.strip_prefix(&*base.0)?;
         if rest.is_empty() {
             return Some(Self::root());
         }
-        rest.strip_prefix('/').map(|rest| Self(rest.to_owned()))
+        rest.strip_prefix('/').map(|rest| Self(rest.into()))
     }
 
     /// The text: no leading slash, empty for the root.
@@ -235,6 +235,12 @@ impl fmt::Display for WsPath {
 impl fmt::Debug for WsPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "WsPath({:?})", self.0)
+    }
+}
+
+impl Serialize for WsPath {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 

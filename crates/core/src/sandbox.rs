@@ -23,7 +23,7 @@ use crate::{EntryPath, Result, WsPath};
 
 pub use command::{Chunk, Command, Ended, Exit, Finished, Process, Program, Signal, Stdin, Stream, Usage};
 pub use effects::{Dropped, Effect, Effects, Mark};
-pub use limits::{Limit, Limits};
+pub use limits::{EffectLimits, EffectTally, Limit, Limits};
 pub use masking::{Masker, Secrets};
 pub use output::{Captured, Output, OutputCollector};
 

@@ -115,6 +115,9 @@ pub struct ShellLimits {
     /// Open files of one process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_files: Option<u64>,
+    /// Paths that one command may create, change and delete, all together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_files: Option<u64>,
     /// KiB of output that are kept, half from its head and half from its tail; at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_kib: Option<u64>,
@@ -124,14 +127,17 @@ impl ShellLimits {
     /// The limits for a sandbox; a number that is none is `invalid` and names its key.
     pub fn limits(&self) -> Result<Limits> {
         let default = Limits::default();
+        let wall = duration("timeout_s", self.timeout_s, default.wall)?;
         Ok(Limits {
-            wall: duration("timeout_s", self.timeout_s, default.wall)?,
+            wall,
             cpu: duration("cpu_s", self.cpu_s, default.cpu)?,
             memory: size("memory_mb", self.memory_mb, default.memory)?,
             processes: count(self.processes, default.processes),
             file_size: size("file_size_mb", self.file_size_mb, default.file_size)?,
             written: size("written_mb", self.written_mb, default.written)?,
             open_files: count(self.open_files, default.open_files),
+            changed_files: count(self.changed_files, default.changed_files),
+            reading: wall.map(|wall| wall.saturating_add(Limits::READING_ALLOWANCE)),
             output: output(self.output_kib, default.output)?,
         })
     }
@@ -265,7 +271,7 @@ impl Language {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::WorkspaceConfig;
+    use crate::{EffectLimits, WorkspaceConfig};
 
     fn shell(options: &str) -> Result<ShellPolicy> {
         let text = format!("storage = 'memory:'\n[capabilities.shell]\n{options}\n");
@@ -316,6 +322,19 @@ mod tests {
         assert_eq!(limits.cpu, Some(Duration::from_secs(2)));
         assert_eq!(limits.memory, Some(512 * 1024));
         assert_eq!((limits.output, limits.open_files), (3 * 1024, Some(9)));
+    }
+
+    #[test]
+    fn reading_what_a_command_left_has_the_time_of_the_command_and_a_minute() {
+        let limits = |options: &str| shell(options).unwrap().limits.limits().unwrap();
+        assert_eq!(limits("").reading, Limits::default().reading);
+        assert_eq!(limits("limits = { timeout_s = 3 }").reading, Some(Duration::from_secs(63)));
+        assert_eq!(limits("limits = { timeout_s = 0 }").reading, None);
+        let limits = limits("limits = { changed_files = 10, written_mb = 1 }");
+        let effects = limits.effects();
+        let content_bytes = 1024 * 1024 + Limits::READING_SLACK_BYTES;
+        assert_eq!((effects.entries, effects.content_bytes), (Some(10), Some(content_bytes)));
+        assert_eq!(effects.text_bytes, Some(10 * EffectLimits::TEXT_BYTES_OF_ENTRY));
     }
 
     #[test]

@@ -402,7 +402,8 @@ impl Mutation {
 /// What a mutation left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// The version of the file now at the path, where a file is there and the storage knows it without more work.
+    /// The version of the file now at the path, where a file is there. A mutation that is alone in its batch tells it, except an append to a
+    /// large file; in a larger batch it is told where the storage knows it without more work.
     pub version: Option<Version>,
     /// Its size.
     pub size: u64,

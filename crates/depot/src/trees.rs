@@ -27,6 +27,9 @@ pub use export::export_storage;
 
 /// Bytes handed over at once.
 const CHUNK: usize = 256 * 1024;
+/// What an exported file and directory have until they get their own mode: nobody else writes there, whatever the umask.
+const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o755;
 /// Messages that may wait.
 const WAITING: usize = 16;
 

@@ -13,9 +13,11 @@
 
 mod attributes;
 pub(crate) mod beneath;
+mod budget;
 mod copied;
 pub(crate) mod copy;
 pub(crate) mod error;
+mod extents;
 mod found;
 pub(crate) mod seen;
 mod source;
@@ -24,35 +26,46 @@ mod upper;
 
 use std::os::fd::BorrowedFd;
 
-use garret_core::{Effects, EntryPath, Mark, Result};
+use garret_core::{EffectLimits, Effects, EntryPath, Mark, Result};
 
 /// What the upper layer of an overlay says was done to `lower`, or what of it came after `since`.
 ///
 /// Only while nothing moves in either: the overlay is unmounted, or its processes are paused. Never reads content, and lists only those
 /// directories of `lower` that were removed or replaced. A directory that was copied up without a change of its bits is left out; a file is
-/// named even where it equals the one below.
-pub fn of_upper(upper: BorrowedFd<'_>, lower: BorrowedFd<'_>, since: Option<&Mark>) -> Result<Effects> {
-    upper::read(upper, lower, since)
+/// named even where it equals the one below. Effects over a limit are `too_large`, and the error names the limit; the limit on time holds
+/// for the content, too, which is read later.
+pub fn of_upper(
+    upper: BorrowedFd<'_>,
+    lower: BorrowedFd<'_>,
+    since: Option<&Mark>,
+    limits: EffectLimits,
+) -> Result<Effects> {
+    upper::read(upper, lower, since, limits)
 }
 
 /// What was done to `copy`, a whole copy of `bench`, or what of it came after `since`.
 ///
 /// Without a mark, files of the same size, bits and time of modification are taken to be the same. The mark of [`copy_tree`] goes by more
-/// than that, and a command cannot set it.
-pub fn of_copy(copy: BorrowedFd<'_>, bench: BorrowedFd<'_>, since: Option<&Mark>) -> Result<Effects> {
-    copied::compare(copy, bench, since)
+/// than that, and a command cannot set it. Effects over a limit are `too_large`, as in [`of_upper`].
+pub fn of_copy(
+    copy: BorrowedFd<'_>,
+    bench: BorrowedFd<'_>,
+    since: Option<&Mark>,
+    limits: EffectLimits,
+) -> Result<Effects> {
+    copied::compare(copy, bench, since, limits)
 }
 
 pub(crate) use unchanged::is_as_on;
 
 /// What a bench is like, for [`since`].
 pub(crate) fn stand(bench: BorrowedFd<'_>) -> Result<Mark> {
-    Ok(of_copy(bench, bench, None)?.mark)
+    Ok(of_copy(bench, bench, None, EffectLimits::default())?.mark)
 }
 
 /// The paths of a bench at which others did something since the mark and `copy` has something else, and what the bench is like now.
 pub(crate) fn since(mark: &Mark, bench: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> Result<(Vec<EntryPath>, Mark)> {
-    let found = of_copy(bench, bench, Some(mark))?;
+    let found = of_copy(bench, bench, Some(mark), EffectLimits::default())?;
     let differs = found.effects.into_iter().filter(|effect| !is_as_on(copy, effect));
     Ok((differs.map(|effect| effect.path).collect(), found.mark))
 }

@@ -10,7 +10,7 @@
 
 pub(crate) mod protocol;
 
-mod clock;
+pub(crate) mod clock;
 mod confine;
 mod execute;
 mod groups;

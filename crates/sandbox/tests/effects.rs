@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use garret_core::{ErrorKind, Placed};
+use garret_core::{EffectLimits, ErrorKind, Placed};
 use garret_sandbox::effects;
 use layers::{Layers, dropped, is_root, is_somebody, run_in, tree, twin, words};
 
@@ -420,7 +420,7 @@ fn a_copy_tells_what_was_done_to_it() {
     let copied = tempfile::tempdir().unwrap();
     let made = copy(bench.path(), copied.path());
     let (copy, bench) = (File::open(copied.path()).unwrap(), File::open(bench.path()).unwrap());
-    let read = |since| effects::of_copy(copy.as_fd(), bench.as_fd(), since).unwrap();
+    let read = |since| effects::of_copy(copy.as_fd(), bench.as_fd(), since, EffectLimits::default()).unwrap();
     assert_eq!((words(&read(None)), words(&read(Some(&made.mark)))), (vec![], vec![]));
     run_in(
         copied.path(),
@@ -457,4 +457,118 @@ fn a_copy_tells_what_was_done_to_it() {
     let settled = read(Some(&since.mark));
     assert_eq!(words(&read(Some(&settled.mark))), [""; 0]);
     drop(twin(copied.path()));
+}
+
+/// What a limit refuses, by the rule that it names.
+fn refused_by(layers: &Layers, limits: EffectLimits) -> Option<String> {
+    let refusal = layers.effects_within(None, limits).err()?;
+    assert_eq!(refusal.kind(), ErrorKind::TooLarge, "{refusal}");
+    refusal.refused_by().map(str::to_owned)
+}
+
+#[test]
+fn more_entries_than_the_limit_are_refused_whatever_they_are() {
+    let limits = EffectLimits {
+        entries: Some(20),
+        ..EffectLimits::default()
+    };
+    for script in [
+        "for i in $(seq 21); do : > $i; done",
+        "for i in $(seq 21); do mkdir $i; done",
+        "for i in $(seq 21); do ln -s x $i; done",
+        "for i in $(seq 21); do mkfifo $i; done",
+        "echo x > a; for i in $(seq 20); do ln a $i; done",
+        "mkdir -p 1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21",
+        "for i in 1 2 3; do mkdir $i; for j in 1 2 3 4 5 6 7; do : > $i/$j; done; done",
+    ] {
+        let layers = Layers::new();
+        layers.above(script);
+        assert_eq!(refused_by(&layers, limits).as_deref(), Some("limits.changed_files"), "{script}");
+        let one_less = EffectLimits {
+            entries: Some(24),
+            ..limits
+        };
+        assert_eq!(refused_by(&layers, one_less), None, "{script}");
+    }
+}
+
+#[test]
+fn what_was_deleted_counts_as_well() {
+    if !can_make_whiteouts() {
+        return;
+    }
+    let layers = Layers::new();
+    layers.below("mkdir d; for i in $(seq 30); do : > d/$i; done");
+    layers.above("mknod d c 0 0");
+    let limits = EffectLimits {
+        entries: Some(20),
+        ..EffectLimits::default()
+    };
+    assert_eq!(refused_by(&layers, limits).as_deref(), Some("limits.changed_files"));
+}
+
+#[test]
+fn what_the_mark_knows_counts_only_where_it_changed() {
+    let layers = Layers::new();
+    layers.above("for i in $(seq 15); do echo $i > $i; done");
+    std::thread::sleep(Duration::from_millis(80));
+    let mark = layers.effects(None).mark;
+    let limits = EffectLimits {
+        entries: Some(20),
+        ..EffectLimits::default()
+    };
+    layers.above("for i in $(seq 16 30); do echo $i > $i; done");
+    let fresh = layers.effects_within(Some(&mark), limits).unwrap();
+    assert_eq!(fresh.effects.len(), 15);
+    layers.above("for i in $(seq 10); do echo again > $i; done");
+    let refusal = layers.effects_within(Some(&mark), limits).unwrap_err();
+    assert_eq!(refusal.refused_by(), Some("limits.changed_files"));
+}
+
+#[test]
+fn long_names_and_long_targets_are_refused_by_their_bytes() {
+    let limits = EffectLimits {
+        text_bytes: Some(10_000),
+        ..EffectLimits::default()
+    };
+    let long = "n".repeat(200);
+    for script in [
+        format!("for i in $(seq 60); do : > {long}$i; done"),
+        format!("for i in $(seq 60); do mkdir {long}$i; done"),
+        format!("for i in $(seq 60); do ln -s {long} $i; done"),
+        format!("mkdir -p {long}/{long}/{long}; for i in $(seq 20); do : > {long}/{long}/{long}/$i; done"),
+    ] {
+        let layers = Layers::new();
+        layers.above(&script);
+        assert_eq!(refused_by(&layers, limits).as_deref(), Some("limits.changed_files"), "{script}");
+    }
+}
+
+#[test]
+fn holes_and_further_names_count_like_data() {
+    let limits = EffectLimits {
+        content_bytes: Some(10 << 30),
+        ..EffectLimits::default()
+    };
+    for script in [
+        "for i in 1 2 3; do truncate -s 4G $i; done",
+        "for i in 1 2 3; do python3 -c 'import os, sys; f = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY); os.lseek(f, (4 << 30) - 1, 0); os.write(f, b\"x\")' $i; done",
+        "truncate -s 4G a; ln a b; ln a c",
+        "head -c 1000000 /dev/urandom > a; truncate -s 11G a",
+    ] {
+        let layers = Layers::new();
+        layers.above(script);
+        assert_eq!(refused_by(&layers, limits).as_deref(), Some("limits.written_mb"), "{script}");
+    }
+}
+
+#[test]
+fn a_reading_whose_time_is_over_ends() {
+    let layers = Layers::new();
+    layers.above("echo x > a");
+    let limits = EffectLimits {
+        time: Some(Duration::ZERO),
+        ..EffectLimits::default()
+    };
+    assert_eq!(refused_by(&layers, limits).as_deref(), Some("limits.timeout_s"));
 }

@@ -81,6 +81,7 @@ macro_rules! for_each_behaviour {
             }
             copies {
                 a_copy_lives_on_its_own
+                a_copy_alone_tells_the_version_of_the_file
                 a_copy_replaces_nothing_by_default
                 a_copy_replaces_a_file_when_told
                 a_copy_never_replaces_a_directory
@@ -192,6 +193,7 @@ macro_rules! for_each_behaviour {
             }
             renames {
                 a_file_moves
+                a_move_alone_tells_the_version_of_the_file
                 a_directory_moves_with_everything
                 a_directory_of_1500_files_moves
                 a_move_crosses_directories

@@ -44,6 +44,7 @@ fn footer(result: &CodeResult) -> String {
             result.leftovers.join(", ")
         ));
     }
+    parts.extend(run_text::corrupt(&result.corrupt));
     if let Some(how) = &result.context_ended {
         parts.push(format!("the context has ended ({how}), and what it kept is gone"));
     }
@@ -88,6 +89,7 @@ mod tests {
             enforced: Vec::new(),
             changed: Changed::default(),
             leftovers: Vec::new(),
+            corrupt: Vec::new(),
         }
     }
 

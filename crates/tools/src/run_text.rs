@@ -32,7 +32,24 @@ fn footer(result: &RunResult) -> String {
             result.leftovers.join(", ")
         ));
     }
+    parts.extend(corrupt(&result.corrupt));
     parts.join("; ")
+}
+
+/// Which files were not there because they are damaged.
+pub(crate) fn corrupt(paths: &[String]) -> Option<String> {
+    if paths.is_empty() {
+        return None;
+    }
+    let shown: Vec<_> = paths.iter().take(5).map(|path| quote(path)).collect();
+    let more = match paths.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "not there, because the stored content is damaged: {}{more}",
+        shown.join(", ")
+    ))
 }
 
 fn ended(result: &RunResult) -> String {
@@ -79,7 +96,11 @@ pub(crate) fn changed(changed: &Changed) -> Vec<String> {
         let names: Vec<_> = shown
             .map(|one| format!("{} ({})", quote(&one.path), one.what))
             .collect();
-        parts.push(format!("not taken: {}", names.join(", ")));
+        let more = match changed.dropped.len() as u64 + changed.more_dropped - names.len() as u64 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        parts.push(format!("not taken: {}{more}", names.join(", ")));
     }
     let excluded = &changed.excluded;
     if !excluded.is_empty() {

@@ -123,6 +123,7 @@ fn remarks(result: &CodeResult) -> String {
         changed: &result.changed,
         isolated: result.isolated,
         leftovers: &result.leftovers,
+        corrupt: &result.corrupt,
     });
     format!("{error}{notes}")
 }

@@ -74,6 +74,7 @@ impl Run {
             changed: &result.changed,
             isolated: result.isolated,
             leftovers: &result.leftovers,
+            corrupt: &result.corrupt,
         });
         let report = match session.global().format() {
             Format::Json => Report::done(result.output.clone(), result),
@@ -143,6 +144,8 @@ pub(crate) struct Ran<'a> {
     pub(crate) changed: &'a Changed,
     pub(crate) isolated: bool,
     pub(crate) leftovers: &'a [String],
+    /// Files that were not there because they are damaged.
+    pub(crate) corrupt: &'a [String],
 }
 
 /// What a person should know beside the output; nothing where everything went as asked.
@@ -178,6 +181,9 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     for dropped in &changed.dropped {
         note(format!("not taken: {} ({})", quote(&dropped.path), dropped.what));
     }
+    if changed.more_dropped > 0 {
+        note(format!("and {} more, not taken", changed.more_dropped));
+    }
     for path in &changed.excluded.deleted_paths {
         note(format!("deleted for good, as history leaves it out: {}", quote(path)));
     }
@@ -186,6 +192,12 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
         note(format!(
             "and {} more, deleted for good",
             changed.excluded.deleted - named
+        ));
+    }
+    for path in ran.corrupt {
+        note(format!(
+            "{} was not there for the {what}: its stored content is damaged (see `garret fsck`)",
+            quote(path)
         ));
     }
     if !ran.isolated {

@@ -1,9 +1,7 @@
 //! What commands did to the files, as data.
 
-use std::collections::BTreeMap;
-
 use crate::time::Timestamp;
-use crate::{EntryPath, Placed};
+use crate::{EntryPath, PathTree, Placed};
 
 /// What was done on a layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,4 +38,4 @@ pub struct Dropped {
 
 /// Where a reading of a layer stood; only the sandbox that made it reads it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mark(pub BTreeMap<Vec<u8>, u64>);
+pub struct Mark(pub PathTree<u64>);

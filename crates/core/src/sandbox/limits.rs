@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::{Effect, Effects};
+use crate::{Error, ErrorKind, Placed, Result};
+
 /// How much a command may use; `None` for as much as there is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -21,22 +24,49 @@ pub struct Limits {
     pub written: Option<u64>,
     /// Open files of one process.
     pub open_files: Option<u64>,
+    /// Paths that a command may create, change and delete, all together.
+    pub changed_files: Option<u64>,
+    /// Time for reading what a command left.
+    pub reading: Option<Duration>,
     /// Bytes of output that are kept: half from its head, half from its tail.
     pub output: u64,
+}
+
+impl Limits {
+    /// The time for reading what a command left, besides the time that the command itself may take.
+    pub const READING_ALLOWANCE: Duration = Duration::from_secs(60);
+
+    /// How many bytes a command may leave besides those that it may write. One that is ended at its limit has written a little more than that,
+    /// and what it wrote until then is kept.
+    pub const READING_SLACK_BYTES: u64 = 1024 * 1024 * 1024;
+
+    /// What reading the effects of a command may cost.
+    pub fn effects(&self) -> EffectLimits {
+        let text = |entries: u64| entries.saturating_mul(EffectLimits::TEXT_BYTES_OF_ENTRY);
+        EffectLimits {
+            entries: self.changed_files,
+            text_bytes: self.changed_files.map(text),
+            content_bytes: self.written.map(|written| written.saturating_add(Self::READING_SLACK_BYTES)),
+            time: self.reading,
+        }
+    }
 }
 
 impl Default for Limits {
     /// Enough for builds and tests, too little to harm the machine.
     fn default() -> Self {
         const MEBIBYTE: u64 = 1024 * 1024;
+        const WALL: Duration = Duration::from_secs(120);
         Self {
-            wall: Some(Duration::from_secs(120)),
+            wall: Some(WALL),
             cpu: None,
             memory: Some(4096 * MEBIBYTE),
             processes: Some(512),
             file_size: Some(4096 * MEBIBYTE),
             written: Some(8192 * MEBIBYTE),
             open_files: Some(4096),
+            changed_files: Some(200_000),
+            reading: Some(WALL.saturating_add(Self::READING_ALLOWANCE)),
             output: MEBIBYTE,
         }
     }
@@ -70,6 +100,159 @@ impl Limit {
             Self::FileSize => "bytes in one file",
             Self::Written => "bytes written",
             Self::Pause => "one second to stand still when paused",
+        }
+    }
+}
+
+/// What reading the effects of a command may cost; `None` for as much as it takes. Whoever ran the command decides what it left, so that
+/// neither the number of entries nor their size says anything about what Garret can afford.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EffectLimits {
+    /// Entries: created, changed and deleted paths.
+    pub entries: Option<u64>,
+    /// Bytes of all paths and all targets of links, which are held in memory.
+    pub text_bytes: Option<u64>,
+    /// Bytes of all files. A hole counts like data: history stores the zeros.
+    pub content_bytes: Option<u64>,
+    /// Time for everything that is read.
+    pub time: Option<Duration>,
+}
+
+impl EffectLimits {
+    /// Bytes of text that each allowed entry adds to what all of them may have.
+    pub const TEXT_BYTES_OF_ENTRY: u64 = 160;
+
+    /// The error for effects that take longer to read than they may.
+    pub fn out_of_time(&self) -> Error {
+        let seconds = self.time.unwrap_or_default().as_secs();
+        refused(
+            "timeout_s",
+            format!("reading what the command left takes longer than {seconds} s"),
+        )
+    }
+}
+
+/// Counts effects against their limits. What is over a limit is `too_large`, and the error names the limit.
+#[derive(Debug, Clone, Default)]
+pub struct EffectTally {
+    limits: EffectLimits,
+    entries: u64,
+    text_bytes: u64,
+    content_bytes: u64,
+}
+
+impl EffectTally {
+    /// Begins to count.
+    pub fn new(limits: EffectLimits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    /// Counts an entry with a path of so many bytes.
+    pub fn add_entry(&mut self, path_bytes: usize) -> Result<()> {
+        self.entries += 1;
+        match self.limits.entries {
+            Some(most) if self.entries > most => Err(Self::too_many(most)),
+            _ => self.add_text(path_bytes),
+        }
+    }
+
+    /// The error for more entries than `most`.
+    pub fn too_many(most: u64) -> Error {
+        refused(
+            "changed_files",
+            format!("the command left more than {most} created, changed or deleted paths"),
+        )
+    }
+
+    /// Counts the target of a link.
+    pub fn add_text(&mut self, bytes: usize) -> Result<()> {
+        self.text_bytes = self.text_bytes.saturating_add(bytes as u64);
+        match self.limits.text_bytes {
+            Some(most) if self.text_bytes > most => Err(refused(
+                "changed_files",
+                format!(
+                    "the paths and links that the command left have more than {most} bytes of names; {} are allowed for each of `changed_files`",
+                    EffectLimits::TEXT_BYTES_OF_ENTRY
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts the content of a file, holes included.
+    pub fn add_content(&mut self, bytes: u64) -> Result<()> {
+        self.content_bytes = self.content_bytes.saturating_add(bytes);
+        match self.limits.content_bytes {
+            Some(most) if self.content_bytes > most => Err(refused(
+                "written_mb",
+                format!("the files that the command left have more than {most} bytes, holes included"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks effects that a sandbox has read without counting them.
+    pub fn check(limits: EffectLimits, effects: &Effects) -> Result<()> {
+        let mut tally = Self::new(limits);
+        effects.effects.iter().try_for_each(|effect| tally.add_effect(effect))?;
+        let mut dropped = effects.dropped.iter();
+        dropped.try_for_each(|one| tally.add_text(one.path.as_bytes().len()))
+    }
+
+    fn add_effect(&mut self, effect: &Effect) -> Result<()> {
+        self.add_entry(effect.path.as_bytes().len())?;
+        match &effect.placed {
+            Placed::File { content, .. } => self.add_content(content.len()),
+            Placed::Symlink { target } => self.add_text(target.len()),
+            Placed::Nothing | Placed::Image(_) | Placed::Directory { .. } => Ok(()),
+        }
+    }
+}
+
+fn refused(key: &str, message: String) -> Error {
+    Error::new(ErrorKind::TooLarge, message)
+        .rule(format!("limits.{key}"))
+        .hint(format!(
+            "nothing of it was kept; have the command leave less, or raise `limits.{key}` of the shell"
+        ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally() -> EffectTally {
+        EffectTally::new(EffectLimits {
+            entries: Some(2),
+            text_bytes: Some(10),
+            content_bytes: Some(100),
+            time: None,
+        })
+    }
+
+    #[test]
+    fn what_is_within_every_limit_passes_and_the_next_is_refused_by_name() {
+        let mut entries = tally();
+        assert!(entries.add_entry(1).and_then(|()| entries.add_entry(1)).is_ok());
+        let error = entries.add_entry(1).unwrap_err();
+        assert_eq!((error.kind(), error.refused_by()), (ErrorKind::TooLarge, Some("limits.changed_files")));
+        let mut text = tally();
+        assert!(text.add_entry(6).and_then(|()| text.add_text(4)).is_ok());
+        assert_eq!(text.add_text(1).unwrap_err().refused_by(), Some("limits.changed_files"));
+        let mut content = tally();
+        assert!(content.add_content(60).and_then(|()| content.add_content(40)).is_ok());
+        assert_eq!(content.add_content(u64::MAX).unwrap_err().refused_by(), Some("limits.written_mb"));
+    }
+
+    #[test]
+    fn without_limits_nothing_is_refused() {
+        let mut tally = EffectTally::default();
+        for _ in 0..3 {
+            let counted = tally.add_entry(usize::MAX).and_then(|()| tally.add_content(u64::MAX));
+            assert!(counted.is_ok());
         }
     }
 }

@@ -11,7 +11,7 @@
 )]
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ use super::codec::Sink;
 use super::damage;
 use super::gate::Files;
 use super::record::Record;
-use crate::error;
+use crate::{error, private};
 use garret_core::Durability;
 
 pub(super) const HEAD_BYTES: usize = 4 + CHECK_BYTES;
@@ -39,12 +39,7 @@ pub(super) struct Log {
 impl Log {
     /// Opens the log of a place, with what it holds. Whoever does so has the lock.
     pub(super) fn open(files: &Files) -> Result<(Self, Vec<Record>)> {
-        let opened = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&files.log);
+        let opened = private::make_file(&files.log);
         let mut file = opened.map_err(|failure| error::home(&failure))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|failure| error::home(&failure))?;
@@ -109,7 +104,11 @@ impl Log {
         let mut sink = Sink(Vec::new());
         frame(&mut sink, record);
         let new = files.log.with_extension("new");
-        let written = std::fs::write(&new, &sink.0).and_then(|()| File::open(&new)?.sync_data());
+        let written = private::make_file(&new).and_then(|mut file| {
+            file.set_len(0)?;
+            file.write_all(&sink.0)?;
+            file.sync_data()
+        });
         let replaced = written.and_then(|()| std::fs::rename(&new, &files.log));
         replaced.map_err(|failure| error::home(&failure))?;
         (*self, _) = Self::open(files)?;

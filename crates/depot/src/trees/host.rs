@@ -5,17 +5,17 @@
     reason = "this file is where plain files of the host are taken in and put out"
 )]
 
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use garret_core::{Error, ErrorKind, Result};
 
 use super::unfinished::Unfinished;
-use super::{CHUNK, Form, Item, Message, below, checked_path, gone, host_error, permissions, skipped};
+use super::{CHUNK, DIRECTORY_MODE, FILE_MODE, Form, Item, Message, below, checked_path, gone, host_error, permissions, skipped};
 
 /// Sends everything below `root`, in order, directories before what they hold.
 pub(super) fn read(root: &Path, sender: &SyncSender<Result<Message>>) -> Result<()> {
@@ -135,11 +135,13 @@ fn fill(root: &Path, receiver: &Receiver<Message>) -> Result<bool> {
                 let place = below(root, &item.path);
                 match &item.form {
                     Form::Directory => {
-                        std::fs::create_dir(&place).map_err(|error| host_error(&error, &item.path))?;
+                        let made = DirBuilder::new().mode(DIRECTORY_MODE).create(&place);
+                        made.map_err(|error| host_error(&error, &item.path))?;
                         directories.push(item);
                     }
                     Form::File(_) => {
-                        let made = File::create_new(&place).map_err(|error| host_error(&error, &item.path))?;
+                        let made = File::options().write(true).create_new(true).mode(FILE_MODE).open(&place);
+                        let made = made.map_err(|error| host_error(&error, &item.path))?;
                         file = Some((made, item));
                     }
                     Form::Link(_) | Form::Same(_) => links.push(item),

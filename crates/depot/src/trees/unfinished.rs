@@ -9,11 +9,13 @@
 )]
 
 use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use garret_core::{Error, ErrorKind, Result};
 
-use super::host_error;
+use super::{DIRECTORY_MODE, host_error};
 
 /// Names that are tried for the directory aside.
 const TRIES: u32 = 100;
@@ -70,7 +72,7 @@ impl Unfinished {
     }
 
     fn make(&mut self, directory: PathBuf) -> std::io::Result<()> {
-        std::fs::create_dir(&directory)?;
+        DirBuilder::new().mode(DIRECTORY_MODE).create(&directory)?;
         self.made.push(directory);
         Ok(())
     }

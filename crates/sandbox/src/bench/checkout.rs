@@ -5,6 +5,8 @@
 //! as it should be stays. What is kept out of history lives here only, so nothing that follows the journal removes or overwrites it; the
 //! one exception is a directory that the journal turns into a file.
 //!
+//! A file whose stored content is damaged is left out and named; everything else is there.
+//!
 //! From [`Bench::ready`] to [`Bench::take`] the checkout belongs to one process, so that no other changes it under a layer.
 
 use std::collections::BTreeMap;
@@ -23,7 +25,7 @@ use garret_core::{
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::filling::{Work, fill, recorded, stopped};
+use super::filling::{Filled, Work, fill, recorded, stopped};
 use super::manifest::{self, Changes, Records};
 use super::placing::{Placing, PlacingOptions};
 use super::state::{State, Turn, own_directory};
@@ -194,13 +196,14 @@ impl CheckoutBench {
     async fn write(&self, home: &Home, mut state: State, work: Work, head: u64) -> Result<State> {
         state.is_whole = false;
         state.save(&home.home)?;
-        let changes = self.fill(home, work, head).await?;
-        self.settle(home, state, &changes, head).await
+        let filled = self.fill(home, work, head).await?;
+        state.corrupt = filled.corrupt;
+        self.settle(home, state, &filled.changes, head).await
     }
 
-    async fn fill(&self, home: &Home, work: Work, head: u64) -> Result<Changes> {
+    async fn fill(&self, home: &Home, work: Work, head: u64) -> Result<Filled> {
         if work.is_empty() {
-            return Ok(Changes::new());
+            return Ok(Filled::default());
         }
         let files = self.files_at(head).await?;
         fill(&home.tree, files, work, self.excluded.clone()).await
@@ -253,12 +256,13 @@ impl CheckoutBench {
         state.is_whole = false;
         state.save(&home.home)?;
         let work = survey::survey(&home.tree, wanted.clone(), &records, &self.excluded)?;
-        let changes = self.fill(home, work, head).await?;
+        let filled = self.fill(home, work, head).await?;
+        state.corrupt = filled.corrupt;
         let mut records: Records = records
             .into_iter()
             .filter(|(path, _)| wanted.contains_key(path))
             .collect();
-        changes.into_iter().for_each(|(path, record)| match record {
+        filled.changes.into_iter().for_each(|(path, record)| match record {
             Some(record) => drop(records.insert(path, record)),
             None => drop(records.remove(&path)),
         });
@@ -303,7 +307,9 @@ impl CheckoutBench {
         let others = others(&changes, taken.committed);
         let work = survey::changed(&home.tree, &others, &self.excluded)?;
         let is_as_expected = work.is_some();
-        let mut records = self.fill(home, work.unwrap_or_default(), head).await?;
+        let filled = self.fill(home, work.unwrap_or_default(), head).await?;
+        state.corrupt = filled.corrupt;
+        let mut records = filled.changes;
         let versions = self.versions(&changes, taken.committed).await?;
         let mut effects: Vec<Effect> = taken.committed.iter().chain(taken.excluded).cloned().collect();
         effects.sort_by(|one, other| one.path.cmp(&other.path));
@@ -411,6 +417,7 @@ impl Bench for CheckoutBench {
             scratch: self.scratch(),
             head: state.head,
             stands: Some(state.stands()),
+            corrupt: state.corrupt,
         })
     }
 

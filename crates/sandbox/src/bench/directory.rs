@@ -54,6 +54,7 @@ impl Bench for DirectoryBench {
             scratch: self.scratch(),
             head,
             stands: None,
+            corrupt: Vec::new(),
         })
     }
 

@@ -39,6 +39,22 @@ impl Work {
     }
 }
 
+/// What came of filling a checkout.
+#[derive(Debug, Default)]
+pub(super) struct Filled {
+    /// What was left where.
+    pub(super) changes: Changes,
+    /// The files whose content is damaged. Nothing is at their paths.
+    pub(super) corrupt: Vec<EntryPath>,
+}
+
+/// What a reader hands over.
+enum Incoming {
+    File(ReadFile),
+    /// The content of the file at this path is damaged.
+    Corrupt(Vec<u8>),
+}
+
 /// A file that was read, or the beginning of one.
 struct ReadFile {
     path: Vec<u8>,
@@ -56,8 +72,8 @@ struct Source {
     root: Option<Arc<dyn Directory>>,
 }
 
-/// Does the work; what was left where.
-pub(super) async fn fill(tree: &OwnedFd, files: Files, work: Work, kept: Exclusions) -> Result<Changes> {
+/// Does the work; gives what was left where, and what is damaged.
+pub(super) async fn fill(tree: &OwnedFd, files: Files, work: Work, kept: Exclusions) -> Result<Filled> {
     let mut wanted_files = Vec::new();
     let mut others = Vec::new();
     for (path, wanted) in work.wanted {
@@ -82,11 +98,11 @@ pub(super) async fn fill(tree: &OwnedFd, files: Files, work: Work, kept: Exclusi
     let read = read_all(source, wanted_files, sender).await;
     let written = writer.await.map_err(|_| stopped())?;
     // Where both failed, the writer failed first: readers only notice that nobody takes what they read.
-    let changes = written?;
-    read.map(|()| changes)
+    let filled = written?;
+    read.map(|()| filled)
 }
 
-async fn read_all(files: Source, wanted: Vec<(Vec<u8>, Wanted)>, sender: Sender<ReadFile>) -> Result<()> {
+async fn read_all(files: Source, wanted: Vec<(Vec<u8>, Wanted)>, sender: Sender<Incoming>) -> Result<()> {
     let queue = Arc::new(Mutex::new(wanted.into_iter()));
     let mut readers = tokio::task::JoinSet::new();
     for _ in 0..READERS {
@@ -109,12 +125,17 @@ async fn read_all(files: Source, wanted: Vec<(Vec<u8>, Wanted)>, sender: Sender<
     outcome
 }
 
-async fn read_one(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sender<ReadFile>) -> Result<()> {
+async fn read_one(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sender<Incoming>) -> Result<()> {
     let entry = EntryPath::from_bytes(path.clone());
     let Some(name) = entry.as_path() else {
         return read_raw(files, path, wanted, sender).await;
     };
-    let first = read_piece(&*files.storage, name, 0, Precondition::Any).await?;
+    let first = match read_piece(&*files.storage, name, 0, Precondition::Any).await {
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            return sender.send(Incoming::Corrupt(path)).await.map_err(|_| stopped());
+        }
+        first => first?,
+    };
     let (size, at_hand) = (first.size, first.bytes.len() as u64);
     let (pieces, rest) = channel(WAITING_PIECES);
     let file = ReadFile {
@@ -125,7 +146,7 @@ async fn read_one(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sende
         first: first.bytes,
         rest: (at_hand < size).then_some(rest),
     };
-    sender.send(file).await.map_err(|_| stopped())?;
+    sender.send(Incoming::File(file)).await.map_err(|_| stopped())?;
     let mut place = at_hand;
     while place < size {
         let same = Precondition::Version(first.version.clone());
@@ -153,7 +174,7 @@ async fn read_piece(files: &dyn Storage, path: &WsPath, start: u64, precondition
 }
 
 /// Reads a file whose name no path can spell. One that the storage cannot give out is left out.
-async fn read_raw(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sender<ReadFile>) -> Result<()> {
+async fn read_raw(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sender<Incoming>) -> Result<()> {
     let What::File { mode, version, .. } = wanted.what else {
         return Ok(());
     };
@@ -161,6 +182,9 @@ async fn read_raw(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sende
     let opened = tokio::task::spawn_blocking(move || raw_file(root.as_deref(), &name));
     let opened = match opened.await.map_err(|_| stopped())? {
         Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            return sender.send(Incoming::Corrupt(path)).await.map_err(|_| stopped());
+        }
         opened => opened?,
     };
     let (pieces, rest) = channel(WAITING_PIECES);
@@ -172,7 +196,7 @@ async fn read_raw(files: &Source, path: Vec<u8>, wanted: &Wanted, sender: &Sende
         first: Bytes::new(),
         rest: Some(rest),
     };
-    sender.send(file).await.map_err(|_| stopped())?;
+    sender.send(Incoming::File(file)).await.map_err(|_| stopped())?;
     let read = tokio::task::spawn_blocking(move || send_pieces(opened, &pieces));
     read.await.map_err(|_| stopped())?
 }
@@ -199,9 +223,9 @@ fn put(
     tree: &OwnedFd,
     removed: &[Vec<u8>],
     others: &[(Vec<u8>, Wanted)],
-    mut files: Receiver<ReadFile>,
+    mut files: Receiver<Incoming>,
     kept: &Exclusions,
-) -> Result<Changes> {
+) -> Result<Filled> {
     let mut placing = Placing::new(tree.as_fd(), PlacingOptions::default());
     // From below, so that a directory is empty when its turn comes.
     removed.iter().rev().try_for_each(|path| placing.remove(path, kept))?;
@@ -212,24 +236,49 @@ fn put(
             What::File { .. } | What::OutOfReach => {}
         }
     }
-    let mut versions = BTreeMap::new();
-    while let Some(file) = files.blocking_recv() {
-        versions.insert(file.path.clone(), file.version);
-        put_file(&mut placing, file)?;
+    let (mut versions, mut corrupt) = (BTreeMap::new(), Vec::new());
+    while let Some(incoming) = files.blocking_recv() {
+        let (path, outcome) = match incoming {
+            Incoming::Corrupt(path) => (path, Outcome::Corrupt),
+            Incoming::File(file) => {
+                versions.insert(file.path.clone(), file.version);
+                (file.path.clone(), put_file(&mut placing, file)?)
+            }
+        };
+        if outcome == Outcome::Corrupt {
+            // What was there before is not what the file is now.
+            placing.remove(&path, kept)?;
+            corrupt.push(EntryPath::from_bytes(path));
+        }
     }
-    Ok(recorded(placing.finish()?, &versions))
+    corrupt.sort();
+    Ok(Filled {
+        changes: recorded(placing.finish()?, &versions),
+        corrupt,
+    })
 }
 
-fn put_file(placing: &mut Placing<'_>, file: ReadFile) -> Result<()> {
+/// What became of a file that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Placed,
+    Corrupt,
+}
+
+fn put_file(placing: &mut Placing<'_>, file: ReadFile) -> Result<Outcome> {
     let ReadFile { path, first, rest, .. } = file;
-    placing.file(&path, file.mode, file.modified, |target| {
+    let placed = placing.file(&path, file.mode, file.modified, |target| {
         write_all(target, &first).at(&path)?;
         let mut rest = rest;
         while let Some(piece) = rest.as_mut().and_then(Receiver::blocking_recv) {
             write_all(target, &piece?).at(&path)?;
         }
         Ok(())
-    })
+    });
+    match placed {
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Outcome::Corrupt),
+        placed => placed.map(|()| Outcome::Placed),
+    }
 }
 
 /// What was put where, with the versions that are known.

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use garret_core::{Error, ErrorKind, Result};
+use garret_core::{EntryPath, Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, mkdirat, openat, statx, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,10 @@ pub(super) struct State {
     /// Counts how often it was written: before and after everything that changes the checkout. It begins anywhere, so that a state that was
     /// lost does not come again.
     written: u64,
+    /// The files whose content is damaged, so that they could not be put in place. Not written down: a checkout that lacks some is not whole,
+    /// and is looked over each time, until their content is there again.
+    #[serde(skip)]
+    pub(super) corrupt: Vec<EntryPath>,
 }
 
 impl State {
@@ -72,6 +76,7 @@ impl State {
             manifest_live_bytes: 0,
             boot: boot().to_owned(),
             written: beginning(),
+            corrupt: Vec::new(),
         })
     }
 
@@ -116,9 +121,9 @@ impl State {
         self.boot != boot()
     }
 
-    /// Says that everything is in place, in this run of the machine.
+    /// Says that everything is in place, in this run of the machine, unless something is damaged.
     pub(super) fn made_whole(&mut self) {
-        self.is_whole = true;
+        self.is_whole = self.corrupt.is_empty();
         boot().clone_into(&mut self.boot);
     }
 }

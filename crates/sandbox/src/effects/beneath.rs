@@ -161,6 +161,11 @@ fn opened(top: impl AsFd, path: &[u8], flags: OFlags, further: ResolveFlags) -> 
 
 /// The names in a directory.
 pub(crate) fn names(directory: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
+    names_up_to(directory, None).map(Option::unwrap_or_default)
+}
+
+/// The names in a directory; `None` where there are more than `most`.
+pub(crate) fn names_up_to(directory: impl AsFd, most: Option<usize>) -> Result<Option<Vec<Vec<u8>>>, Errno> {
     seek(&directory, SeekFrom::Start(0))?;
     let mut names = Vec::new();
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
@@ -168,11 +173,15 @@ pub(crate) fn names(directory: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push(name.to_vec());
+        if name == b"." || name == b".." {
+            continue;
         }
+        if most.is_some_and(|most| names.len() >= most) {
+            return Ok(None);
+        }
+        names.push(name.to_vec());
     }
-    Ok(names)
+    Ok(Some(names))
 }
 
 /// Describes the entry itself; `None` where nothing is.

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use garret_core::{Effects, Mark, Result};
+use garret_core::{EffectLimits, Effects, Mark, Result};
 use rustix::fs::{FileType, OFlags, fstat, readlinkat};
 use rustix::io::Errno;
 
@@ -35,13 +35,18 @@ struct Comparing<'a> {
     waiting: Vec<Waiting>,
 }
 
-pub(super) fn compare(copy: BorrowedFd<'_>, bench: BorrowedFd<'_>, since: Option<&Mark>) -> Result<Effects> {
+pub(super) fn compare(
+    copy: BorrowedFd<'_>,
+    bench: BorrowedFd<'_>,
+    since: Option<&Mark>,
+    limits: EffectLimits,
+) -> Result<Effects> {
     let mut comparing = Comparing {
         copy: Tree::new(copy),
         bench: Tree::new(bench),
         copy_held: held(copy)?,
         is_first: since.is_none(),
-        found: Found::new(since),
+        found: Found::new(since, limits),
         waiting: vec![Waiting {
             path: Vec::new(),
             is_on_bench: true,
@@ -50,8 +55,10 @@ pub(super) fn compare(copy: BorrowedFd<'_>, bench: BorrowedFd<'_>, since: Option
     while let Some(waiting) = comparing.waiting.pop() {
         comparing.directory(&waiting)?;
     }
-    for path in comparing.found.vanished() {
-        comparing.found.gone(&path);
+    for path in comparing.found.known() {
+        if comparing.found.now(&path).is_none() {
+            comparing.found.gone(&path)?;
+        }
     }
     Ok(comparing.found.into_effects())
 }
@@ -67,7 +74,12 @@ impl Comparing<'_> {
         if path.is_empty() {
             self.found.note(path, Meaning::Own, &Seen::of(&fstat(&copy).at(path)?));
         }
-        let names = names(&copy).at(path)?;
+        // Without a mark, a directory of the copy may have as many names as that of the bench, and those that count.
+        let on_bench = match &bench {
+            Some(bench) if self.is_first => names(bench).at(path)?.len(),
+            _ => 0,
+        };
+        let names = self.found.names(&copy, path, on_bench)?;
         for name in &names {
             self.entry(path, copy.as_fd(), bench.as_ref().map(AsFd::as_fd), name)?;
         }
@@ -112,14 +124,15 @@ impl Comparing<'_> {
     }
 
     fn changed(&mut self, path: &[u8], copy: BorrowedFd<'_>, seen: &Seen, on_bench: Option<&Seen>) -> Result<()> {
+        self.found.count(path)?;
         let was_known = on_bench.is_some() || self.found.before(path).is_some();
         let is_kept = match seen.kind() {
             FileType::RegularFile => {
-                self.found.file(&self.copy_held, path, seen);
+                self.found.file(&self.copy_held, path, seen)?;
                 true
             }
             FileType::Directory => {
-                self.found.directory(path, seen, on_bench);
+                self.found.directory(path, seen, on_bench)?;
                 true
             }
             FileType::Symlink => self.found.link(copy, path, seen)?,
@@ -129,7 +142,7 @@ impl Comparing<'_> {
             }
         };
         if !is_kept && was_known {
-            self.found.gone(path);
+            self.found.gone(path)?;
         }
         match on_bench {
             Some(on_bench) if self.is_first && on_bench.is_directory() && !seen.is_directory() => self.gone_below(path),
@@ -151,7 +164,8 @@ impl Comparing<'_> {
                 Some(seen) if seen.is_directory() => self.gone_below(&child)?,
                 _ => {}
             }
-            self.found.gone(&child);
+            self.found.count(&child)?;
+            self.found.gone(&child)?;
         }
         Ok(())
     }
@@ -166,7 +180,8 @@ impl Comparing<'_> {
             };
             for name in names(&handle).at(&directory)? {
                 let child = join(&directory, &name);
-                self.found.gone(&child);
+                self.found.count(&child)?;
+                self.found.gone(&child)?;
                 let stat = look(&handle, &name).at(&child)?;
                 if stat.is_some_and(|stat| Seen::of(&stat).is_directory()) {
                     waiting.push(child);

@@ -113,7 +113,7 @@ impl Copying<'_> {
         let stat = look(to, name).at(&path)?.ok_or(Errno::NOENT).at(&path)?;
         let seen = Seen::of(&stat);
         let print = fingerprint(meaning_of(&seen), &seen, SystemClock::default().now());
-        self.copied.mark.0.insert(path, print);
+        self.copied.mark.0.insert(&path, print);
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl Copying<'_> {
             set_mode(&held, stat.st_mode).at(&path)?;
             let seen = Seen::of(&fstat(&held).at(&path)?);
             let print = fingerprint(meaning_of(&seen), &seen, SystemClock::default().now());
-            self.copied.mark.0.insert(path, print);
+            self.copied.mark.0.insert(&path, print);
         }
         Ok(self.copied)
     }
@@ -170,7 +170,7 @@ pub(crate) fn copy_content(from: &OwnedFd, to: &OwnedFd, stat: &Stat) -> Result<
 }
 
 /// The next part of the file that is no hole.
-fn next_data(file: &OwnedFd, after: u64, size: u64) -> Result<Option<(u64, u64)>, Errno> {
+pub(super) fn next_data(file: &OwnedFd, after: u64, size: u64) -> Result<Option<(u64, u64)>, Errno> {
     if after >= size {
         return Ok(None);
     }

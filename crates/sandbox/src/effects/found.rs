@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use garret_core::{Clock, Dropped, Effect, Effects, EntryPath, Mark, Placed, Result, SystemClock, Timestamp};
+use garret_core::{
+    Clock, Dropped, Effect, EffectLimits, EffectTally, Effects, EntryPath, Mark, PathTree, Placed, Result, SystemClock,
+    Timestamp,
+};
 use rustix::fs::{FileType, Stat, readlinkat};
 
-use super::beneath::split;
+use super::beneath::{names_up_to, split};
+use super::budget::{EffectBudget, ReadingDeadline};
 use super::error::At;
 use super::seen::{Meaning, Seen, fingerprint, is_same};
 use super::source;
@@ -20,11 +24,27 @@ const SET_GROUP_ID: u32 = 0o2000;
 pub(super) struct Found<'a> {
     since: Option<&'a Mark>,
     now: Timestamp,
-    effects: BTreeMap<Vec<u8>, Effect>,
-    dropped: BTreeMap<(Vec<u8>, &'static str), Dropped>,
-    mark: BTreeMap<Vec<u8>, u64>,
+    budget: EffectBudget,
+    effects: PathTree<LeftEntry>,
+    dropped: BTreeSet<(Vec<u8>, &'static str)>,
+    mark: PathTree<u64>,
     /// The paths of files with several names, by inode.
     names: BTreeMap<u64, BTreeSet<Vec<u8>>>,
+}
+
+/// What is at a path now. The path itself is in the tree.
+#[derive(Debug)]
+struct LeftEntry {
+    kind: LeftKind,
+    modified: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+enum LeftKind {
+    Nothing,
+    File { top: Arc<OwnedFd>, seen: Seen, mode: u32 },
+    Directory { mode: u32 },
+    Symlink { target: String },
 }
 
 impl<'a> Found<'a> {
@@ -33,22 +53,40 @@ impl<'a> Found<'a> {
         self.since.is_none()
     }
 
-    pub(super) fn new(since: Option<&'a Mark>) -> Self {
+    pub(super) fn new(since: Option<&'a Mark>, limits: EffectLimits) -> Self {
         Self {
             since,
             // Before the first look: what is written after it is young.
             now: SystemClock::default().now(),
-            effects: BTreeMap::new(),
-            dropped: BTreeMap::new(),
-            mark: BTreeMap::new(),
+            budget: EffectBudget::new(limits),
+            effects: PathTree::default(),
+            dropped: BTreeSet::new(),
+            mark: PathTree::default(),
             names: BTreeMap::new(),
         }
+    }
+
+    /// Counts an entry before anything of it is held. What the mark knows already counts only where it changed.
+    pub(super) fn count(&mut self, path: &[u8]) -> Result<()> {
+        match self.before(path) {
+            Some(_) => Ok(()),
+            None => self.budget.add_entry(path),
+        }
+    }
+
+    /// The names in a directory of the layer; more than the limit allows are not held. `uncounted` of them may be there besides what the mark
+    /// knows.
+    pub(super) fn names(&self, directory: &OwnedFd, path: &[u8], uncounted: usize) -> Result<Vec<Vec<u8>>> {
+        let known = self.since.map_or(0, |since| since.0.len());
+        let most = self.budget.most_entries();
+        let names = names_up_to(directory, most.map(|most| most.saturating_add(known + uncounted))).at(path)?;
+        names.ok_or_else(|| EffectTally::too_many(most.unwrap_or_default() as u64))
     }
 
     /// Remembers what is at `path`; tells whether it is what it was at the mark.
     pub(super) fn note(&mut self, path: &[u8], meaning: Meaning, seen: &Seen) -> bool {
         let print = fingerprint(meaning, seen, self.now);
-        self.mark.insert(path.to_vec(), print);
+        self.mark.insert(path, print);
         self.before(path).is_some_and(|before| is_same(before, print))
     }
 
@@ -62,37 +100,34 @@ impl<'a> Found<'a> {
         self.mark.get(path).copied()
     }
 
-    /// The paths that the mark knows and this reading did not meet.
-    pub(super) fn vanished(&self) -> Vec<Vec<u8>> {
-        let known = self.since.into_iter().flat_map(|since| since.0.keys());
-        known.filter(|path| !self.mark.contains_key(*path)).cloned().collect()
+    /// Every path that the mark knows. Those that this reading did not meet are gone from the layer.
+    pub(super) fn known(&self) -> impl Iterator<Item = Vec<u8>> + use<'a> {
+        let known = self.since.into_iter().flat_map(|since| since.0.iter());
+        known.map(|(path, _)| path)
     }
 
     pub(super) fn drop_named(&mut self, path: &[u8], what: &'static str) {
-        let named = Dropped {
-            path: EntryPath::from_bytes(path.to_vec()),
-            what,
-        };
-        self.dropped.insert((path.to_vec(), what), named);
+        self.dropped.insert((path.to_vec(), what));
     }
 
     /// Nothing is at `path` any more.
-    pub(super) fn gone(&mut self, path: &[u8]) {
-        self.put(path, Placed::Nothing, None);
+    pub(super) fn gone(&mut self, path: &[u8]) -> Result<()> {
+        self.put(path, LeftKind::Nothing, None)
     }
 
     /// A directory is at `path`. One that was there before keeps the bit by which its group is inherited.
-    pub(super) fn directory(&mut self, path: &[u8], seen: &Seen, before: Option<&Seen>) {
+    pub(super) fn directory(&mut self, path: &[u8], seen: &Seen, before: Option<&Seen>) -> Result<()> {
         let kept = before.map_or(0, |before| before.bits() & SET_GROUP_ID);
         let mode = self.harmless(path, seen, kept);
-        self.put(path, Placed::Directory { mode }, seen.modified());
+        self.put(path, LeftKind::Directory { mode }, seen.modified())
     }
 
     /// A file is at `path` below `top`.
-    pub(super) fn file(&mut self, top: &Arc<OwnedFd>, path: &[u8], seen: &Seen) {
+    pub(super) fn file(&mut self, top: &Arc<OwnedFd>, path: &[u8], seen: &Seen) -> Result<()> {
+        self.budget.add_content(seen.size)?;
         let mode = self.harmless(path, seen, 0);
-        let content = source::content(top, path, *seen);
-        self.put(path, Placed::File { content, mode }, seen.modified());
+        let (top, seen) = (Arc::clone(top), *seen);
+        self.put(path, LeftKind::File { top, seen, mode }, seen.modified())
     }
 
     /// The file at `path`, of the layer itself, may have other names there.
@@ -110,7 +145,8 @@ impl<'a> Found<'a> {
             self.drop_named(path, "link to a name that is not UTF-8");
             return Ok(false);
         };
-        self.put(path, Placed::Symlink { target }, seen.modified());
+        self.budget.add_target(&target)?;
+        self.put(path, LeftKind::Symlink { target }, seen.modified())?;
         Ok(true)
     }
 
@@ -132,37 +168,67 @@ impl<'a> Found<'a> {
         mode
     }
 
-    fn put(&mut self, path: &[u8], placed: Placed, modified: Option<Timestamp>) {
-        let effect = Effect {
-            path: EntryPath::from_bytes(path.to_vec()),
-            placed,
-            modified,
-        };
-        self.effects.insert(path.to_vec(), effect);
+    fn put(&mut self, path: &[u8], kind: LeftKind, modified: Option<Timestamp>) -> Result<()> {
+        // What the mark does not know was counted when it was met.
+        if self.before(path).is_some() {
+            self.budget.add_entry(path)?;
+        }
+        self.effects.insert(path, LeftEntry { kind, modified });
+        Ok(())
     }
 
-    /// Has the content of each file with several names say which file it is: by the first of them that a path can spell.
-    fn tell_names(&mut self) {
-        for names in std::mem::take(&mut self.names).into_values() {
-            let spelled = |name: &Vec<u8>| EntryPath::from_bytes(name.clone()).as_path().cloned();
-            let Some(first) = names.iter().find_map(spelled) else {
-                continue;
-            };
-            for name in &names {
-                let placed = self.effects.get_mut(name).map(|effect| &mut effect.placed);
-                if let Some(Placed::File { content, .. }) = placed {
-                    *content = content.clone().also_at(first.clone());
-                }
-            }
+    pub(super) fn into_effects(self) -> Effects {
+        let deadline = self.budget.deadline();
+        let left = self.effects.into_values();
+        let mut effects: Vec<_> = left.map(|(path, entry)| entry.into_effect(path, deadline)).collect();
+        effects.sort_unstable_by(|one, other| one.path.as_bytes().cmp(other.path.as_bytes()));
+        tell_names(&mut effects, self.names);
+        let dropped = self.dropped.into_iter().map(|(path, what)| Dropped {
+            path: EntryPath::from_bytes(path),
+            what,
+        });
+        Effects {
+            effects,
+            dropped: dropped.collect(),
+            mark: Mark(self.mark),
         }
     }
+}
 
-    pub(super) fn into_effects(mut self) -> Effects {
-        self.tell_names();
-        Effects {
-            effects: self.effects.into_values().collect(),
-            dropped: self.dropped.into_values().collect(),
-            mark: Mark(self.mark),
+impl LeftEntry {
+    fn into_effect(self, path: Vec<u8>, deadline: ReadingDeadline) -> Effect {
+        let path = EntryPath::from_bytes(path);
+        let placed = match self.kind {
+            LeftKind::Nothing => Placed::Nothing,
+            LeftKind::Directory { mode } => Placed::Directory { mode },
+            LeftKind::Symlink { target } => Placed::Symlink { target },
+            LeftKind::File { top, seen, mode } => Placed::File {
+                content: source::content(top, path.clone(), seen, deadline),
+                mode,
+            },
+        };
+        Effect {
+            path,
+            placed,
+            modified: self.modified,
+        }
+    }
+}
+
+/// Has the content of each file with several names say which file it is: by the first of them that a path can spell.
+fn tell_names(effects: &mut [Effect], files: BTreeMap<u64, BTreeSet<Vec<u8>>>) {
+    for names in files.into_values() {
+        let spelled = |name: &Vec<u8>| EntryPath::from_bytes(name.clone()).as_path().cloned();
+        let Some(first) = names.iter().find_map(spelled) else {
+            continue;
+        };
+        for name in &names {
+            let Ok(place) = effects.binary_search_by(|effect| effect.path.as_bytes().cmp(name)) else {
+                continue;
+            };
+            if let Placed::File { content, .. } = &mut effects[place].placed {
+                *content = content.clone().also_at(first.clone());
+            }
         }
     }
 }

@@ -11,7 +11,9 @@ use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::Errno;
 
 use super::beneath::{GENTLY, Tree, open};
+use super::budget::ReadingDeadline;
 use super::error::{At, moved};
+use super::extents::ExtentReader;
 use super::seen::Seen;
 
 /// Only one reader at a time lends itself bits: another would take them back too early.
@@ -20,55 +22,57 @@ static LENDING: Mutex<()> = Mutex::new(());
 /// A file below a directory, as it was seen.
 struct LeftFile {
     top: Arc<OwnedFd>,
-    path: Vec<u8>,
+    path: EntryPath,
     seen: Mutex<Seen>,
+    deadline: ReadingDeadline,
 }
 
-/// The content of the file at `path` below `top`; one that is no longer what was `seen` is `unavailable` when it is read.
-pub(super) fn content(top: &Arc<OwnedFd>, path: &[u8], seen: Seen) -> Content {
+/// The content of the file at `path` below `top`; one that is no longer what was `seen` is `unavailable` when it is read, and one that is
+/// read after the deadline is `too_large`.
+pub(super) fn content(top: Arc<OwnedFd>, path: EntryPath, seen: Seen, deadline: ReadingDeadline) -> Content {
     Content::from_source(LeftFile {
-        top: top.clone(),
-        path: path.to_vec(),
+        top,
+        path,
         seen: Mutex::new(seen),
+        deadline,
     })
 }
 
 impl fmt::Debug for LeftFile {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = EntryPath::from_bytes(self.path.clone()).shown();
-        formatter.debug_tuple("LeftFile").field(&shown).finish()
+        formatter.debug_tuple("LeftFile").field(&self.path.shown()).finish()
     }
 }
 
 impl LeftFile {
     fn opened(&self) -> Result<OwnedFd> {
-        match open(&self.top, &self.path, OFlags::RDONLY | GENTLY) {
+        match open(&self.top, self.path.as_bytes(), OFlags::RDONLY | GENTLY) {
             Err(Errno::ACCESS) => self.opened_with_lent_bits(),
-            opened => self.checked(opened.at(&self.path)?),
+            opened => self.checked(opened.at(self.path.as_bytes())?),
         }
     }
 
     fn opened_with_lent_bits(&self) -> Result<OwnedFd> {
         let _alone = LENDING.lock().expect("no holder panics");
         let mut tree = Tree::new(self.top.as_fd());
-        let file = tree.file(&self.path).at(&self.path)?;
+        let file = tree.file(self.path.as_bytes()).at(self.path.as_bytes())?;
         // Giving bits and taking them back sets the time of change; everything else must be as it was.
         let mut seen = self.seen.lock().expect("no holder panics");
         let without_change = |seen: Seen| (seen.inode, seen.size, seen.modified, seen.kind());
         let is_it = |now: &Seen| without_change(*now) == without_change(*seen) && now.kind() == FileType::RegularFile;
-        if !is_it(&Seen::of(&fstat(&file).at(&self.path)?)) {
-            return Err(moved(&self.path));
+        if !is_it(&Seen::of(&fstat(&file).at(self.path.as_bytes())?)) {
+            return Err(moved(self.path.as_bytes()));
         }
         drop(tree);
-        *seen = Seen::of(&fstat(&file).at(&self.path)?);
+        *seen = Seen::of(&fstat(&file).at(self.path.as_bytes())?);
         Ok(file)
     }
 
     fn checked(&self, file: OwnedFd) -> Result<OwnedFd> {
-        let now = Seen::of(&fstat(&file).at(&self.path)?);
+        let now = Seen::of(&fstat(&file).at(self.path.as_bytes())?);
         match now == *self.seen.lock().expect("no holder panics") && now.kind() == FileType::RegularFile {
             true => Ok(file),
-            false => Err(moved(&self.path)),
+            false => Err(moved(self.path.as_bytes())),
         }
     }
 }
@@ -79,7 +83,8 @@ impl ContentSource for LeftFile {
     }
 
     fn open(&self) -> Result<Box<dyn Read + Send>> {
-        Ok(Box::new(File::from(self.opened()?)))
+        let file = self.opened()?;
+        Ok(Box::new(ExtentReader::new(file, self.size(), self.deadline)))
     }
 
     fn file(&self) -> Result<Option<File>> {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use garret_core::{Effects, Mark, Result};
+use garret_core::{EffectLimits, Effects, Mark, Result};
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::io::Errno;
 
@@ -46,14 +46,19 @@ struct Reading<'a> {
     waiting: Vec<Waiting>,
 }
 
-pub(super) fn read(upper: BorrowedFd<'_>, lower: BorrowedFd<'_>, since: Option<&Mark>) -> Result<Effects> {
+pub(super) fn read(
+    upper: BorrowedFd<'_>,
+    lower: BorrowedFd<'_>,
+    since: Option<&Mark>,
+    limits: EffectLimits,
+) -> Result<Effects> {
     let mut reading = Reading {
         upper: Tree::new(upper),
         lower: Tree::new(lower),
         lower_top: lower,
         upper_held: held(upper)?,
         lower_held: held(lower)?,
-        found: Found::new(since),
+        found: Found::new(since, limits),
         waiting: Vec::new(),
     };
     reading.waiting.push(Waiting {
@@ -80,7 +85,7 @@ impl Reading<'_> {
         let is_opaque = marks.is_opaque && !path.is_empty();
         let is_shown = waiting.is_shown && lower.is_some() && !is_opaque;
         let meaning = if is_shown { Meaning::Merged } else { Meaning::Own };
-        let names = names(&upper).at(path)?;
+        let names = self.found.names(&upper, path, 0)?;
         if !self.found.note(path, meaning, &seen) {
             if marks.is_redirected {
                 self.found.drop_named(path, "overlay redirect");
@@ -112,7 +117,7 @@ impl Reading<'_> {
         let is_still_below = is_shown || self.found.is_whole();
         let is_as_below = is_still_below && lower.is_some_and(|lower| lower.bits() == seen.bits()) && before.is_none();
         if !path.is_empty() && !is_as_below {
-            self.found.directory(path, seen, lower);
+            self.found.directory(path, seen, lower)?;
         }
         if lower.is_none() {
             return Ok(());
@@ -136,6 +141,7 @@ impl Reading<'_> {
 
     fn entry(&mut self, here: &Here<'_>, name: &[u8]) -> Result<()> {
         let path = join(here.path, name);
+        self.found.count(&path)?;
         if path.len() > MAX_PATH_BYTES {
             self.found.drop_named(&path, "path that is too long");
             return Ok(());
@@ -196,11 +202,11 @@ impl Reading<'_> {
         }
         match meaning {
             Meaning::File => {
-                self.found.file(&self.upper_held, path, &seen);
+                self.found.file(&self.upper_held, path, &seen)?;
                 self.found.name(path, stat);
             }
             _ if self.found.link(here.upper, path, &seen)? => {}
-            _ => self.found.gone(path),
+            _ => self.found.gone(path)?,
         }
         self.gone_below(path, lower.as_ref())
     }
@@ -215,7 +221,7 @@ impl Reading<'_> {
             self.found.special(path, seen);
         }
         if lower.is_some() || was_known {
-            self.found.gone(path);
+            self.found.gone(path)?;
         }
         self.gone_below(path, lower)
     }
@@ -247,8 +253,9 @@ impl Reading<'_> {
                     continue;
                 };
                 let seen = Seen::of(&stat);
+                self.found.count(&child)?;
                 match become_what {
-                    Below::Gone => self.found.gone(&child),
+                    Below::Gone => self.found.gone(&child)?,
                     Below::Back => self.back(handle.as_fd(), &child, &seen)?,
                 }
                 if seen.is_directory() && child.len() <= MAX_PATH_BYTES {
@@ -262,8 +269,8 @@ impl Reading<'_> {
     /// What is below the layer at `path`, in `directory`, shows again.
     fn back(&mut self, directory: BorrowedFd<'_>, path: &[u8], seen: &Seen) -> Result<()> {
         match seen.kind() {
-            FileType::RegularFile => self.found.file(&self.lower_held, path, seen),
-            FileType::Directory => self.found.directory(path, seen, Some(seen)),
+            FileType::RegularFile => self.found.file(&self.lower_held, path, seen)?,
+            FileType::Directory => self.found.directory(path, seen, Some(seen))?,
             FileType::Symlink => drop(self.found.link(directory, path, seen)?),
             _ => {}
         }
@@ -272,13 +279,16 @@ impl Reading<'_> {
 
     /// What was in the layer at the mark and is not any more: there, what is below shows again, or nothing is.
     fn vanished(&mut self) -> Result<()> {
-        for path in self.found.vanished() {
+        for path in self.found.known() {
+            if self.found.now(&path).is_some() {
+                continue;
+            }
             let lower = match self.shows_through(&path) {
                 true => self.lower.look_at(&path).at(&path)?,
                 false => None,
             };
             let Some(stat) = lower.filter(|stat| !is_lower_whiteout(stat)) else {
-                self.found.gone(&path);
+                self.found.gone(&path)?;
                 continue;
             };
             let seen = Seen::of(&stat);

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
-use garret_core::{Command, Effect, Effects, EntryPath, Error, ErrorKind, Layer, Mark, Placed, Process, Result};
+use garret_core::{
+    Command, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Mark, Placed, Process, Result,
+};
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
@@ -121,7 +123,7 @@ fn hide(room: &Room, copy: &OwnedFd) -> Result<Mark> {
     for path in &room.request.hidden {
         place::remove(copy.as_fd(), path.as_str().as_bytes())?;
     }
-    Ok(crate::effects::of_copy(copy.as_fd(), room.bench.as_fd(), None)?.mark)
+    Ok(crate::effects::of_copy(copy.as_fd(), room.bench.as_fd(), None, EffectLimits::default())?.mark)
 }
 
 impl Inner {
@@ -168,7 +170,9 @@ impl Inner {
 
     fn read(&self, since: Option<&Mark>) -> Result<Effects> {
         let bench = self.room.bench.as_fd();
-        let mut effects = crate::effects::of_copy(self.copy()?.as_fd(), bench, since.or(self.begun.as_ref()))?;
+        let limits = self.room.request.limits.effects();
+        let since_begun = since.or(self.begun.as_ref());
+        let mut effects = crate::effects::of_copy(self.copy()?.as_fd(), bench, since_begun, limits)?;
         effects.effects.retain(|effect| !self.is_hidden(effect));
         if since.is_none() {
             effects

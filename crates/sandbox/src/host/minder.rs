@@ -98,6 +98,9 @@ pub(super) fn spawn(mut command: Command, limits: ProcessLimits, lock: &OwnedFd)
     })
 }
 
+/// That of commands in the namespace sandbox, too.
+const UMASK: libc::mode_t = 0o022;
+
 /// Runs in the child of the first fork: it becomes the minder, and its own child the command.
 fn begin(handles: Handles, limits: &ProcessLimits) -> io::Result<()> {
     // SAFETY: these calls take numbers only.
@@ -108,6 +111,8 @@ fn begin(handles: Handles, limits: &ProcessLimits) -> io::Result<()> {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 libc::setsid();
+                // What a command makes is not for others to write, whatever the umask of Garret.
+                libc::umask(UMASK);
                 limit(limits)
             }
             pid => mind(pid, handles),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::{
-    Command, Content, Effect, Effects, EntryPath, Error, ErrorKind, Layer, Limits, Mark, Placed, Process, Program,
+    Command, Content, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Limits, Mark, Placed, Process, Program,
     Result, Stdin,
 };
 use rustix::fs::{Mode, OFlags};
@@ -289,15 +289,16 @@ impl Layer for LaidLayer {
         }
         let upper = self.upper()?;
         let bench = self.sandbox.bench.try_clone().map_err(|_| unusable())?;
+        let limits = self.sandbox.request.limits.effects();
         if self.sandbox.form == Form::Copy {
             let since = since.cloned().or_else(|| self.copied.clone());
-            return apart(move || effects::of_copy(upper.as_fd(), bench.as_fd(), since.as_ref())).await;
+            return apart(move || effects::of_copy(upper.as_fd(), bench.as_fd(), since.as_ref(), limits)).await;
         }
         if is_empty(&upper) && since.is_none() {
-            return effects::of_upper(upper.as_fd(), bench.as_fd(), None);
+            return effects::of_upper(upper.as_fd(), bench.as_fd(), None, limits);
         }
         let since = since.cloned();
-        apart(move || effects::of_upper(upper.as_fd(), bench.as_fd(), since.as_ref())).await
+        apart(move || effects::of_upper(upper.as_fd(), bench.as_fd(), since.as_ref(), limits)).await
     }
 
     async fn lift(&self) -> Result<()> {
@@ -374,7 +375,7 @@ async fn copy(sandbox: &Arc<OpenShared>, name: &str) -> Result<(Mark, Mark)> {
         }
         // What was touched a moment ago would be taken for changed: the copy stands where it is compared after that moment.
         std::thread::sleep(std::time::Duration::from_millis(60));
-        let copied = effects::of_copy(upper.as_fd(), sandbox.bench.as_fd(), None)?.mark;
+        let copied = effects::of_copy(upper.as_fd(), sandbox.bench.as_fd(), None, EffectLimits::default())?.mark;
         Ok((below, copied))
     })
     .await

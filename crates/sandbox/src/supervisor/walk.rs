@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::clock::now;
-use crate::effects::beneath::{join, open};
+use crate::effects::beneath::open;
 
 /// What an entry takes besides its blocks: its inode. So files without content count as well.
 const INODE: u64 = 256;
@@ -34,27 +34,28 @@ pub(super) struct Walk {
     is_blind: bool,
 }
 
-/// A directory, by its path below one that is open.
-#[derive(Debug, Clone)]
+/// A directory, by its names below one that is open. A place has only its own name: many may wait in a directory whose path is long.
+#[derive(Debug)]
 struct Place {
     base: Rc<OwnedFd>,
-    path: Vec<u8>,
+    /// The directory above, where that is not the base.
+    above: Option<Rc<Place>>,
+    name: Vec<u8>,
+    /// The length of its path below the base.
+    length: usize,
 }
 
 /// A directory that is being read, and from where paths of what is in it begin.
 #[derive(Debug)]
 struct Reading {
     entries: Dir,
-    place: Place,
+    place: Rc<Place>,
 }
 
 impl Walk {
     /// Begins at `top`.
     pub(super) fn new(top: OwnedFd) -> Self {
-        let place = Place {
-            base: Rc::new(top),
-            path: Vec::new(),
-        };
+        let place = Place::base(top);
         Self {
             waiting: vec![place],
             reading: None,
@@ -127,7 +128,7 @@ impl Walk {
         };
         self.count(&stat);
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-            self.waiting.push(reading.place.below(name.to_bytes()));
+            self.waiting.push(Place::below(&reading.place, name.to_bytes()));
         }
     }
 
@@ -140,25 +141,44 @@ impl Walk {
 }
 
 impl Place {
+    /// The directory that paths begin at.
+    fn base(directory: OwnedFd) -> Self {
+        Self {
+            base: Rc::new(directory),
+            above: None,
+            name: Vec::new(),
+            length: 0,
+        }
+    }
+
     fn enter(self) -> rustix::io::Result<Reading> {
-        let directory = open(&*self.base, &self.path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let place = if self.path.len() < LONG_PATH {
+        let directory = open(&*self.base, &self.path(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let place = if self.length < LONG_PATH {
             self
         } else {
-            Self {
-                base: Rc::new(rustix::io::fcntl_dupfd_cloexec(&directory, 3)?),
-                path: Vec::new(),
-            }
+            Self::base(rustix::io::fcntl_dupfd_cloexec(&directory, 3)?)
         };
         let entries = Dir::new(directory)?;
+        let place = Rc::new(place);
         Ok(Reading { entries, place })
     }
 
-    fn below(&self, name: &[u8]) -> Self {
+    fn below(above: &Rc<Self>, name: &[u8]) -> Self {
         Self {
-            base: Rc::clone(&self.base),
-            path: join(&self.path, name),
+            base: Rc::clone(&above.base),
+            above: (above.length > 0).then(|| Rc::clone(above)),
+            name: name.to_vec(),
+            length: above.length + 1 + name.len(),
         }
+    }
+
+    /// The path below the base.
+    fn path(&self) -> Vec<u8> {
+        let above = std::iter::successors(self.above.as_deref(), |place| place.above.as_deref());
+        let mut names: Vec<&[u8]> = above.map(|place| &place.name[..]).collect();
+        names.reverse();
+        names.push(&self.name);
+        names.join(&b'/')
     }
 }
 

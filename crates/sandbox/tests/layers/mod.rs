@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use garret_core::{Effect, Effects, Mark, Placed};
+use garret_core::{Effect, EffectLimits, Effects, Mark, Placed};
 use garret_sandbox::effects;
 
 /// Sets an attribute (`-n NAME -v VALUE FILE`) or removes one (`-x NAME FILE`), as the tool of this name does where it is installed.
@@ -78,8 +78,12 @@ impl Layers {
     }
 
     pub(crate) fn effects(&self, since: Option<&Mark>) -> Effects {
+        self.effects_within(since, EffectLimits::default()).unwrap()
+    }
+
+    pub(crate) fn effects_within(&self, since: Option<&Mark>, limits: EffectLimits) -> garret_core::Result<Effects> {
         let (upper, lower) = (File::open(self.upper()).unwrap(), File::open(self.lower()).unwrap());
-        effects::of_upper(upper.as_fd(), lower.as_fd(), since).unwrap()
+        effects::of_upper(upper.as_fd(), lower.as_fd(), since, limits)
     }
 }
 

@@ -117,6 +117,7 @@ fn attempt(shared: &Shared, batch: &Batch, patience: Patience) -> Step<Vec<Appli
         undo: UndoLog::default(),
         unsynced: Vec::new(),
         is_last: false,
+        is_alone: false,
         named_again: BTreeSet::new(),
         several: HashMap::new(),
     };
@@ -142,6 +143,8 @@ pub(super) struct Attempt<'a> {
     unsynced: Vec<Arc<Locked>>,
     /// Whether nothing comes after this mutation, so that it need not be taken back once it is done.
     pub(super) is_last: bool,
+    /// Whether it is the only mutation. Then a copy and a move tell the version of the file, which costs reading it; in a batch nobody asks.
+    pub(super) is_alone: bool,
     /// The files that got another name.
     pub(super) named_again: BTreeSet<WsPath>,
     /// The files with several names that were met, as they were then.
@@ -151,6 +154,7 @@ pub(super) struct Attempt<'a> {
 impl Attempt<'_> {
     fn run(&mut self, mutations: &[Mutation]) -> Step<Vec<Applied>> {
         self.lock_in_path_order(mutations)?;
+        self.is_alone = mutations.len() == 1;
         let mut applied = Vec::with_capacity(mutations.len());
         for (index, mutation) in mutations.iter().enumerate() {
             self.is_last = index + 1 == mutations.len();

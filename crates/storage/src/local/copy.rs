@@ -43,12 +43,15 @@ impl Attempt<'_> {
             created: false,
         };
         if source.real == target.real {
+            applied.version = self.version_if_alone(&source.file);
             return Ok(applied);
         }
         let existed = self.make_room(&target, EntryKind::File, overwrite)?;
         let parent = self.parent_of(&target, parents)?;
         let (mut file, size) = self.duplicate(&source, &parent, &target).at_new(&target.real)?;
         self.publish(&mut file, &parent, &target)?;
+        // After the rename, because that sets ctime.
+        applied.version = self.version_if_alone(&file.file);
         applied.size = size;
         applied.created = existed.is_none();
         Ok(applied)

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use garret_core::{Applied, EntryKind, Error, WsPath};
-use rustix::fs::{AtFlags, RenameFlags, renameat, unlinkat};
+use garret_core::{Applied, EntryKind, Error, Version, WsPath};
+use rustix::fs::{AtFlags, OFlags, RenameFlags, renameat, unlinkat};
 use rustix::io::Errno;
 
 use super::alias::is_one_file;
@@ -13,6 +13,7 @@ use super::error::root_is_kept;
 use super::lock::Locked;
 use super::place::Place;
 use super::publish::{Spot, rename_with};
+use super::reopen::open_file;
 use super::undo::{Kept, Note};
 use super::write::size_at;
 
@@ -32,6 +33,7 @@ impl Attempt<'_> {
             created: false,
         };
         if source.real == target.real {
+            applied.version = self.moved_version(kind, (&parent, source.name()));
             return Ok(applied);
         }
         if target.real.is_within(&source.real) {
@@ -48,8 +50,18 @@ impl Attempt<'_> {
         }
         self.touched(&parent);
         self.touched(&target_parent);
+        applied.version = self.moved_version(kind, there);
         applied.created = existed.is_none();
         Ok(applied)
+    }
+
+    /// The version of a file that was moved to a place, where this is the only mutation. One that its owner may not read moves all the same.
+    fn moved_version(&self, kind: EntryKind, (parent, name): Spot<'_>) -> Option<Version> {
+        if kind != EntryKind::File || !self.is_alone {
+            return None;
+        }
+        let (file, _) = open_file(parent, name.as_bytes(), OFlags::RDONLY).ok()?;
+        self.version_if_alone(&file)
     }
 
     /// Makes sure that an entry of `kind` may take the place; gives what is there.

@@ -83,6 +83,14 @@ impl Attempt<'_> {
         Snapshot::of(&fstat(file)?).version(self.shared.clock.now(), hash)
     }
 
+    /// The version of a file, where this is the only mutation.
+    pub(super) fn version_if_alone(&self, file: &OwnedFd) -> Option<Version> {
+        if !self.is_alone {
+            return None;
+        }
+        self.version_of(file, || ContentHash::of_file(file)).ok()
+    }
+
     /// Makes sure that a file, or nothing, is at the place, and that the precondition holds.
     pub(super) fn check_file(&self, place: &Place, precondition: &Precondition) -> Step<()> {
         if place.real.is_root() {

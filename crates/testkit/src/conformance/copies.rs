@@ -1,9 +1,9 @@
 //! Copying one file.
 
-use garret_core::ErrorKind;
+use garret_core::{ErrorKind, Precondition};
 
 use crate::Probe;
-use crate::mutations::{copy, copy_into, copy_over, write_mode};
+use crate::mutations::{copy, copy_into, copy_over, write_if, write_mode};
 
 /// A copy has the content and mode, and lives on its own.
 pub async fn a_copy_lives_on_its_own(probe: Probe) {
@@ -17,6 +17,21 @@ pub async fn a_copy_lives_on_its_own(probe: Probe) {
     probe.apply(crate::mutations::append("b", "!")).await;
     assert_eq!(probe.text("a").await, "changed");
     assert_eq!(probe.text("b").await, "content!");
+}
+
+/// A copy that is alone in its batch tells the version of the new file, and a write on that version is taken.
+pub async fn a_copy_alone_tells_the_version_of_the_file(probe: Probe) {
+    probe.write("a", "content").await;
+    probe.write("there", "old").await;
+    for (mutation, path) in [
+        (copy("a", "b"), "b"),
+        (copy_over("a", "there"), "there"),
+        (copy("a", "a"), "a"),
+    ] {
+        let version = probe.apply(mutation).await.version.expect("a copy tells the version");
+        probe.apply(write_if(path, "next", Precondition::Version(version))).await;
+        assert_eq!(probe.text(path).await, "next");
+    }
 }
 
 /// Without `overwrite`, whatever is at the new path is `already_exists`.

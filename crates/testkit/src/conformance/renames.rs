@@ -1,9 +1,9 @@
 //! Moving files and directories.
 
-use garret_core::{EntryKind, ErrorKind};
+use garret_core::{EntryKind, ErrorKind, Precondition};
 
 use crate::Probe;
-use crate::mutations::{rename, rename_into, rename_over, set_mode, write, write_mode};
+use crate::mutations::{rename, rename_into, rename_over, set_mode, write, write_if, write_mode};
 
 /// A moved file has its content and mode at the new path, and nothing at the old.
 pub async fn a_file_moves(probe: Probe) {
@@ -15,6 +15,24 @@ pub async fn a_file_moves(probe: Probe) {
     if probe.info().has_modes {
         assert_eq!(probe.stat("b").await.mode, Some(0o700));
     }
+}
+
+/// A move that is alone in its batch tells the version of the file at its new path, and a write on that version is taken.
+pub async fn a_move_alone_tells_the_version_of_the_file(probe: Probe) {
+    for path in ["a", "b", "there", "same"] {
+        probe.write(path, "content").await;
+    }
+    for (mutation, path) in [
+        (rename("a", "moved"), "moved"),
+        (rename_over("b", "there"), "there"),
+        (rename("same", "same"), "same"),
+    ] {
+        let version = probe.apply(mutation).await.version.expect("a move tells the version");
+        probe.apply(write_if(path, "next", Precondition::Version(version))).await;
+        assert_eq!(probe.text(path).await, "next");
+    }
+    probe.make_dirs("d").await;
+    assert_eq!(probe.apply(rename("d", "e")).await.version, None, "a directory has none");
 }
 
 /// A directory moves with everything below it.

@@ -58,6 +58,9 @@ pub struct CodeResult {
     /// Layers that a crash left behind, with work that is in no change; see [`crate::Workspace::leftovers`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leftovers: Vec<String>,
+    /// Files that the code did not see, because their stored content is damaged. They are in the workspace as before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub corrupt: Vec<String>,
 }
 
 impl CodeResult {
@@ -74,6 +77,7 @@ impl CodeResult {
             timed_out: ran.timed_out,
             limit: ran.limit,
             usage: Some(ran.usage),
+            corrupt: ran.corrupt,
             ..Self::new(language, outcome, output, surroundings, ran.changed)
         }
     }
@@ -106,6 +110,7 @@ impl CodeResult {
             enforced: surroundings.enforced,
             changed,
             leftovers: surroundings.leftovers,
+            corrupt: Vec::new(),
         }
     }
 }

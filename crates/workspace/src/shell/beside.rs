@@ -14,7 +14,7 @@ use super::keep::{Basis, Kept, Maker};
 use super::live::Seat;
 use super::result::{Changed, RunResult};
 use super::run::{Cover, Prepared, follow_output, result};
-use super::workshop::Workshop;
+use super::workshop::{Workshop, is_over_limit};
 use super::{OutputSink, note};
 use crate::Workspace;
 
@@ -43,19 +43,26 @@ impl Workspace {
         let running = async {
             let ran = follow_output(&mut *process, &prepared, sink).await?;
             laid.layer.lift().await?;
-            let effects = laid.layer.effects(Some(&mark)).await?;
-            let changed = self.keep_beside(shop, &basis, &prepared, &ran.exit, effects).await?;
+            let changed = match shop.effects_of(&*laid.layer, &cover.state, Some(&mark)).await {
+                Ok(effects) => self.keep_beside(shop, &basis, &prepared, &ran.exit, effects).await?,
+                Err(refusal) if is_over_limit(&refusal) => Changed::refused(&refusal),
+                Err(error) => return Err(error),
+            };
             Ok((ran, changed))
         };
         let (ran, changed) = match running.await {
             Ok(ran) => ran,
             Err(error) => return Err(cover.leave_behind(&error)),
         };
+        let corrupt = self.shown_corrupt(&cover.state);
         // What became of the command does not depend on whether anybody else needs the live layer.
         if let Some((seat, _turn)) = cover.off().await? {
             seat.leave_untold(None).await;
         }
-        Ok(result(ran, changed, &laid))
+        Ok(RunResult {
+            corrupt,
+            ..result(ran, changed, &laid)
+        })
     }
 
     /// Keeps what the command did, and shows it to the processes.

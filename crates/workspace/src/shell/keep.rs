@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    Change, Dropped, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow, History, Making,
+    BenchState, Change, Dropped, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow, History, Making,
     NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Storage, Timestamp,
 };
 
 use super::aside::name_aside;
 use super::batch::has;
 use super::result::{ChangeMade, Changed, DroppedShown, Excluded, Refusal};
-use super::workshop::Workshop;
+use super::workshop::{Workshop, is_over_limit};
 use crate::Workspace;
 use crate::quota::Hold;
 
@@ -78,6 +78,11 @@ impl Keeping {
     fn of(paths: Vec<PathChange>, kept: Kept) -> Self {
         let left_out = Vec::new();
         Self { paths, kept, left_out }
+    }
+
+    /// Nothing of the effects is kept.
+    fn refused(effects: &[Effect], refusal: Error) -> Self {
+        Self::of(effects.iter().map(bare_change).collect(), Kept::Refused(refusal))
     }
 
     /// Whether the files are now what the layer has.
@@ -167,8 +172,7 @@ impl Workspace {
     pub(super) async fn keep(&self, split: &Split, basis: &Basis, maker: Maker) -> Result<Keeping> {
         let effects = &split.kept[..];
         if let Err(refusal) = self.review_effects(&split.excluded) {
-            let paths = effects.iter().map(bare_change).collect();
-            return Ok(Keeping::of(paths, Kept::Refused(refusal)));
+            return Ok(Keeping::refused(effects, refusal));
         }
         if effects.is_empty() {
             return Ok(Keeping::nothing());
@@ -211,6 +215,7 @@ impl Workspace {
         match done {
             Ok(_) => Ok(Keeping::nothing()),
             Err(_) if !paths.is_empty() => Ok(Keeping::of(paths, Kept::Discarded)),
+            Err(error) if is_over_limit(&error) => Ok(Keeping::refused(effects, error)),
             // Others were quicker; what it would have done is still worth telling.
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 let paths = effects.iter().map(bare_change).collect();
@@ -275,6 +280,7 @@ impl Workspace {
             Err(error) => match witness.refusal() {
                 Some(refusal) => Kept::Refused(refusal),
                 None if error.kind() == ErrorKind::Conflict => return Ok(None),
+                None if is_over_limit(&error) => return Ok(Some(Keeping::refused(effects, error))),
                 None => return Err(error),
             },
         };
@@ -305,8 +311,7 @@ impl Workspace {
     ) -> Result<Keeping> {
         let mut puts = puts_of(effects, basis);
         if let Err(refusal) = self.review_puts(&puts) {
-            let paths = effects.iter().map(bare_change).collect();
-            return Ok(Keeping::of(paths, Kept::Refused(refusal)));
+            return Ok(Keeping::refused(effects, refusal));
         }
         let name = name_aside(maker.origin.operation, &self.shared.ids.next());
         let new = NewBranch {
@@ -364,9 +369,21 @@ impl Workspace {
         }
         let dropped = dropped.iter().chain(&keeping.left_out);
         let seen = dropped.filter(|one| self.is_path_seen(&one.path));
-        changed.dropped = seen.map(|one| self.dropped(one)).collect();
+        for one in seen {
+            if changed.dropped.len() < Changed::SHOWN_DROPPED {
+                changed.dropped.push(self.dropped(one));
+            } else {
+                changed.more_dropped += 1;
+            }
+        }
         changed.excluded = self.excluded(excluded, shop);
         changed
+    }
+
+    /// The files that a command does not see because they are damaged, as far as this view may know of them.
+    pub(super) fn shown_corrupt(&self, state: &BenchState) -> Vec<String> {
+        let seen = state.corrupt.iter().filter(|path| self.is_path_seen(path));
+        seen.map(|path| self.shown_entry(path).shown()).collect()
     }
 
     fn dropped(&self, one: &Dropped) -> DroppedShown {

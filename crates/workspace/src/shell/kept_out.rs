@@ -13,6 +13,7 @@ use garret_core::{Effect, EntryPath, Placed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::note::{make_private_directory, write_private};
 use super::workshop::Workshop;
 use crate::Workspace;
 
@@ -89,9 +90,9 @@ impl Workshop {
         };
         let directory = self.notes();
         if let Ok(text) = serde_json::to_vec(&note)
-            && std::fs::create_dir_all(&directory).is_ok()
+            && make_private_directory(&directory).is_ok()
         {
-            let _ = std::fs::write(place(&directory, number), text);
+            let _ = write_private(&place(&directory, number), &text);
         }
         if number.is_multiple_of(LOOK_EVERY) {
             forget_old(&directory);

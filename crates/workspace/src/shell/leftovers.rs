@@ -160,7 +160,7 @@ impl Workspace {
     ) -> Result<(Option<String>, Changed, Vec<Effect>)> {
         let under = shop.under(self);
         layer.lift().await?;
-        let effects = layer.effects(None).await?;
+        let effects = shop.effects_of(layer, &left.state, None).await?;
         let known = note::read(&left.state, layer.id());
         let command = known.as_ref().map(|note| note.command.clone());
         // Without a note nobody knows what it was laid over, so whatever was changed since the beginning counts as changed by others.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use garret_core::path::quote;
 use garret_core::{
     BenchState, ChangeKind, Dropped, Effect, EffectsMode, EntryPath, Error, ErrorKind, Layer, Mark, OpenSandbox,
     Origin, PathChange, Placed, Point, Result, Taken, WsPath,
@@ -22,7 +23,7 @@ use super::label;
 use super::result::Changed;
 use super::run::Prepared;
 use super::shadow::Shadow;
-use super::workshop::{Held, Laid, Workshop, in_background};
+use super::workshop::{Held, Laid, Workshop, in_background, is_over_limit};
 use crate::Workspace;
 use crate::workspace::View;
 
@@ -209,6 +210,10 @@ impl Workshop {
         let (state, held) = self.ready().await?;
         let at = under.shared.clock.now();
         let laid = self.lay(&fence, &state).await?;
+        for path in under.shown_corrupt(&state) {
+            let words = format!("{} is damaged, and the processes do not see it", quote(&path));
+            self.live.notice(&under.view, words);
+        }
         let basis = Basis { head: state.head, at };
         super::note::write(&state, laid.layer.id(), &basis, name)?;
         // What lies on a copy from the beginning is told from what is done there by where it stands now.
@@ -265,8 +270,9 @@ impl Workshop {
         let _turns = view.quota_turns().await;
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut() else { return Ok(None) };
+        let told = taking.told;
         match self.settle_pausing(live, taking).await {
-            Err(error) => self.unless_dead(&mut slot, error).await.map(|()| None),
+            Err(error) => self.unless_ended(&mut slot, error, told).await,
             Ok(settled) => Ok(Some(settled)),
         }
     }
@@ -301,7 +307,7 @@ impl Workshop {
         let paused = match before.await {
             Ok(paused) => paused,
             Err(error) => {
-                self.unless_dead(&mut slot, error).await?;
+                self.unless_ended(&mut slot, error, Told::Nobody).await?;
                 return work.await;
             }
         };
@@ -310,7 +316,7 @@ impl Workshop {
         let resumed = paused.resume().await;
         if let Err(error) = followed.and(resumed) {
             let view = live.view.view.clone();
-            if let Err(error) = self.unless_dead(&mut slot, error).await {
+            if let Err(error) = self.unless_ended(&mut slot, error, Told::Nobody).await {
                 // It is done all the same.
                 let words = format!("the processes do not see yet what was done last: {}", error.message());
                 self.live.notice(&view, words);
@@ -328,9 +334,20 @@ impl Workshop {
         }
     }
 
-    /// A layer whose sandbox died holds nothing up: its processes are dead, and what is on it is found again. Whether it died the sandbox is
-    /// asked: files and history may be out of reach for a moment, and the processes run on.
-    async fn unless_dead(&self, slot: &mut MutexGuard<'_, Option<Live>>, error: Error) -> Result<()> {
+    /// A layer that cannot go on holds nothing up. One that has more on it than can be read is ended, and nothing of what was done since the
+    /// last time is kept. One whose sandbox died has dead processes, and what is on it is found again; whether it died the sandbox is asked:
+    /// files and history may be out of reach for a moment, and the processes run on.
+    async fn unless_ended(
+        &self,
+        slot: &mut MutexGuard<'_, Option<Live>>,
+        error: Error,
+        told: Told,
+    ) -> Result<Option<Settled>> {
+        if is_over_limit(&error) {
+            let Some(mut live) = slot.take() else { return Err(error) };
+            self.live.set(slot, None);
+            return self.discard(&mut live, error, told).await.map(Some);
+        }
         let Some(live) = slot.as_ref() else { return Err(error) };
         if error.kind() != ErrorKind::Unavailable || live.laid.layer.resume().await.is_ok() {
             return Err(error);
@@ -341,7 +358,33 @@ impl Workshop {
         );
         self.live.notice(&live.view.view, words);
         self.live.set(slot, None);
-        Ok(())
+        Ok(None)
+    }
+
+    /// Ends the processes on a layer that has more on it than can be read, and forgets what they did since the last time.
+    async fn discard(&self, live: &mut Live, refusal: Error, told: Told) -> Result<Settled> {
+        let layer = live.laid.layer.clone();
+        layer.lift().await?;
+        if told == Told::Nobody {
+            let words = format!(
+                "the processes in the background were ended, and what they did last was rolled back: {}",
+                refusal.message()
+            );
+            self.live.notice(&live.view.view, words);
+        }
+        if let Some(held) = live.held.take() {
+            held.release().await?;
+        }
+        super::note::remove(&live.state, layer.id());
+        layer.remove().await?;
+        Ok(Settled {
+            keeping: Keeping {
+                kept: Kept::Refused(refusal),
+                ..Keeping::default()
+            },
+            excluded: Vec::new(),
+            dropped: Vec::new(),
+        })
     }
 
     async fn settle_paused(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
@@ -350,7 +393,8 @@ impl Workshop {
             true => live.laid.layer.look_below().await?,
             false => Vec::new(),
         };
-        let effects = live.laid.layer.effects(live.mark.as_ref()).await?;
+        let layer = live.laid.layer.clone();
+        let effects = self.effects_of(&*layer, &live.state, live.mark.as_ref()).await?;
         let fresh = live.shadow.fresh(effects.effects)?;
         let split = live.view.split(self, fresh).await?;
         let told = taking.told;
@@ -423,11 +467,12 @@ impl Workshop {
         let mut slot = self.live.live.lock().await;
         let Some(live) = slot.as_mut() else { return Ok(None) };
         if live.seats.keys().any(|seat| *seat != number) {
+            let told = taking.told;
             let settled = self.settle_pausing(live, taking).await;
             live.seats.remove(&number);
             return match settled {
                 Ok(settled) => Ok(Some(settled)),
-                Err(error) => self.unless_dead(&mut slot, error).await.map(|()| None),
+                Err(error) => self.unless_ended(&mut slot, error, told).await,
             };
         }
         // From here on it is nobody's: what cannot be kept now is found when the workspace is opened again.
@@ -447,15 +492,21 @@ impl Workshop {
     async fn finish(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
         let layer = live.laid.layer.clone();
         layer.lift().await?;
-        let effects = layer.effects(live.mark.as_ref()).await?;
+        let told = taking.told;
+        let effects = match self.effects_of(&*layer, &live.state, live.mark.as_ref()).await {
+            Err(refusal) if is_over_limit(&refusal) => return self.discard(live, refusal, told).await,
+            effects => effects?,
+        };
         let fresh = live.shadow.fresh(effects.effects)?;
         let split = live.view.split(self, fresh).await?;
-        let told = taking.told;
         let keeping = live.view.keep(&split, &live.basis, live.maker(taking)).await?;
         self.note(live, &keeping, &split.excluded, told);
         // What is kept out of history came over all the time that the layer lived.
-        let whole = layer.effects(None).await?;
-        let Split { mut excluded, .. } = live.view.split(self, whole.effects).await?;
+        let mut excluded = Vec::new();
+        if !self.exclusions.is_empty() {
+            let whole = layer.effects(None).await?;
+            excluded = live.view.split(self, whole.effects).await?.excluded;
+        }
         excluded.retain(|effect| live.view.review_effects(std::slice::from_ref(effect)).is_ok());
         let taken = Taken {
             committed: &[],

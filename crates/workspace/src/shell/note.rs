@@ -6,6 +6,7 @@
 )]
 
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use garret_core::{BenchState, Error, Result, Timestamp};
@@ -38,7 +39,7 @@ pub(super) fn write(state: &BenchState, id: &str, basis: &Basis, command: &str) 
     let _ = std::fs::rename(spare(&place), &place);
     let written = match write_over(&place, &text) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            std::fs::create_dir_all(place.parent().unwrap_or(&place)).and_then(|()| write_over(&place, &text))
+            make_private_directory(place.parent().unwrap_or(&place)).and_then(|()| write_over(&place, &text))
         }
         written => written,
     };
@@ -47,16 +48,32 @@ pub(super) fn write(state: &BenchState, id: &str, basis: &Basis, command: &str) 
 
 /// Leaves the end of what was there, where that was longer: a file system may write a file that was emptied first to the disk at once.
 fn write_over(place: &Path, text: &[u8]) -> io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(false).open(place)?;
+    let mut options = private_file();
+    let mut file = options.create(true).truncate(false).open(place)?;
     file.write_all(text)
+}
+
+/// Makes a directory that nobody but its owner may look into, whatever the umask.
+pub(super) fn make_private_directory(place: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place)
+}
+
+/// Writes a file that nobody but its owner may open, whatever the umask.
+pub(super) fn write_private(place: &Path, text: &[u8]) -> io::Result<()> {
+    private_file().create(true).truncate(true).open(place)?.write_all(text)
+}
+
+fn private_file() -> std::fs::OpenOptions {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
 }
 
 /// Writes another note of the layer `id`: it takes the place of the one before whole or not at all.
 pub(super) fn replace(state: &BenchState, id: &str, basis: &Basis, command: &str) -> Result<()> {
     let (place, text) = (place(state, id), text(basis, command)?);
     let beside = place.with_extension("new");
-    let written = std::fs::write(&beside, &text).and_then(|()| std::fs::rename(&beside, &place));
+    let written = write_private(&beside, &text).and_then(|()| std::fs::rename(&beside, &place));
     written.map_err(|_| failed())
 }
 

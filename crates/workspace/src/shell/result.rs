@@ -43,6 +43,9 @@ pub struct RunResult {
     /// Layers that a crash left behind, with work that is in no change; see [`crate::Workspace::leftovers`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leftovers: Vec<String>,
+    /// Files that the command did not see, because their stored content is damaged. They are in the workspace as before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub corrupt: Vec<String>,
 }
 
 /// The bytes of one stream that were kept. Written as text where they are UTF-8, and in base64 where not.
@@ -101,9 +104,12 @@ pub struct Changed {
     /// Why nothing of it was kept, where a policy, a quota or the approver refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
-    /// What no workspace takes: devices, fifos, sockets, set-user-id bits.
+    /// What no workspace takes: devices, fifos, sockets, set-user-id bits; the first of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<DroppedShown>,
+    /// How many more of them there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_dropped: u64,
     /// What history leaves out, and so cannot bring back.
     #[serde(skip_serializing_if = "Excluded::is_empty")]
     pub excluded: Excluded,
@@ -113,9 +119,16 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
 impl Changed {
     /// The most paths that are shown.
     pub const SHOWN_PATHS: usize = 20;
+    /// The most entries that are shown of those that no workspace takes.
+    pub const SHOWN_DROPPED: usize = 100;
 
     /// The same without the values of secrets, which a command may have made the names of files.
     pub(super) fn masked(mut self, secrets: &Secrets) -> Self {
@@ -132,6 +145,14 @@ impl Changed {
             refused.path.iter_mut().for_each(mask);
         }
         self
+    }
+
+    /// Nothing was kept, because of this.
+    pub(super) fn refused(refusal: &Error) -> Self {
+        Self {
+            refused: Some(Refusal::from(refusal)),
+            ..Self::default()
+        }
     }
 
     /// Whether no path was touched.

@@ -20,7 +20,7 @@ use super::keep::{Basis, Kept, Maker, Split};
 use super::live::{RunsOn, Seat, Taking, Told};
 use super::request::NoSink;
 use super::result::{Changed, RunResult, StreamShown};
-use super::workshop::{Held, Laid, Workshop, in_background, is_isolated};
+use super::workshop::{Held, Laid, Workshop, in_background, is_isolated, is_over_limit};
 use super::{CommandLine, OutputSink, RunRequest, label};
 use crate::Workspace;
 
@@ -103,6 +103,7 @@ impl Workspace {
         let result = ran.map_err(|error| error.map_text(|text| secrets.mask(text)))?;
         Ok(RunResult {
             changed: result.changed.masked(&secrets),
+            corrupt: result.corrupt.iter().map(|path| secrets.mask(path)).collect(),
             ..result
         })
     }
@@ -170,14 +171,24 @@ impl Workspace {
         let running = async {
             let ran = follow_output(&mut *process, &prepared, sink).await?;
             laid.layer.lift().await?;
-            let effects = laid.layer.effects(None).await?;
-            let changed = self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await?;
+            let changed = match shop.effects_of(&*laid.layer, &cover.state, None).await {
+                Ok(effects) => self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await?,
+                Err(refusal) if is_over_limit(&refusal) => {
+                    cover.give_nothing().await?;
+                    Changed::refused(&refusal)
+                }
+                Err(error) => return Err(error),
+            };
             Ok((ran, changed))
         };
         match running.await {
             Ok((ran, changed)) => {
+                let corrupt = self.shown_corrupt(&cover.state);
                 cover.off().await?;
-                Ok(result(ran, changed, &laid))
+                Ok(RunResult {
+                    corrupt,
+                    ..result(ran, changed, &laid)
+                })
             }
             Err(error) => Err(cover.leave_behind(&error)),
         }
@@ -244,6 +255,7 @@ impl Workspace {
     async fn run_on_seat(&self, seat: Seat, prepared: Prepared, sink: &mut dyn OutputSink) -> Result<RunResult> {
         let shop = self.workshop()?;
         let laid = seat.laid().clone();
+        let corrupt = self.shown_corrupt(seat.state());
         let mut process = laid.layer.start(prepared.command.clone()).await?;
         let ran = follow_output(&mut *process, &prepared, sink).await?;
         drop(process);
@@ -253,7 +265,10 @@ impl Workspace {
         };
         let settled = seat.leave(taking).await?;
         let changed = settled.map_or_else(Changed::default, |settled| settled.changed(self, shop));
-        Ok(result(ran, changed, &laid))
+        Ok(RunResult {
+            corrupt,
+            ..result(ran, changed, &laid)
+        })
     }
 }
 
@@ -262,6 +277,14 @@ impl Cover<Held> {
     async fn give(&mut self, taken: Taken<'_>) -> Result<()> {
         let (held, turn) = self.held.take().expect("it is given once");
         held.take(taken).await?;
+        drop(turn);
+        Ok(())
+    }
+
+    /// Has the bench stay as it is.
+    async fn give_nothing(&mut self) -> Result<()> {
+        let (held, turn) = self.held.take().expect("it is given once");
+        held.release().await?;
         drop(turn);
         Ok(())
     }
@@ -356,6 +379,7 @@ pub(super) fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
         enforced,
         changed,
         leftovers: laid.leftovers.clone(),
+        corrupt: Vec::new(),
     }
 }
 

@@ -114,6 +114,7 @@ impl Bench for Actor {
             scratch: self.scratch(),
             head: 0,
             stands: None,
+            corrupt: Vec::new(),
         })
     }
 
@@ -188,10 +189,10 @@ impl Layer for Actor {
 
     async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
         let done = self.0.done.lock().unwrap();
-        let read = since.and_then(|mark| mark.0.get(&b"read"[..])).copied().unwrap_or(0);
+        let read = since.and_then(|mark| mark.0.get(b"read")).copied().unwrap_or(0);
         Ok(Effects {
             effects: done.iter().skip(read as usize).cloned().collect(),
-            mark: Mark([(b"read".to_vec(), done.len() as u64)].into()),
+            mark: Mark([(b"read".to_vec(), done.len() as u64)].into_iter().collect()),
             ..Effects::default()
         })
     }

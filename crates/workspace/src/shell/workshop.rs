@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use garret_core::{
-    Bench, BenchState, Enforced, Error, ErrorKind, Exclusions, Guard, Layer, Limits, OpenSandbox, Result, Sandbox,
-    SandboxRequest, ShellPolicy, Taken,
+    Bench, BenchState, Effect, EffectTally, Effects, Enforced, EntryPath, Error, ErrorKind, Exclusions, Guard, Layer,
+    Limits, Mark, OpenSandbox, Placed, Result, Sandbox, SandboxRequest, ShellPolicy, Taken,
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore};
 
@@ -237,6 +237,19 @@ impl Workshop {
         }
     }
 
+    /// What was done on a layer over the bench `state`. More than the limits allow is `too_large`, whichever sandbox read it.
+    pub(super) async fn effects_of(
+        &self,
+        layer: &dyn Layer,
+        state: &BenchState,
+        since: Option<&Mark>,
+    ) -> Result<Effects> {
+        let mut effects = layer.effects(since).await?;
+        EffectTally::check(self.rules.limits().effects(), &effects)?;
+        add_corrupt_below_gone(&mut effects.effects, &state.corrupt);
+        Ok(effects)
+    }
+
     async fn forget(&self, sandbox: &Arc<dyn OpenSandbox>) {
         let mut open = self.open.lock().await;
         open.retain(|one| !Arc::ptr_eq(&one.sandbox, sandbox));
@@ -307,6 +320,30 @@ impl Opened {
             leftovers: self.leftovers.clone(),
         })
     }
+}
+
+/// Adds that a damaged file is gone where the directory that holds it is: the bench does not have the file, so that no layer can tell.
+fn add_corrupt_below_gone(effects: &mut Vec<Effect>, corrupt: &[EntryPath]) {
+    let find = |effects: &[Effect], path: &[u8]| effects.binary_search_by(|one| one.path.as_bytes().cmp(path));
+    for path in corrupt {
+        let bytes = path.as_bytes();
+        let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let mut above = slashes.filter_map(|(end, _)| find(effects, &bytes[..end]).ok());
+        let is_gone = above.any(|place| !matches!(effects[place].placed, Placed::Directory { .. }));
+        if let (true, Err(place)) = (is_gone, find(effects, bytes)) {
+            let gone = Effect {
+                path: path.clone(),
+                placed: Placed::Nothing,
+                modified: None,
+            };
+            effects.insert(place, gone);
+        }
+    }
+}
+
+/// Whether an error says that what a command left is over a limit: then nothing of it is kept.
+pub(super) fn is_over_limit(error: &Error) -> bool {
+    error.kind() == ErrorKind::TooLarge
 }
 
 /// Whether neither files nor processes outside are in reach.

@@ -1,0 +1,66 @@
+//! What a reading may still cost: entries, text, content and time.
+
+use std::time::Instant;
+
+use garret_core::{EffectLimits, EffectTally, Result};
+
+use crate::supervisor::clock::now;
+
+/// Counts what a reading finds, and stops it at the first limit that it passes.
+#[derive(Debug)]
+pub(super) struct EffectBudget {
+    tally: EffectTally,
+    deadline: ReadingDeadline,
+    limits: EffectLimits,
+}
+
+/// The moment at which the reading of effects ends, their content included.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadingDeadline {
+    until: Option<Instant>,
+    limits: EffectLimits,
+}
+
+impl ReadingDeadline {
+    /// Fails once the time is over.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.until {
+            Some(until) if now() >= until => Err(self.limits.out_of_time()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl EffectBudget {
+    /// The time begins now.
+    pub(super) fn new(limits: EffectLimits) -> Self {
+        let until = limits.time.and_then(|time| now().checked_add(time));
+        Self {
+            tally: EffectTally::new(limits),
+            deadline: ReadingDeadline { until, limits },
+            limits,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> ReadingDeadline {
+        self.deadline
+    }
+
+    /// The most entries that there may be; `None` for any number.
+    pub(super) fn most_entries(&self) -> Option<usize> {
+        Some(usize::try_from(self.limits.entries?).unwrap_or(usize::MAX))
+    }
+
+    pub(super) fn add_entry(&mut self, path: &[u8]) -> Result<()> {
+        self.deadline.check()?;
+        self.tally.add_entry(path.len())
+    }
+
+    pub(super) fn add_target(&mut self, target: &str) -> Result<()> {
+        self.tally.add_text(target.len())
+    }
+
+    pub(super) fn add_content(&mut self, bytes: u64) -> Result<()> {
+        self.tally.add_content(bytes)
+    }
+}
