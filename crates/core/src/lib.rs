@@ -27,7 +27,7 @@ pub mod storage;
 pub mod time;
 pub mod version;
 
-pub use bench::{Bench, BenchState, Taken};
+pub use bench::{Bench, BenchState, Taken, TurnAttempt, TurnGuard, TurnHolder};
 pub use capability::{Capabilities, Declared, SnapshotPolicy};
 pub use config::{Config, Naming, StorageConfig, ToolsConfig, WorkspaceConfig};
 pub use content::{Content, ContentReader, ContentSource, other_names};
