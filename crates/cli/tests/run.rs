@@ -9,7 +9,7 @@ mod common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::Room;
@@ -128,8 +128,12 @@ fn the_time_limit_ends_everything() {
 
 /// A command that runs and has said `up`, and the rest of its output.
 fn started(room: &Room, text: &str) -> (Child, BufReader<ChildStdout>) {
+    started_with(room, &[], text)
+}
+
+fn started_with(room: &Room, options: &[&str], text: &str) -> (Child, BufReader<ChildStdout>) {
     let mut child = room
-        .command(&["-w", "box", "run", "-c", text])
+        .command(&[&["-w", "box", "run"], options, &["-c", text]].concat())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -317,17 +321,142 @@ fn a_branch_of_a_command_is_merged_by_whoever_may_run_commands_and_no_other_bran
 
 /// Runs a text in the middle of which, where it waits for the file `bell` to ring, somebody else writes `shared`; gives the branch.
 fn collide(room: &Room, text: &str) -> String {
+    let ended = collided(room, &[], text);
+    assert_eq!(ended.status.code(), Some(75));
+    let told = String::from_utf8_lossy(&ended.stderr);
+    let first = told.lines().next().unwrap_or_default();
+    assert!(
+        first.starts_with("garret: Not applied: the files changed while the command ran."),
+        "{told}"
+    );
+    let branch = first.split('`').find(|word| word.starts_with("run-"));
+    branch.unwrap_or_else(|| panic!("{told}")).to_owned()
+}
+
+/// How a command ends that is run in this way, with these options.
+fn collided(room: &Room, options: &[&str], text: &str) -> Output {
     let text = format!("echo up; until grep -q ring bell; do sleep 0.02; done; {text}");
-    let (child, _output) = started(room, &text);
+    let (child, mut output) = started_with(room, options, &text);
     room.run(&["-w", "box", "write", "shared", "by somebody else\n"]).done();
     let bell = std::fs::OpenOptions::new()
         .append(true)
         .open(room.path().join("w/bell"));
     bell.and_then(|mut bell| bell.write_all(b"ring")).expect("it rings");
-    let ended = child.wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&ended.stderr);
-    let branch = told.split('`').find(|word| word.starts_with("run-"));
-    branch.unwrap_or_else(|| panic!("{told}")).to_owned()
+    let mut rest = Vec::new();
+    std::io::Read::read_to_end(&mut output, &mut rest).expect("it is read");
+    let mut ended = child.wait_with_output().expect("it ends");
+    ended.stdout = rest;
+    ended
+}
+
+#[test]
+fn a_command_whose_effects_went_to_a_branch_says_so_first_and_ends_with_75() {
+    let room = Room::new();
+    room.put("w/shared", "before\n").put("w/bell", "");
+    room.run(&["create", "box", "--storage", "local:w", "--capability", "fs,shell"])
+        .done();
+    let code = |options: &[&str], text: &str| {
+        room.put("w/bell", "");
+        let ended = collided(&room, options, text);
+        (ended.status.code(), ended)
+    };
+    let (ended, output) = code(&[], "echo one >> shared");
+    assert_eq!(ended, Some(75));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let branch = told.split('`').nth(1).unwrap().to_owned();
+    assert_eq!(
+        told.lines().next().unwrap(),
+        format!(
+            "garret: Not applied: the files changed while the command ran. Its effects are on branch `{branch}`; \
+             merge it with `garret merge {branch}`."
+        )
+    );
+    assert_eq!(code(&["--accept-branch"], "echo two >> shared").0, Some(0));
+    assert_eq!(
+        code(&[], "echo three >> shared; exit 3").0,
+        Some(3),
+        "the command's own"
+    );
+}
+
+#[test]
+fn commands_of_several_processes_take_turns_and_none_is_diverted() {
+    for storage in ["local:w", "filestore"] {
+        let room = Room::new();
+        room.put("w/lines", "");
+        room.run(&["create", "box", "--storage", storage, "--capability", "fs,shell"])
+            .done();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let room = &room;
+                scope.spawn(move || {
+                    for number in 0..15 {
+                        let text = format!("echo {writer}-{number} >> lines");
+                        let ran = room.run(&["-w", "box", "run", "-c", &text]);
+                        assert_eq!(ran.code(), 0, "{storage}: {}{}", ran.out(), ran.err());
+                    }
+                });
+            }
+        });
+        let mut lines: Vec<_> = room
+            .run(&["-w", "box", "cat", "lines"])
+            .done()
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        lines.sort();
+        lines.dedup();
+        assert_eq!(lines.len(), 60, "{storage}");
+        assert!(
+            !room.run(&["list"]).done().contains("run-"),
+            "{storage}: no branch was made"
+        );
+    }
+}
+
+#[test]
+fn who_waits_for_a_command_is_told_at_once_which_and_need_not_wait() {
+    for storage in ["local:w", "filestore"] {
+        let room = Room::new();
+        room.put("w/a", "");
+        room.run(&["create", "box", "--storage", storage, "--capability", "fs,shell"])
+            .done();
+        let (mut first, _output) = started(&room, "echo up; sleep 60");
+        let refused = room.run(&["-w", "box", "run", "--no-wait", "-c", "true"]);
+        assert_eq!(refused.code(), 1, "{storage}: {}", refused.err());
+        let told = refused.err();
+        assert!(
+            told.starts_with(
+                "error: unavailable: another command runs in this workspace: `echo up; sleep 60` (process "
+            ),
+            "{storage}: {told}"
+        );
+        let process = format!("(process {}, started ", first.id());
+        assert!(told.contains(&process), "{storage}: {told}");
+        let mut second = room
+            .command(&["-w", "box", "run", "-c", "echo second"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("garret starts");
+        let mut notes = BufReader::new(second.stderr.take().expect("it is a pipe"));
+        let mut line = String::new();
+        notes.read_line(&mut line).expect("it says a line");
+        assert!(
+            line.starts_with("garret: waiting for `echo up; sleep 60` (process ") && line.contains(&process),
+            "{storage}: {line}"
+        );
+        // The turn of a process that dies is free.
+        first.kill().expect("it is killed");
+        first.wait().expect("it has ended");
+        let ended = second.wait_with_output().expect("it ends");
+        assert_eq!(
+            (ended.status.code(), &ended.stdout[..]),
+            (Some(0), &b"second\n"[..]),
+            "{storage}"
+        );
+    }
 }
 
 #[test]

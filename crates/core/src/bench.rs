@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
-use crate::{Effect, EntryPath, Result};
+use crate::{Effect, EntryPath, Result, Timestamp};
 
 /// A directory with the files of a workspace, kept up to date.
 ///
@@ -19,6 +20,14 @@ pub trait Bench: Send + Sync + fmt::Debug {
     /// Has the journal meet what others did to files that it cannot see by itself, so that whoever works on the bench already can be shown it.
     async fn look(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Tries to take the turn between processes: one command in the foreground at a time on the same files. `command` names the command
+    /// without secrets, `now` is when it asks; both are shown to other processes that wait. A bench that one process alone can use
+    /// always gives the turn.
+    fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
+        let _ = (command, now);
+        Ok(TurnAttempt::Taken(TurnGuard::default()))
     }
 
     /// Its private directory, [`BenchState::scratch`], whether it was made yet or not.
@@ -53,4 +62,85 @@ pub struct Taken<'a> {
     pub excluded: &'a [Effect],
     /// The number of the change; that of [`BenchState::head`] where nothing became one.
     pub head: u64,
+}
+
+/// The command that has the turn on a workspace, as other processes are told of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnHolder {
+    /// The id of the process that runs it.
+    pub process: u32,
+    /// The command, without secrets.
+    pub command: String,
+    /// When it took the turn.
+    pub since: Timestamp,
+}
+
+impl TurnHolder {
+    /// Names the holder in words: ``cargo build` (process 4711, started 12 s ago)`.
+    pub fn describe(&self, now: Timestamp) -> String {
+        let seconds = now.as_second().saturating_sub(self.since.as_second()).max(0);
+        let command = crate::path::printable(&self.command);
+        format!("`{command}` (process {}, started {seconds} s ago)", self.process)
+    }
+}
+
+/// What became of an attempt to take the turn.
+#[derive(Debug)]
+pub enum TurnAttempt {
+    /// The turn was free and is taken now.
+    Taken(TurnGuard),
+    /// Another process has it; `None` where that process has not said yet what it runs.
+    HeldBy(Option<TurnHolder>),
+}
+
+/// The turn between processes. Dropping it lets the next process go on.
+#[derive(Default)]
+pub struct TurnGuard {
+    lock: Option<Box<dyn Send + Sync>>,
+}
+
+impl TurnGuard {
+    /// A turn that lasts as long as `lock` is held.
+    pub fn new(lock: impl Send + Sync + 'static) -> Self {
+        Self {
+            lock: Some(Box::new(lock)),
+        }
+    }
+}
+
+impl fmt::Debug for TurnGuard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_locked = self.lock.is_some();
+        formatter
+            .debug_struct("TurnGuard")
+            .field("is_locked", &is_locked)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_of_a_turn_is_named_by_command_process_and_age() {
+        let since: Timestamp = "2026-11-16T05:00:00Z".parse().unwrap();
+        let holder = TurnHolder {
+            process: 4711,
+            command: "cargo build\u{1b}[2J".into(),
+            since,
+        };
+        let now: Timestamp = "2026-11-16T05:00:12Z".parse().unwrap();
+        let text = holder.describe(now);
+        assert!(
+            text.starts_with("`cargo build") && text.ends_with("(process 4711, started 12 s ago)"),
+            "{text}"
+        );
+        assert!(!text.contains('\u{1b}'), "{text}");
+        let before: Timestamp = "2026-11-16T04:00:00Z".parse().unwrap();
+        assert!(
+            holder.describe(before).contains("started 0 s ago"),
+            "a clock that was put back"
+        );
+    }
 }

@@ -14,9 +14,9 @@ use async_trait::async_trait;
 use garret_core::path::quote;
 use garret_core::{
     Bench, BenchState, Error, ErrorKind, Exclusions, History, HistoryMode, Opened, Point, Result, Sandbox, ShellPolicy,
-    Taken, WorkspaceConfig,
+    Taken, Timestamp, TurnAttempt, WorkspaceConfig,
 };
-use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions};
+use garret_sandbox::bench::{CheckoutBench, CheckoutOptions, DirectoryBench, DirectoryOptions, TurnFile};
 use garret_sandbox::host::{HostOptions, HostSandbox};
 use garret_sandbox::namespace::NamespaceSandbox;
 use garret_workspace::{ShellParts, ShellRules};
@@ -118,6 +118,10 @@ impl Garret {
                 exclude: config.exclude.clone(),
             })?),
         };
+        let bench = match self.turn_file(opened)? {
+            Some(turns) => Arc::new(TurnTakingBench { bench, turns }),
+            None => bench,
+        };
         let bench = match &opened.history {
             Some(history) if opened.reach.is_far => Arc::new(LookingBench {
                 bench,
@@ -136,14 +140,8 @@ impl Garret {
 
     /// Where a bench has its directory: in the home where what it is for is found again, and otherwise for as long as it is open.
     fn bench_place(&self, opened: &Opened, history: HistoryMode) -> Result<Place> {
-        let name = match (&opened.place, &opened.history) {
-            (Some(place), _) => Some(format!("place-{}", &blake3::hash(place.as_bytes()).to_hex()[..32])),
-            (None, Some(history)) => Some(history.id().to_owned()),
-            (None, None) => None,
-        };
-        match (&self.home, name) {
-            (Some(home), Some(name)) if history == HistoryMode::Durable => {
-                let directory = home.directory().join("benches").join(name);
+        match self.bench_directory(opened) {
+            Some(directory) if history == HistoryMode::Durable => {
                 make_private(&directory)?;
                 Ok(Place::Kept(directory))
             }
@@ -153,6 +151,27 @@ impl Garret {
                 .map(Place::Temporary)
                 .map_err(|_| unusable()),
         }
+    }
+
+    /// The directory in the home that is the same for every process that opens these files.
+    fn bench_directory(&self, opened: &Opened) -> Option<PathBuf> {
+        let name = match (&opened.place, &opened.history) {
+            (Some(place), _) => format!("place-{}", &blake3::hash(place.as_bytes()).to_hex()[..32]),
+            (None, Some(history)) => history.id().to_owned(),
+            (None, None) => return None,
+        };
+        Some(self.home.as_ref()?.directory().join("benches").join(name))
+    }
+
+    /// The lock file by which processes take turns with commands on these files; `None` where no other process finds it. A history that
+    /// ends with the program has one too, because its files do not.
+    fn turn_file(&self, opened: &Opened) -> Result<Option<TurnFile>> {
+        let is_shared = opened.place.is_some() || opened.reference.is_some();
+        let Some(directory) = self.bench_directory(opened).filter(|_| is_shared) else {
+            return Ok(None);
+        };
+        make_private(&directory)?;
+        Ok(Some(TurnFile::new(directory.join("turn"))))
     }
 }
 
@@ -196,6 +215,41 @@ impl Bench for TemporaryBench {
         self.bench.look().await
     }
 
+    fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
+        self.bench.try_turn(command, now)
+    }
+
+    fn scratch(&self) -> PathBuf {
+        self.bench.scratch()
+    }
+
+    async fn take(&self, taken: Taken<'_>) -> Result<()> {
+        self.bench.take(taken).await
+    }
+}
+
+/// A bench whose commands take turns with those of other processes.
+#[derive(Debug)]
+struct TurnTakingBench {
+    bench: Arc<dyn Bench>,
+    turns: TurnFile,
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Bench for TurnTakingBench {
+    async fn ready(&self) -> Result<BenchState> {
+        self.bench.ready().await
+    }
+
+    async fn look(&self) -> Result<()> {
+        self.bench.look().await
+    }
+
+    fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
+        self.turns.try_take(command, now)
+    }
+
     fn scratch(&self) -> PathBuf {
         self.bench.scratch()
     }
@@ -223,6 +277,10 @@ impl Bench for LookingBench {
 
     async fn look(&self) -> Result<()> {
         self.history.at(&Point::Now).await.map(drop)
+    }
+
+    fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
+        self.bench.try_turn(command, now)
     }
 
     fn scratch(&self) -> PathBuf {

@@ -14,7 +14,9 @@ mod manifest;
 mod placing;
 mod state;
 mod survey;
+mod turn_file;
 mod wanted;
 
 pub use checkout::{CheckoutBench, CheckoutOptions};
 pub use directory::{DirectoryBench, DirectoryOptions};
+pub use turn_file::TurnFile;

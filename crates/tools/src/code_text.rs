@@ -15,7 +15,13 @@ pub(crate) fn of(result: &CodeResult, limits: &Limits) -> String {
     };
     let output = text::bounded(result.output.trim_end_matches('\n'), &half);
     let told = text::bounded(&told(result), &half);
-    let parts = [output, told, format!("[{}]", footer(result))];
+    let first = run_text::diverted(&result.changed, "code");
+    let parts = [
+        first.trim_end().to_owned(),
+        output,
+        told,
+        format!("[{}]", footer(result)),
+    ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }

@@ -14,7 +14,8 @@ pub(crate) fn of(result: &RunResult, limits: &Limits) -> String {
     } else {
         "\n"
     };
-    format!("{output}{end}[{}]", footer(result))
+    let first = diverted(&result.changed, "command");
+    format!("{first}{output}{end}[{}]", footer(result))
 }
 
 fn footer(result: &RunResult) -> String {
@@ -68,6 +69,16 @@ fn ended(result: &RunResult) -> String {
     }
 }
 
+/// The first line of an answer where the effects of the `what` went to a branch; empty where they did not.
+pub(crate) fn diverted(changed: &Changed, what: &str) -> String {
+    changed.branch.as_ref().map_or_else(String::new, |branch| {
+        format!(
+            "Not applied: the files changed while the {what} ran. Its effects are on branch {}; merge it with the tool `merge`.\n",
+            quote(branch)
+        )
+    })
+}
+
 /// What became of the files, in a few phrases.
 pub(crate) fn changed(changed: &Changed) -> Vec<String> {
     let mut parts = Vec::new();
@@ -80,10 +91,7 @@ pub(crate) fn changed(changed: &Changed) -> Vec<String> {
         parts.push(format!("change {}", change.number));
     }
     if let Some(branch) = &changed.branch {
-        parts.push(format!(
-            "somebody else changed the same files meanwhile, so this is kept on the branch {}; merge it",
-            quote(branch)
-        ));
+        parts.push(format!("not applied; on branch {}", quote(branch)));
     }
     if changed.discarded {
         parts.push("discarded as asked".to_owned());

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use garret::{CodeRequest, CodeResult, EffectsMode, Error, Language, Result};
 
-use crate::commands::run::{Ran, Terminal, notes, variable};
+use crate::commands::run::{Parallel, Ran, Terminal, notes, variable};
 use crate::interruption::unless_interrupted;
 use crate::output::{Failure, Format, Outcome, Report};
 use crate::session::Session;
@@ -19,7 +19,8 @@ Examples:
   echo 'ls -l' | garret -w box code bash
 What the code prints goes where it prints it, the value of its last expression after that to
 standard output, and the error that it did not catch to standard error. What it did to the files
-is one change; `garret undo` takes it back. The exit code is the code's own, 1 after an error.";
+is one change; `garret undo` takes it back. The exit code is the code's own, 1 after an error, 75 where it
+would be 0 and the effects went to a branch because the files changed while the code ran.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Code {
@@ -43,6 +44,8 @@ pub(crate) struct Code {
     /// Forget what the code did to the files
     #[arg(long)]
     discard: bool,
+    #[command(flatten)]
+    parallel: Parallel,
 }
 
 fn languages() -> impl TypedValueParser<Value = Language> {
@@ -58,14 +61,9 @@ impl Code {
         let request = self.request().map_err(Failure::usage)?;
         let workspace = session.workspace_for("code").await?;
         let format = session.global().format();
-        let mut terminal = Terminal::default();
+        let mut terminal = Terminal::of(format);
         let reader = terminal.reader.clone();
-        let running = async {
-            match format {
-                Format::Json => workspace.run_code(request).await,
-                Format::Text => workspace.run_code_with(request, &mut terminal).await,
-            }
-        };
+        let running = workspace.run_code_with(request, &mut terminal);
         let result = unless_interrupted(&reader, running).await;
         let closed = workspace.close().await;
         let result = match result {
@@ -74,6 +72,7 @@ impl Code {
         };
         closed?;
         let code = u8::try_from(result.exit_code.unwrap_or(0)).unwrap_or(u8::MAX);
+        let code = self.parallel.exit_code(code, &result.changed);
         let report = match format {
             Format::Json => Report::done(result.output.clone(), result),
             // Its output went where it belongs as it came.
@@ -90,6 +89,7 @@ impl Code {
             env: self.env.iter().map(|one| variable(one)).collect::<Result<_>>()?,
             timeout: self.timeout,
             effects: self.discard.then_some(EffectsMode::Discard),
+            turn_wait: self.parallel.turn_wait(),
             ..CodeRequest::new(self.language, self.code()?)
         })
     }
@@ -125,5 +125,9 @@ fn remarks(result: &CodeResult) -> String {
         leftovers: &result.leftovers,
         corrupt: &result.corrupt,
     });
-    format!("{error}{notes}")
+    // That the files are not as the code left them comes before everything else.
+    match result.changed.branch {
+        Some(_) => format!("{notes}{error}"),
+        None => format!("{error}{notes}"),
+    }
 }

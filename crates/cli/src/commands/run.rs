@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clap::Args;
 use garret::path::{printable, quote};
-use garret::{Changed, Chunk, EffectsMode, Error, Limit, OutputSink, Program, Result, RunRequest, Stream};
+use garret::{Changed, Chunk, EffectsMode, Error, Limit, OutputSink, Program, Result, RunRequest, Stream, TurnWaiting};
 
 use crate::interruption::{ReaderGone, unless_interrupted};
 use crate::output::{Failure, Format, Outcome, Report, lost, write_all};
@@ -20,6 +20,7 @@ Examples:
   garret -w box run --timeout 2s --env LEVEL=debug -- make
 What the command did to the files is one change; `garret undo` takes it back.
 The exit code is the command's own; 128 and the number of the signal where one ended it.
+75 where the command ended with 0 and its effects went to a branch, because the files changed while it ran.
 With 1 or 2 and `error:` on standard error, the command did not run. Ctrl-C ends the command and keeps nothing of what it did.";
 
 #[derive(Debug, Args)]
@@ -45,20 +46,44 @@ pub(crate) struct Run {
     /// Forget what the command did to the files
     #[arg(long)]
     discard: bool,
+    #[command(flatten)]
+    parallel: Parallel,
+}
+
+/// What happens beside commands of other processes, and other changes to the same files.
+#[derive(Debug, Args)]
+pub(crate) struct Parallel {
+    /// Fail at once while another process runs a command in the workspace, instead of waiting up to 60 seconds
+    #[arg(long)]
+    no_wait: bool,
+    /// End with the exit code of the command also where its effects went to a branch
+    #[arg(long)]
+    accept_branch: bool,
+}
+
+impl Parallel {
+    /// The exit code where the command ended with 0 and its effects went to a branch: EX_TEMPFAIL of sysexits.h.
+    const DIVERTED: u8 = 75;
+
+    /// The longest wait for the turn; `None` for the usual one.
+    pub(crate) fn turn_wait(&self) -> Option<Duration> {
+        self.no_wait.then_some(Duration::ZERO)
+    }
+
+    /// The exit code of the program, for a command that ended with `code` and changed files as told.
+    pub(crate) fn exit_code(&self, code: u8, changed: &Changed) -> u8 {
+        let is_diverted = changed.branch.is_some() && !self.accept_branch;
+        if code == 0 && is_diverted { Self::DIVERTED } else { code }
+    }
 }
 
 impl Run {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let request = self.request().map_err(Failure::usage)?;
         let workspace = session.workspace_for("shell").await?;
-        let mut terminal = Terminal::default();
+        let mut terminal = Terminal::of(session.global().format());
         let reader = terminal.reader.clone();
-        let running = async {
-            match session.global().format() {
-                Format::Json => workspace.run(request).await,
-                Format::Text => workspace.run_with(request, &mut terminal).await,
-            }
-        };
+        let running = workspace.run_with(request, &mut terminal);
         let result = unless_interrupted(&reader, running).await;
         let closed = workspace.close().await;
         let result = match result {
@@ -67,6 +92,7 @@ impl Run {
         };
         closed?;
         let code = u8::try_from(result.exit_code).unwrap_or(u8::MAX);
+        let code = self.parallel.exit_code(code, &result.changed);
         let note = notes(&Ran {
             what: "command",
             timed_out: result.timed_out,
@@ -98,6 +124,7 @@ impl Run {
             },
             timeout: self.timeout,
             effects: self.discard.then_some(EffectsMode::Discard),
+            turn_wait: self.parallel.turn_wait(),
             ..RunRequest::of(program)
         })
     }
@@ -111,17 +138,37 @@ pub(crate) fn variable(text: &str) -> Result<(String, String)> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Prints output as it comes, each stream to its own.
-#[derive(Debug, Default)]
+/// Prints output as it comes, each stream to its own; with `--json` the result has the output.
+#[derive(Debug)]
 pub(crate) struct Terminal {
+    format: Format,
     pub(crate) reader: ReaderGone,
     /// Why some of it did not arrive.
     pub(crate) lost: Option<std::io::ErrorKind>,
 }
 
+impl Terminal {
+    pub(crate) fn of(format: Format) -> Self {
+        Self {
+            format,
+            reader: ReaderGone::default(),
+            lost: None,
+        }
+    }
+}
+
 #[async_trait]
 impl OutputSink for Terminal {
+    async fn wait_for_turn(&mut self, waiting: &TurnWaiting) {
+        let line = format!("garret: waiting for {}…\n", waiting.describe());
+        // The wait goes on whether or not somebody reads of it.
+        let _ = write_all(std::io::stderr().lock(), &[line.as_bytes()]);
+    }
+
     async fn take(&mut self, chunk: &Chunk) {
+        if self.format == Format::Json {
+            return;
+        }
         let put = match chunk.stream {
             Stream::Stdout => write_all(std::io::stdout().lock(), &[&chunk.bytes]),
             Stream::Stderr => write_all(std::io::stderr().lock(), &[&chunk.bytes]),
@@ -148,11 +195,23 @@ pub(crate) struct Ran<'a> {
     pub(crate) corrupt: &'a [String],
 }
 
+/// Says that effects went to a branch.
+fn diverted(what: &str, branch: &str) -> String {
+    let branch = quote(branch);
+    format!(
+        "Not applied: the files changed while the {what} ran. Its effects are on branch {branch}; merge it with `garret merge {}`.",
+        branch.trim_matches('`')
+    )
+}
+
 /// What a person should know beside the output; nothing where everything went as asked.
 pub(crate) fn notes(ran: &Ran<'_>) -> String {
     let Ran { what, changed, .. } = ran;
     let mut notes = String::new();
     let mut note = |text: String| notes.push_str(&format!("garret: {text}\n"));
+    if let Some(branch) = &changed.branch {
+        note(diverted(what, branch));
+    }
     if ran.timed_out {
         note(format!(
             "the {what} took too long, and was ended with everything that it started"
@@ -165,12 +224,6 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     }
     if changed.discarded && !changed.is_nothing() {
         note(format!("discarded: {}", changed.counts()));
-    }
-    if let Some(branch) = &changed.branch {
-        note(format!(
-            "somebody else changed the same files meanwhile; this is kept on the branch {}",
-            quote(branch)
-        ));
     }
     if let Some(refused) = &changed.refused {
         note(format!(

@@ -85,16 +85,24 @@ impl OutputSink for Ready {
 
 /// Runs a text in the middle of which, where it waits for the file `bell` to ring, a tool writes `theirs` to `shared`; gives the branch.
 async fn collide(room: &Room, text: &str, theirs: &str) -> Option<String> {
+    collide_with(room, text, room.write("shared", theirs)).await
+}
+
+/// Runs a text in the middle of which others do `theirs`; gives the branch.
+async fn collide_with(room: &Room, text: &str, theirs: impl Future<Output = ()>) -> Option<String> {
+    // On `local` a command sees the bell ring; elsewhere it is given the time.
     let bell = room.directory.path().join("bell");
     std::fs::write(&bell, "").unwrap();
-    let request = RunRequest::shell(format!(
-        "echo ready; until grep -q ring bell; do sleep 0.02; done; {text}"
-    ));
+    let wait = match room.on {
+        On::Local => "until grep -q ring bell; do sleep 0.02; done",
+        _ => "sleep 2",
+    };
+    let request = RunRequest::shell(format!("echo ready; {wait}; {text}"));
     let (ready, is_ready) = oneshot::channel();
     let workspace = room.workspace().clone();
     let running = tokio::spawn(async move { workspace.run_with(request, &mut Ready(Some(ready))).await });
     is_ready.await.unwrap();
-    room.write("shared", theirs).await;
+    theirs.await;
     let mut bell = std::fs::OpenOptions::new().append(true).open(bell).unwrap();
     bell.write_all(b"ring").unwrap();
     running.await.unwrap().unwrap().changed.branch
@@ -140,5 +148,30 @@ fn what_a_command_left_as_it_was_is_no_work_that_could_collide() {
         );
         assert_eq!(room.sh("cat shared own").await.output, "theirs again\nown\n");
         assert_eq!(room.workspace().branches().await.unwrap(), []);
+    });
+}
+
+#[test]
+fn what_others_rewrote_with_the_bytes_that_it_had_is_no_collision() {
+    on_all(&[On::Filestore, On::Local], |on| async move {
+        let room = room(on).await;
+        room.write("shared", "before\n").await;
+        let branch = collide_with(&room, "echo by the command >> shared", async {
+            room.write("shared", "between\n").await;
+            room.write("shared", "before\n").await;
+        })
+        .await;
+        assert_eq!(branch, None, "{on:?}: through Garret, with another content in between");
+        assert_eq!(room.read("shared").await, "before\nby the command\n", "{on:?}");
+        if on != On::Local {
+            return;
+        }
+        room.write("shared", "before\n").await;
+        let branch = collide_with(&room, "echo again >> shared", async {
+            std::fs::write(room.directory.path().join("shared"), "before\n").unwrap();
+        })
+        .await;
+        assert_eq!(branch, None, "another program");
+        assert_eq!(room.read("shared").await, "before\nagain\n");
     });
 }

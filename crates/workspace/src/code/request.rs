@@ -23,6 +23,8 @@ pub struct CodeRequest {
     pub max_output: Option<u64>,
     /// What becomes of what it does to the files; what the policy says where none is given.
     pub effects: Option<EffectsMode>,
+    /// The longest wait while another process runs a command on the same files; 60 seconds where none is given. Zero does not wait.
+    pub turn_wait: Option<Duration>,
 }
 
 impl CodeRequest {
@@ -36,6 +38,7 @@ impl CodeRequest {
             timeout: None,
             max_output: None,
             effects: None,
+            turn_wait: None,
         }
     }
 }

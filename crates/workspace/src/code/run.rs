@@ -7,7 +7,7 @@ use super::mark::Marked;
 use super::outcome::Outcome;
 use super::{CodeRequest, CodeResult, driver};
 use crate::shell::driven::{Driven, Hearing, NoSink};
-use crate::{OutputSink, RunRequest, Workspace};
+use crate::{OutputSink, RunRequest, TurnWaiting, Workspace};
 
 /// The exit code of a shell that finds no program.
 const NO_PROGRAM: i32 = 127;
@@ -65,6 +65,7 @@ fn driven(request: &CodeRequest, word: &str) -> Result<Driven> {
             timeout: request.timeout,
             max_output: request.max_output,
             effects: request.effects,
+            turn_wait: request.turn_wait,
             ..RunRequest::of(driver::program(*language))
         },
         judged: Some(driver::judged(*language, code)),
@@ -116,5 +117,9 @@ impl OutputSink for Listener<'_> {
         if let Some(output) = self.marked.push(chunk) {
             self.keep(&output).await;
         }
+    }
+
+    async fn wait_for_turn(&mut self, waiting: &TurnWaiting) {
+        self.sink.wait_for_turn(waiting).await;
     }
 }

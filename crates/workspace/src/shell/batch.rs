@@ -83,6 +83,36 @@ pub(super) async fn has(storage: &dyn Storage, path: &WsPath, placed: &Placed) -
     is_as(storage, path, there.as_ref(), placed).await
 }
 
+/// Whether two storages have the same at `path`: the same kind, mode and bytes, or both nothing.
+pub(super) async fn have_same(one: &dyn Storage, other: &dyn Storage, path: &WsPath) -> Result<bool> {
+    let (first, second) = (image_in(one, path).await?, image_in(other, path).await?);
+    let (Some(first), Some(second)) = (&first, &second) else {
+        return Ok(first.is_none() && second.is_none());
+    };
+    let is_like = (first.kind, first.size, &first.target) == (second.kind, second.size, &second.target);
+    let has_modes = one.info().has_modes && other.info().has_modes;
+    if !is_like || (has_modes && first.mode != second.mode) {
+        return Ok(false);
+    }
+    match first.kind {
+        EntryKind::File => have_same_bytes(one, other, path, first.size).await,
+        kind => Ok(kind != EntryKind::Other),
+    }
+}
+
+async fn have_same_bytes(one: &dyn Storage, other: &dyn Storage, path: &WsPath, size: u64) -> Result<bool> {
+    let mut at = 0;
+    while at < size {
+        let first = read_piece(one, path, at, Precondition::Any).await?;
+        let second = read_piece(other, path, at, Precondition::Any).await?;
+        if first.bytes != second.bytes || first.bytes.is_empty() {
+            return Ok(false);
+        }
+        at += first.bytes.len() as u64;
+    }
+    Ok(true)
+}
+
 async fn image_in(storage: &dyn Storage, path: &WsPath) -> Result<Option<Image>> {
     let options = StatOptions {
         follow: Follow::Never,

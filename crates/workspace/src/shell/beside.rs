@@ -8,12 +8,12 @@
 use std::time::Duration;
 
 use garret_core::{Dropped, Effect, Effects, EffectsMode, Exit, Layer, Mark, Result};
-use tokio::sync::OwnedMutexGuard;
 
 use super::keep::{Basis, Kept, Maker};
 use super::live::Seat;
 use super::result::{Changed, RunResult};
 use super::run::{Cover, Prepared, follow_output, result};
+use super::turn::CommandTurn;
 use super::workshop::{Workshop, is_over_limit};
 use super::{OutputSink, note};
 use crate::Workspace;
@@ -26,7 +26,7 @@ impl Workspace {
     pub(super) async fn run_beside(
         &self,
         seat: Seat,
-        turn: OwnedMutexGuard<()>,
+        turn: CommandTurn,
         prepared: Prepared,
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {

@@ -1,14 +1,16 @@
 //! From what a command did to a change: reviewed by policy and quota, and put into the history if nobody touched the same paths meanwhile.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    BenchState, Change, Dropped, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow, History, Making,
-    NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Storage, Timestamp,
+    BenchState, Change, Dropped, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow,
+    History, Making, NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Storage,
+    Timestamp,
 };
 
 use super::aside::name_aside;
-use super::batch::has;
+use super::batch::{has, have_same};
 use super::result::{ChangeMade, Changed, DroppedShown, Excluded, Refusal};
 use super::workshop::{Workshop, is_over_limit};
 use crate::Workspace;
@@ -24,6 +26,14 @@ pub(super) struct Basis {
 }
 
 impl Basis {
+    /// What must hold of a path for work that began here.
+    fn expected(&self) -> Expected {
+        Expected::UnchangedSince {
+            change: self.head,
+            at: self.at,
+        }
+    }
+
     /// Before everything.
     pub(super) fn beginning() -> Self {
         Self {
@@ -225,8 +235,9 @@ impl Workspace {
         }
     }
 
-    /// Puts effects into the history. Where others changed the same paths, those that leave a path as it was at the basis, or as it is now, are
-    /// in nobody's way and are left out; if the rest still collides, it goes on a branch.
+    /// Puts effects into the history. Where others worked on the same paths, effects that leave a path as it was at the basis, or as it is
+    /// now, are left out, and a path that others left with the bytes that it had at the basis counts as unchanged. If the rest still
+    /// collides, it goes on a branch.
     async fn put_effects(
         &self,
         history: &dyn History,
@@ -234,19 +245,43 @@ impl Workspace {
         basis: &Basis,
         maker: Maker,
     ) -> Result<Keeping> {
-        if let Some(kept) = self.try_put(history, effects, basis, &maker).await? {
+        if let Some(kept) = self.try_puts(history, puts_of(effects, basis), &maker).await? {
             return Ok(kept);
         }
         let differing = self.differing(history, effects, basis).await;
         if differing.is_empty() {
             return Ok(Keeping::nothing());
         }
-        if differing.len() < effects.len()
-            && let Some(kept) = self.try_put(history, &differing, basis, &maker).await?
-        {
-            return Ok(kept);
+        let now = Basis {
+            head: history.head().await?,
+            at: self.shared.clock.now(),
+        };
+        let rewritten = self.rewritten_paths(history, &differing, basis).await;
+        if differing.len() < effects.len() || !rewritten.is_empty() {
+            let mut puts = puts_of(&differing, basis);
+            for put in puts.puts.iter_mut().filter(|put| rewritten.contains(&put.path)) {
+                put.expected = now.expected();
+            }
+            if let Some(kept) = self.try_puts(history, puts, &maker).await? {
+                return Ok(kept);
+            }
         }
         self.put_aside(history, &differing, basis, &maker).await
+    }
+
+    /// The paths of effects that hold the same now as at the basis: others rewrote them with what was there, or not at all.
+    async fn rewritten_paths(&self, history: &dyn History, effects: &[Effect], basis: &Basis) -> BTreeSet<EntryPath> {
+        let Ok(then) = history.at(&Point::Number(basis.head)).await else {
+            return BTreeSet::new();
+        };
+        let mut rewritten = BTreeSet::new();
+        for effect in effects {
+            let Some(path) = effect.path.as_path() else { continue };
+            if have_same(&*then, self.storage(), path).await.unwrap_or(false) {
+                rewritten.insert(effect.path.clone());
+            }
+        }
+        rewritten
     }
 
     /// Those of the effects by which a path is neither what it was at the basis nor what it is now. What cannot be told counts.
@@ -262,17 +297,11 @@ impl Workspace {
         differing
     }
 
-    /// Puts effects into the history; `None` where others changed the same paths since.
-    async fn try_put(
-        &self,
-        history: &dyn History,
-        effects: &[Effect],
-        basis: &Basis,
-        maker: &Maker,
-    ) -> Result<Option<Keeping>> {
+    /// Puts what was worked out into the history; `None` where others changed the same paths since.
+    async fn try_puts(&self, history: &dyn History, puts: Puts, maker: &Maker) -> Result<Option<Keeping>> {
         let witness = Witness::default();
         let (making, _turns) = self.making_of(maker, &witness, false).await?;
-        let done = history.put(puts_of(effects, basis), making).await;
+        let done = history.put(puts, making).await;
         let paths = witness.paths();
         let kept = match done {
             Ok(Some(change)) => Kept::Change(Box::new(change)),
@@ -434,10 +463,7 @@ async fn is_on_any(sides: &[&dyn Storage], effect: &Effect) -> bool {
 fn puts_of(effects: &[Effect], basis: &Basis) -> Puts {
     let put = |effect: &Effect| Put {
         path: effect.path.clone(),
-        expected: Expected::UnchangedSince {
-            change: basis.head,
-            at: basis.at,
-        },
+        expected: basis.expected(),
         placed: effect.placed.clone(),
     };
     let (gone, come): (Vec<_>, Vec<_>) = effects.iter().map(put).partition(|put| put.placed == Placed::Nothing);
@@ -451,9 +477,9 @@ fn puts_of(effects: &[Effect], basis: &Basis) -> Puts {
 async fn add_directories(branch: &dyn History, puts: &mut Puts, basis: &Basis) -> Result<()> {
     let files = branch.at(&Point::Now).await?;
     let placed = puts.puts.iter().filter(|put| put.placed != Placed::Nothing);
-    let named: std::collections::BTreeSet<EntryPath> = placed.map(|put| put.path.clone()).collect();
+    let named: BTreeSet<EntryPath> = placed.map(|put| put.path.clone()).collect();
     let above = named.iter().filter_map(|path| path.as_path());
-    let above: std::collections::BTreeSet<_> = above
+    let above: BTreeSet<_> = above
         .flat_map(|path| path.ancestry().filter(|above| above != path).collect::<Vec<_>>())
         .filter(|above| !above.is_root() && !named.contains(&EntryPath::Valid(above.clone())))
         .collect();

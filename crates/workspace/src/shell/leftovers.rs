@@ -59,7 +59,7 @@ impl Workspace {
     pub async fn leftovers(&self) -> Result<Vec<Leftover>> {
         let work = async {
             let shop = self.workshop()?;
-            let _turn = shop.turn.lock().await;
+            let _turn = shop.take_bench_turn("garret leftovers").await?;
             let mut found = Vec::new();
             let (left, layers) = self.left(shop).await?;
             for layer in layers {
@@ -75,7 +75,7 @@ impl Workspace {
     pub async fn commit_leftover(&self, id: &str) -> Result<Changed> {
         let work = async {
             let shop = self.workshop()?;
-            let _turn = shop.turn.lock().await;
+            let _turn = shop.take_bench_turn("garret leftovers").await?;
             let (left, layer) = self.left_by_id(shop, id).await?;
             let (_, changed, excluded) = self.keep_leftover(shop, &left, &*layer, EffectsMode::Commit).await?;
             if changed.refused.is_some() {
@@ -94,7 +94,7 @@ impl Workspace {
     pub async fn discard_leftover(&self, id: &str) -> Result<()> {
         let work = async {
             let shop = self.workshop()?;
-            let _turn = shop.turn.lock().await;
+            let _turn = shop.take_bench_turn("garret leftovers").await?;
             let (left, layer) = self.left_by_id(shop, id).await?;
             self.drop_leftover(shop, &left.state, &*layer).await?;
             left.release().await

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use garret_core::path::quote;
 use garret_core::{
     BenchState, ChangeKind, Dropped, Effect, EffectsMode, EntryPath, Error, ErrorKind, Layer, Mark, OpenSandbox,
-    Origin, PathChange, Placed, Point, Result, Taken, WsPath,
+    Origin, PathChange, Placed, Point, Result, Taken, TurnGuard, WsPath,
 };
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -23,6 +23,7 @@ use super::label;
 use super::result::Changed;
 use super::run::Prepared;
 use super::shadow::Shadow;
+use super::turn::CommandTurn;
 use super::workshop::{Held, Laid, Workshop, in_background, is_over_limit};
 use crate::Workspace;
 use crate::workspace::View;
@@ -47,6 +48,8 @@ struct Live {
     laid: Laid,
     state: BenchState,
     held: Option<Held>,
+    /// The turn between processes, where the bench must not change as long as the layer lives.
+    _turn: Option<Arc<TurnGuard>>,
     basis: Basis,
     mark: Option<Mark>,
     /// What the layer has of the files.
@@ -199,8 +202,13 @@ impl Workshop {
         }
     }
 
-    /// A seat on the live layer, which is laid where there is none. Whoever calls has the turn.
-    pub(super) async fn seat_or_lay(self: &Arc<Self>, view: &Workspace, name: &str) -> Result<Seat> {
+    /// A seat on the live layer, which is laid where there is none, in `turn`.
+    pub(super) async fn seat_or_lay(
+        self: &Arc<Self>,
+        view: &Workspace,
+        name: &str,
+        turn: &CommandTurn,
+    ) -> Result<Seat> {
         if let Some(live) = self.live.live.lock().await.as_mut() {
             live.check_view(view)?;
             return Ok(self.sit(live, Some(name)));
@@ -225,6 +233,7 @@ impl Workshop {
             laid,
             state,
             held: Some(held),
+            _turn: turn.share_between_processes(),
             basis,
             mark,
             shadow: Shadow::default(),
@@ -434,7 +443,7 @@ impl Workshop {
             }
             Kept::Branch(name) => {
                 let words = format!(
-                    "others changed the same files meanwhile; what the processes did is on the branch `{name}`"
+                    "not applied: the files changed while the processes ran; their effects are on branch `{name}`; merge it"
                 );
                 self.live.notice(&live.view.view, words);
             }

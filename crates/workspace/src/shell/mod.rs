@@ -25,6 +25,7 @@ mod run;
 mod shadow;
 #[cfg(test)]
 mod testing;
+mod turn;
 pub(crate) mod workshop;
 
 pub use aside::is_branch_of_command;
@@ -35,4 +36,5 @@ pub use policy::ShellRules;
 pub use processes::{OutputRequest, ProcessList, ProcessOutput, ProcessShown};
 pub use request::{OutputSink, RunRequest};
 pub use result::{ChangeMade, Changed, DroppedShown, Excluded, Refusal, RunResult, StreamShown};
+pub use turn::TurnWaiting;
 pub use workshop::ShellParts;

@@ -299,9 +299,9 @@ impl Workspace {
     ) -> Result<LiveProcess> {
         let shop = self.workshop()?;
         let seat = {
-            let _turn = shop.turn.lock().await;
+            let turn = shop.take_bench_turn(&prepared.label).await?;
             shop.catch_up().await?;
-            shop.seat_or_lay(self, &prepared.label).await?
+            shop.seat_or_lay(self, &prepared.label, &turn).await?
         };
         let command = Command {
             limits,

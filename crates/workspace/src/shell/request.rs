@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::{Chunk, EffectsMode, Program};
 
+use super::turn::TurnWaiting;
+
 /// A command to run in the foreground.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RunRequest {
@@ -24,6 +26,8 @@ pub struct RunRequest {
     pub max_output: Option<u64>,
     /// What becomes of what it does to the files; what the policy says where none is given.
     pub effects: Option<EffectsMode>,
+    /// The longest wait while another process runs a command on the same files; 60 seconds where none is given. Zero does not wait.
+    pub turn_wait: Option<Duration>,
 }
 
 impl RunRequest {
@@ -47,6 +51,7 @@ impl RunRequest {
             timeout: None,
             max_output: None,
             effects: None,
+            turn_wait: None,
         }
     }
 }
@@ -68,6 +73,9 @@ impl std::fmt::Debug for RunRequest {
 pub trait OutputSink: Send {
     /// Takes a chunk; secrets are masked in it.
     async fn take(&mut self, chunk: &Chunk);
+
+    /// Learns that the command waits for its turn, and for which other command. Called at once when the wait begins.
+    async fn wait_for_turn(&mut self, _waiting: &TurnWaiting) {}
 }
 
 /// Takes output and forgets it: the result has it too.

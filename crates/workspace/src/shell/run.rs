@@ -13,13 +13,14 @@ use garret_core::{
     BenchState, Command, Effects, EffectsMode, Ended, Error, Exit, Layer, Limit, Limits, Output, OutputCollector,
     Process, Program, Result, Secrets, Stdin, Taken,
 };
-use tokio::sync::{OwnedMutexGuard, RwLock};
+use tokio::sync::RwLock;
 
 use super::environment::Environment;
 use super::keep::{Basis, Kept, Maker, Split};
 use super::live::{RunsOn, Seat, Taking, Told};
 use super::request::NoSink;
 use super::result::{Changed, RunResult, StreamShown};
+use super::turn::{CommandTurn, TurnRequest};
 use super::workshop::{Held, Laid, Workshop, in_background, is_isolated, is_over_limit};
 use super::{CommandLine, OutputSink, RunRequest, label};
 use crate::Workspace;
@@ -35,6 +36,8 @@ pub(super) struct Prepared {
     /// How the journal names it.
     pub(super) label: String,
     pub(super) effects: EffectsMode,
+    /// The longest wait for its turn.
+    pub(super) turn_wait: Option<Duration>,
     /// What this call added to the environment.
     pub(super) given: BTreeMap<String, String>,
 }
@@ -50,7 +53,7 @@ pub(super) struct Cover<T: Send + 'static> {
     layer: Arc<dyn Layer>,
     pub(super) state: BenchState,
     /// What keeps the bench as it is, and the turn, until the layer is off.
-    held: Option<(T, OwnedMutexGuard<()>)>,
+    held: Option<(T, CommandTurn)>,
     clearing: Arc<RwLock<()>>,
     is_off: bool,
 }
@@ -91,7 +94,11 @@ impl Workspace {
         prepared: Prepared,
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
-        let turn = shop.turn.clone().lock_owned().await;
+        let request = TurnRequest {
+            label: &prepared.label,
+            wait: prepared.turn_wait,
+        };
+        let turn = shop.take_turn(request, sink).await?;
         // What the processes did until now is in the files then, where the rules of this view look for what to hide.
         shop.catch_up().await?;
         let secrets = prepared.hidden.clone();
@@ -146,13 +153,14 @@ impl Workspace {
             hidden: secrets.clone(),
             secrets,
             effects: request.effects.unwrap_or(policy.effects),
+            turn_wait: request.turn_wait,
             given: request.env,
         })
     }
 
     async fn run_on_layer(
         &self,
-        turn: OwnedMutexGuard<()>,
+        turn: CommandTurn,
         prepared: Prepared,
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
@@ -291,7 +299,7 @@ impl Cover<Held> {
 }
 
 impl<T: Send + 'static> Cover<T> {
-    pub(super) fn new(shop: &Workshop, laid: &Laid, state: BenchState, held: (T, OwnedMutexGuard<()>)) -> Self {
+    pub(super) fn new(shop: &Workshop, laid: &Laid, state: BenchState, held: (T, CommandTurn)) -> Self {
         Self {
             layer: laid.layer.clone(),
             state,
@@ -312,7 +320,7 @@ impl<T: Send + 'static> Cover<T> {
     }
 
     /// Removes the layer, and gives back what kept the bench as it is, where that was not given already.
-    pub(super) async fn off(mut self) -> Result<Option<(T, OwnedMutexGuard<()>)>> {
+    pub(super) async fn off(mut self) -> Result<Option<(T, CommandTurn)>> {
         self.is_off = true;
         super::note::remove(&self.state, self.layer.id());
         self.layer.remove().await?;

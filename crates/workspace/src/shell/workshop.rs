@@ -1,11 +1,11 @@
 //! What the commands of one open workspace share: the bench, the sandboxes that are open on it, whose turn it is, and what lives on.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use garret_core::{
     Bench, BenchState, Effect, EffectTally, Effects, Enforced, EntryPath, Error, ErrorKind, Exclusions, Guard, Layer,
-    Limits, Mark, OpenSandbox, Placed, Result, Sandbox, SandboxRequest, ShellPolicy, Taken,
+    Limits, Mark, OpenSandbox, Placed, Result, Sandbox, SandboxRequest, ShellPolicy, Taken, Timestamp, TurnGuard,
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore};
 
@@ -48,6 +48,8 @@ pub(crate) struct Workshop {
     pub(super) inherited: BTreeMap<String, String>,
     /// One command in the foreground at a time.
     pub(super) turn: Arc<Mutex<()>>,
+    /// The turn between processes, where a command or a live layer of this process has it.
+    pub(super) held_turn: std::sync::Mutex<Weak<TurnGuard>>,
     /// Held, shared, while the layer of a command is removed that nobody waits for any more.
     pub(super) clearing: Arc<RwLock<()>>,
     open: Mutex<Vec<Opened>>,
@@ -108,6 +110,7 @@ impl Workshop {
             rules,
             exclusions: parts.exclusions,
             turn: Arc::default(),
+            held_turn: std::sync::Mutex::default(),
             clearing: Arc::default(),
             open: Mutex::default(),
             fence: Mutex::default(),
@@ -142,6 +145,11 @@ impl Workshop {
             view: workspace.view.clone(),
             actor: workspace.actor.clone(),
         }
+    }
+
+    /// The time on the clock of the workspace.
+    pub(super) fn now(&self) -> Timestamp {
+        self.under.shared.clock.now()
     }
 
     /// Brings the bench up to the newest change. It is this workspace's alone until what is given back with it says what to take.
