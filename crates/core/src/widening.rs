@@ -270,6 +270,7 @@ fn judge_limits(limits: &ShellLimits, found: &mut Findings) {
         processes,
         file_size_mb,
         written_mb,
+        changed_files,
         open_files,
         output_kib,
     } = limits;
@@ -287,6 +288,11 @@ fn judge_limits(limits: &ShellLimits, found: &mut Findings) {
         amount(set.memory) > amount(default.memory),
         "memory_mb",
         json!(memory_mb),
+    );
+    add_if(
+        amount(set.changed_files) > amount(default.changed_files),
+        "changed_files",
+        json!(changed_files),
     );
     add_if(
         amount(set.processes) > amount(default.processes),
