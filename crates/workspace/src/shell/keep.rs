@@ -245,7 +245,7 @@ impl Workspace {
         basis: &Basis,
         maker: Maker,
     ) -> Result<Keeping> {
-        if let Some(kept) = self.try_puts(history, puts_of(effects, basis), &maker).await? {
+        if let Some(kept) = self.try_puts(history, effects, puts_of(effects, basis), &maker).await? {
             return Ok(kept);
         }
         let differing = self.differing(history, effects, basis).await;
@@ -262,7 +262,7 @@ impl Workspace {
             for put in puts.puts.iter_mut().filter(|put| rewritten.contains(&put.path)) {
                 put.expected = now.expected();
             }
-            if let Some(kept) = self.try_puts(history, puts, &maker).await? {
+            if let Some(kept) = self.try_puts(history, &differing, puts, &maker).await? {
                 return Ok(kept);
             }
         }
@@ -297,8 +297,14 @@ impl Workspace {
         differing
     }
 
-    /// Puts what was worked out into the history; `None` where others changed the same paths since.
-    async fn try_puts(&self, history: &dyn History, puts: Puts, maker: &Maker) -> Result<Option<Keeping>> {
+    /// Puts `puts`, which were made from `effects`, into the history; `None` where others changed the same paths since.
+    async fn try_puts(
+        &self,
+        history: &dyn History,
+        effects: &[Effect],
+        puts: Puts,
+        maker: &Maker,
+    ) -> Result<Option<Keeping>> {
         let witness = Witness::default();
         let (making, _turns) = self.making_of(maker, &witness, false).await?;
         let done = history.put(puts, making).await;
