@@ -48,7 +48,7 @@ fn output_that_cannot_be_written_is_an_error() {
     );
 }
 
-const COMMANDS: [&str; 44] = [
+const COMMANDS: [&str; 45] = [
     "ls",
     "tree",
     "cat",
@@ -92,6 +92,7 @@ const COMMANDS: [&str; 44] = [
     "demo",
     "doctor",
     "config",
+    "trust",
     "completions",
 ];
 

@@ -14,10 +14,10 @@ use crate::trust::{TrustRecord, TrustStore};
 use crate::{approval, home};
 
 pub(crate) const DETAILS: &str = "\
-A garret.toml that is found, and not given with --config, can only narrow what may be done, until you
-trust it: it sets no other sandbox, network, variables, secrets, servers, storages elsewhere or higher
-limits. What you trust is the file at its path with its content; once it changes, it is refused until
-you have seen the difference and trust it again.
+A garret.toml that is found, and not given with --config, can only narrow what may be done,
+until you trust it: it sets no other sandbox, network, variables, secrets, servers, storages
+elsewhere or higher limits. What you trust is the file at its path with its content; once it
+changes, it is refused until you have seen the difference and trust it again.
 Examples:
   garret trust                         what the nearest garret.toml sets; asks
   garret trust --yes site/garret.toml  for scripts

@@ -362,6 +362,42 @@ pub(crate) const ATTACKS: &[Attack] = &[
         holds: none_succeeded,
     },
     Attack {
+        name: "write the file that configures the workspace by another name of it",
+        run: |scene| {
+            scene.put(
+                "hard/garret.toml",
+                "[workspaces.site]\nstorage = 'local:.'\n[workspaces.site.capabilities]\nfs = true\nshell = true\n",
+            );
+            let file = scene.path("hard/garret.toml");
+            let state = || {
+                let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+                (std::fs::read(&file).unwrap(), mode)
+            };
+            let before = state();
+            let commands: [&[&str]; 5] = [
+                &["write", "hard", "x"],
+                &["append", "hard", "x"],
+                &["edit", "hard", "storage", "x"],
+                &["run", "-c", "echo x >> hard"],
+                &[
+                    "run",
+                    "-c",
+                    "chmod 666 hard; truncate -s 0 hard; perl -e 'open(F, \"+<hard\") and print F \"x\"'",
+                ],
+            ];
+            let variants = commands.map(|command| {
+                let name = scene.path("hard/hard");
+                let _ = std::fs::remove_file(&name);
+                std::fs::hard_link(&file, &name).unwrap();
+                let ran = scene.garret_in("hard", &[&["-w", "site"][..], command].concat());
+                let has_succeeded = state() != before || ran.code != Some(0);
+                (ran, has_succeeded)
+            });
+            sum(variants)
+        },
+        holds: none_succeeded,
+    },
+    Attack {
         name: "replace a link on the way to the file",
         run: |scene| {
             scene.put(
