@@ -92,7 +92,7 @@ impl Workspace {
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
         let turn = shop.turn.clone().lock_owned().await;
-        // What the processes did until now is in the files then, where the rules of this view look for what to hide.
+        // What the processes did until now is in the files then, and what others did is on their layer, as far as they may see it.
         shop.catch_up().await?;
         let secrets = prepared.hidden.clone();
         let ran = match shop.place_for(self, &prepared).await {

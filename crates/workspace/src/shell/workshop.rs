@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use garret_core::{
-    Bench, BenchState, Enforced, Error, ErrorKind, Exclusions, Guard, Layer, Limits, OpenSandbox, Result, Sandbox,
-    SandboxRequest, ShellPolicy, Taken,
+    Bench, BenchState, Enforced, Error, ErrorKind, Exclusions, Guard, Layer, Limits, OpenSandbox, ReadFilter, Result,
+    Sandbox, SandboxRequest, ShellPolicy, Taken,
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore};
 
@@ -223,7 +223,7 @@ impl Workshop {
         SandboxRequest {
             bench: state.root.clone(),
             scratch: state.scratch.clone(),
-            hidden: fence.hidden.clone(),
+            read_filter: fence.filter.clone().map(|filter| filter as Arc<dyn ReadFilter>),
             read_only: fence.read_only.clone(),
             network: policy.network,
             limits: Limits {

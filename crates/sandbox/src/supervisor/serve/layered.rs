@@ -8,7 +8,7 @@ use crate::supervisor::held::Held;
 use crate::supervisor::init::Tell;
 use crate::supervisor::layers::Laid;
 use crate::supervisor::place::{self, Arriving};
-use crate::supervisor::protocol::{Answer, Failure, Item, Lift, write_message};
+use crate::supervisor::protocol::{Answer, Failure, Ground, Item, Lift, write_message};
 
 /// A layer, and who waits for something to come true on it.
 pub(super) struct Layer {
@@ -21,17 +21,12 @@ pub(super) struct Layer {
 }
 
 impl Server<'_> {
-    pub(super) fn lay(&mut self, layer: String, is_copy: bool) {
+    pub(super) fn lay(&mut self, layer: String, ground: Ground) {
         self.laid_so_far += 1;
-        let laid = if is_copy {
-            Laid::show(self.laid_so_far, &layer)
-        } else {
-            Laid::lay(self.laid_so_far, &layer, &self.plan.hidden)
-        };
-        let held = if is_copy {
-            Held::something(&layer)
-        } else {
-            Held::nothing(&layer)
+        let laid = Laid::lay(self.laid_so_far, &layer, ground);
+        let held = match ground {
+            Ground::Copy => Held::something(&layer),
+            Ground::Bench | Ground::BenchWithoutHidden | Ground::OwnLower => Held::nothing(&layer),
         };
         self.laid.insert(
             layer,
