@@ -11,6 +11,7 @@
     reason = "it looks at the machine from outside, as another program would"
 )]
 
+mod hiding;
 mod planting;
 mod reaching;
 mod reading;
@@ -34,6 +35,7 @@ fn main() {
     let chosen = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
     let all = [
         reading::ATTACKS,
+        hiding::ATTACKS,
         writing::ATTACKS,
         reaching::ATTACKS,
         using_up::ATTACKS,
