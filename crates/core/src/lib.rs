@@ -52,8 +52,8 @@ pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use sandbox::{
     Captured, Chunk, Command, Dropped, Effect, EffectLimits, EffectTally, Effects, Ended, Enforced, Exit, Finished,
-    Guard, Layer, Limit, Limits, Mark, Masker, Network, OpenSandbox, Output, OutputCollector, Process, Program,
-    Sandbox, SandboxRequest, Secrets, Signal, Stdin, Stream, Usage,
+    Guard, HiddenPaths, Layer, Limit, Limits, Mark, Masker, Network, OpenSandbox, Output, OutputCollector, Process,
+    Program, ReadFilter, Sandbox, SandboxRequest, Secrets, Signal, Stdin, Stream, Usage, Visibility,
 };
 pub use shell::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};
 pub use storage::{

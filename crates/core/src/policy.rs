@@ -113,6 +113,16 @@ impl FsRules {
             .any(|rules| !rules.is_empty())
     }
 
+    /// Whether a rule on reading depends on the path.
+    pub fn depends_on_path_to_read(&self) -> bool {
+        !self.allow_read.is_empty() || !self.deny_read.is_empty()
+    }
+
+    /// Whether a rule on writing depends on the path.
+    pub fn depends_on_path_to_write(&self) -> bool {
+        !self.allow_write.is_empty() || !self.deny_write.is_empty()
+    }
+
     /// Decides on `path`; a refusal is a `denied` error that names the rule and what would be allowed.
     pub fn check(&self, access: Access, path: &WsPath) -> Result<()> {
         // What may not be read may not be written: the answer to a write tells whether something is there, and how large it is.
@@ -166,6 +176,13 @@ impl FsRules {
             return true;
         }
         is_directory && self.deny_read.matching(path).is_none() && self.allow_read.may_match_below(path)
+    }
+
+    /// Whether `directory` and everything below it may be read, whatever names are there.
+    pub fn may_read_all_below(&self, directory: &WsPath) -> bool {
+        let is_allowed = self.allow_read.is_empty() || self.allow_read.matching(directory).is_some();
+        let is_denied = self.deny_read.matching(directory).is_some() || self.deny_read.may_match_below(directory);
+        is_allowed && !is_denied
     }
 
     /// Whether the rules say the same of everything below `directory` as of it itself, so that whoever asks need not look at what is in it.

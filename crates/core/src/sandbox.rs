@@ -11,6 +11,7 @@ mod effects;
 mod limits;
 mod masking;
 mod output;
+mod read_filter;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ pub use effects::{Dropped, Effect, Effects, Mark};
 pub use limits::{EffectLimits, EffectTally, Limit, Limits};
 pub use masking::{Masker, Secrets};
 pub use output::{Captured, Output, OutputCollector};
+pub use read_filter::{HiddenPaths, ReadFilter, Visibility};
 
 /// A way to run commands apart from everything else on the machine.
 #[async_trait]
@@ -47,11 +49,12 @@ pub trait OpenSandbox: Send + Sync + fmt::Debug {
     /// What it enforces, and how.
     fn enforced(&self) -> &[Enforced];
 
-    /// Lays an empty layer over the bench.
+    /// Lays an empty layer over the bench, which others may change at any time. Where the request has a [`ReadFilter`], the layer lies over
+    /// what that shows of the bench now: nothing that comes to the bench later appears below it.
     async fn lay(&self) -> Result<Arc<dyn Layer>>;
 
-    /// The same over a bench of which nothing changes as long as `stands` is the same: a layer that was removed without anything having been
-    /// done on it may serve again.
+    /// Lays an empty layer over a bench of which nothing changes as long as `stands` is the same, and which nobody changes before the layer
+    /// is lifted. A layer that was removed without anything having been done on it may serve again.
     async fn lay_on(&self, stands: &str) -> Result<Arc<dyn Layer>> {
         let _ = stands;
         self.lay().await
@@ -109,15 +112,15 @@ pub trait Layer: Send + Sync + fmt::Debug {
 }
 
 /// What is asked of a sandbox when it is opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct SandboxRequest {
     /// The directory that holds the files.
     pub bench: PathBuf,
     /// A private directory on the same file system, for layers; a sandbox makes what it needs below it.
     pub scratch: PathBuf,
-    /// Paths that do not exist for a command.
-    pub hidden: Vec<WsPath>,
-    /// Paths that a command may read and not change.
+    /// What of the bench a command sees; without one, everything.
+    pub read_filter: Option<Arc<dyn ReadFilter>>,
+    /// Paths that a command may read and not change; the root for all of them.
     pub read_only: Vec<WsPath>,
     /// What of the network a command reaches.
     pub network: Network,

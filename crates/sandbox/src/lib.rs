@@ -7,6 +7,7 @@
 
 pub mod bench;
 pub mod effects;
+mod filtered;
 pub mod host;
 pub mod namespace;
 mod placing;

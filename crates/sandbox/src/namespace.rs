@@ -7,6 +7,7 @@
 
 pub mod plan;
 
+mod below;
 mod connection;
 mod guards;
 mod layer;

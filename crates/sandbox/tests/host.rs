@@ -27,7 +27,7 @@ mod refusing {
         let request = SandboxRequest {
             bench: directory.path().to_owned(),
             scratch: directory.path().to_owned(),
-            hidden: Vec::new(),
+            read_filter: None,
             read_only: Vec::new(),
             network: Network::Full,
             limits: Limits::default(),

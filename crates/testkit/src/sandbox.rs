@@ -126,7 +126,7 @@ impl Stand {
         SandboxRequest {
             bench: self.bench(),
             scratch: self.base.join("scratch"),
-            hidden: Vec::new(),
+            read_filter: None,
             read_only: Vec::new(),
             network: Network::None,
             limits: Limits::default(),

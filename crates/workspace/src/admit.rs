@@ -120,17 +120,17 @@ impl Workspace {
 
     /// Whether an entry of the storage shows in lists and searches of this view.
     pub(crate) fn is_visible(&self, path: &WsPath, is_directory: bool) -> bool {
-        self.view.layers.iter().all(|layer| {
-            path.relative_to(&layer.base)
-                .is_some_and(|relative| layer.rules.is_visible(&relative, is_directory))
-        })
+        self.view.is_visible(path, is_directory)
     }
 
-    /// Whether a listed entry shows; one whose name is no path shows where its directory does and no rule depends on paths.
+    /// Whether a listed entry shows; one whose name is no path shows where it is in the view's directory and no rule depends on paths.
     pub(crate) fn is_entry_visible(&self, path: &EntryPath, is_directory: bool) -> bool {
         match path.as_path() {
             Some(path) => self.is_visible(path, is_directory),
-            None => !self.view.layers.iter().any(|layer| layer.rules.depends_on_path()),
+            None => {
+                let is_ruled = self.view.layers.iter().any(|layer| layer.rules.depends_on_path());
+                self.view.has_in_directory(path.as_bytes()) && !is_ruled
+            }
         }
     }
 

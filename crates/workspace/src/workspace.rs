@@ -65,6 +65,35 @@ pub(crate) struct Layer {
     pub(crate) quota: Option<Quota>,
 }
 
+impl View {
+    /// Whether an entry of the storage shows in lists and searches.
+    pub(crate) fn is_visible(&self, path: &WsPath, is_directory: bool) -> bool {
+        self.layers.iter().all(|layer| {
+            path.relative_to(&layer.base)
+                .is_some_and(|relative| layer.rules.is_visible(&relative, is_directory))
+        })
+    }
+
+    /// Whether a path of the storage, as bytes, is below the directory of this view.
+    pub(crate) fn has_in_directory(&self, path: &[u8]) -> bool {
+        let base = self.base.as_str().as_bytes();
+        let below = path.strip_prefix(base);
+        base.is_empty() || below.is_some_and(|below| below.first() == Some(&b'/'))
+    }
+
+    /// Whether commands may not see everything: the view is narrower than the storage, or a rule on reading depends on the path.
+    pub(crate) fn hides_paths(&self) -> bool {
+        let is_ruled = self.layers.iter().any(|layer| layer.rules.depends_on_path_to_read());
+        is_ruled || !self.base.is_root()
+    }
+
+    /// Whether both look at the same directory under the same policies.
+    pub(crate) fn has_rules_of(&self, other: &Self) -> bool {
+        let mut layers = self.layers.iter().zip(&other.layers);
+        self.layers.len() == other.layers.len() && layers.all(|(one, two)| one.has_rules_of(two))
+    }
+}
+
 impl Layer {
     pub(crate) fn new(base: WsPath, policy: FsPolicy) -> Result<Self> {
         let rules = FsRules::new(policy)?;

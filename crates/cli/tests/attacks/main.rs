@@ -11,6 +11,7 @@
     reason = "it looks at the machine from outside, as another program would"
 )]
 
+mod hiding;
 mod pausing;
 mod planting;
 mod reaching;
@@ -36,6 +37,7 @@ fn main() {
     let chosen = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
     let all = [
         reading::ATTACKS,
+        hiding::ATTACKS,
         writing::ATTACKS,
         reaching::ATTACKS,
         using_up::ATTACKS,

@@ -64,7 +64,7 @@ impl Scene {
     }
 
     fn furnish(&self) {
-        for name in ["work", "work/tree", "home", "outside", "user"] {
+        for name in ["work", "work/tree", "work/vault", "home", "outside", "user"] {
             std::fs::create_dir_all(self.path(name)).unwrap();
         }
         // The program may lie where only its builder can read.
@@ -75,6 +75,7 @@ impl Scene {
         let mine = [
             "work",
             "work/tree",
+            "work/vault",
             "work/garret.toml",
             "home",
             "outside",
@@ -90,21 +91,36 @@ impl Scene {
         self.garret(&["-w", "other", "write", "secret", CANARY]);
         self.garret(&["-w", "box", "write", "kept", "kept"]);
         self.garret(&["-w", "box", "write", "dir/file", "kept"]);
+        self.garret(&["-w", "vault", "run", "-c", "mkdir sub; printf open > open"]);
     }
 
     fn config(&self) -> String {
         let storage = |name: &str| match self.place {
             Place::Filestore => format!("filestore:{name}"),
             Place::Local if name == "box" => "local:tree".to_owned(),
+            Place::Local if name == "vault" => "local:vault".to_owned(),
             Place::Local => format!("filestore:{name}"),
         };
-        format!(
+        let vault = storage("vault");
+        let views = [
+            ("vault", ""),
+            ("fenced", "deny_read = ['**/.env', '**/keys']"),
+            ("frozen", "read_only = true"),
+        ];
+        let views = views.map(|(name, rules)| {
+            format!(
+                "[workspaces.{name}]\nstorage = '{vault}'\nexclude = ['target/']\n[workspaces.{name}.capabilities.fs]\n{rules}\n\
+                 [workspaces.{name}.capabilities.shell]\nprevent_dangerous = false\n"
+            )
+        });
+        let own = format!(
             "[workspaces.other]\nstorage = '{}'\n[workspaces.box]\nstorage = '{}'\n[workspaces.box.capabilities]\nfs = true\n\
              snapshot = true\n[workspaces.box.capabilities.shell]\nprevent_dangerous = false\n\
              limits = {{ memory_mb = 512, processes = 64, written_mb = 64, output_kib = 64 }}\n",
             storage("other"),
             storage("box"),
-        )
+        );
+        own + &views.concat()
     }
 
     /// A path outside of every workspace.

@@ -12,6 +12,7 @@ mod beside;
 mod changes;
 mod conflicts;
 mod exclusions;
+mod hiding;
 mod names;
 mod others;
 mod refusals;

@@ -52,7 +52,7 @@ impl Seen {
     }
 
     /// Whether a write in the same tick of the clock could hide behind this look. An older time of modification would give it away.
-    fn is_young(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_young(&self, now: Timestamp) -> bool {
         let is_coarse = self.modified.1 == 0 && self.changed.1 == 0;
         let grain = if is_coarse { COARSE_GRAIN } else { GRAIN };
         let is_near = |(seconds, nanoseconds): (i64, u32)| {

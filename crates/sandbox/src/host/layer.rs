@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use garret_core::{
-    Command, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Mark, Placed, Process, Result,
+    Command, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Mark, Placed, Process, ReadFilter,
+    Result,
 };
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
@@ -20,6 +21,7 @@ use super::process::{HostProcess, Starting};
 use super::tree::Tree;
 use super::{place, process};
 use crate::effects::beneath;
+use crate::filtered::{Below, CopyTarget, HiddenRecord, copy_visible, keep_hidden};
 use crate::namespace::remove::remove_tree;
 
 /// The name of the copy in the directory of its layer.
@@ -40,7 +42,7 @@ struct Inner {
     /// What the copy was like before anything was done; not known of one that was left behind.
     begun: Option<Mark>,
     /// What the bench was like when others were last looked for.
-    below: Mutex<Mark>,
+    below: Mutex<Below>,
     state: Mutex<State>,
 }
 
@@ -48,7 +50,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Stand {
     begun: Option<Mark>,
-    below: Mark,
+    below: Below,
 }
 
 #[derive(Debug)]
@@ -73,15 +75,12 @@ impl HostLayer {
         rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).map_err(|_| unusable())?;
         make_directory(&directory, COPY)?;
         let copy = open_directory(&directory, COPY)?;
-        let below = crate::effects::stand(room.bench.as_fd())?;
-        let copied = crate::effects::copy_tree(room.bench.as_fd(), copy.as_fd())?;
-        let begun = match room.request.hidden.is_empty() {
-            true => copied.mark,
-            false => hide(room, &copy)?,
-        };
-        let stand = Stand {
-            begun: Some(begun),
-            below,
+        let stand = match &room.request.read_filter {
+            Some(filter) => copy_what_shows(room, &directory, &copy, &**filter)?,
+            None => Stand {
+                below: Below::Everything(crate::effects::stand(room.bench.as_fd())?),
+                begun: Some(crate::effects::copy_tree(room.bench.as_fd(), copy.as_fd())?.mark),
+            },
         };
         Ok(Self::new(room, id, directory, stand, Stage::Running))
     }
@@ -118,12 +117,19 @@ impl HostLayer {
     }
 }
 
-/// Takes what is hidden out of the copy, and gives what the copy is like then.
-fn hide(room: &Room, copy: &OwnedFd) -> Result<Mark> {
-    for path in &room.request.hidden {
-        place::remove(copy.as_fd(), path.as_str().as_bytes())?;
-    }
-    Ok(crate::effects::of_copy(copy.as_fd(), room.bench.as_fd(), None, EffectLimits::default())?.mark)
+/// Copies what the filter shows of the bench, and writes down in the layer's directory what it hides.
+fn copy_what_shows(room: &Room, directory: &OwnedFd, copy: &OwnedFd, filter: &dyn ReadFilter) -> Result<Stand> {
+    let target = CopyTarget {
+        directory: copy.as_fd(),
+        owner: None,
+        store: None,
+    };
+    let copied = copy_visible(room.bench.as_fd(), filter, target)?;
+    HiddenRecord(copied.hidden).write(directory).map_err(|_| unusable())?;
+    Ok(Stand {
+        below: Below::Visible(copied.visible),
+        begun: Some(crate::effects::of_copy(copy.as_fd(), room.bench.as_fd(), None, EffectLimits::default())?.mark),
+    })
 }
 
 impl Inner {
@@ -173,7 +179,8 @@ impl Inner {
         let limits = self.room.request.limits.effects();
         let since_begun = since.or(self.begun.as_ref());
         let mut effects = crate::effects::of_copy(self.copy()?.as_fd(), bench, since_begun, limits)?;
-        effects.effects.retain(|effect| !self.is_hidden(effect));
+        let hidden = HiddenRecord::read(self.directory.as_fd()).map_err(|_| unusable())?;
+        keep_hidden(&mut effects.effects, &hidden);
         if since.is_none() {
             effects
                 .effects
@@ -185,20 +192,10 @@ impl Inner {
     /// Where the bench is not what it was, and the copy something else.
     fn look_below(&self) -> Result<Vec<EntryPath>> {
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
-        let (paths, now) = crate::effects::since(&below, self.room.bench.as_fd(), self.copy()?.as_fd())?;
+        let bench = self.room.bench.as_fd();
+        let (paths, now) = below.changes(bench, self.copy()?.as_fd(), self.room.request.read_filter.as_deref())?;
         *below = now;
         Ok(paths)
-    }
-
-    /// Whether it says that a path is gone which no command ever saw.
-    fn is_hidden(&self, effect: &Effect) -> bool {
-        let path = effect.path.as_bytes();
-        let is_above = |hidden: &[u8]| {
-            path.strip_prefix(hidden)
-                .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-        };
-        let mut hidden = self.room.request.hidden.iter();
-        effect.placed == Placed::Nothing && hidden.any(|hidden| is_above(hidden.as_str().as_bytes()))
     }
 
     /// Ends every process, and waits until it has.

@@ -13,13 +13,20 @@ use garret_core::{
 };
 use rustix::fs::{Mode, OFlags};
 
+use super::below::Grounded;
 use super::connection::{Done, Expected, Reply, ended};
 use super::open::{Kept, OpenShared, unusable};
 use super::plain;
 use super::plan::User;
 use super::process::Started;
 use crate::effects;
-use crate::supervisor::protocol::{Ask, DATA, Exec, Failure, Item, Lift, Spawn, SpawnLimits};
+use crate::filtered::{Below, HiddenRecord, keep_hidden};
+use crate::supervisor::protocol::{Ask, DATA, Exec, Failure, Ground, Item, Lift, Spawn, SpawnLimits};
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// How a layer holds what was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +47,8 @@ pub(super) struct LaidLayer {
     lifting: Mutex<Option<Reply>>,
     /// Where the copy stood when it was made.
     copied: Option<Mark>,
-    /// What the bench was like when others were last looked for, where it was copied.
-    below: Mutex<Mark>,
+    /// What the bench was like when others were last looked for, where the layer does not lie over the bench itself.
+    below: Mutex<Below>,
     /// The state of the bench on which it may serve again, where nothing was done on it.
     stands: Option<String>,
     /// Kept as long as the layer may be read.
@@ -61,19 +68,17 @@ enum State {
 impl LaidLayer {
     pub(super) async fn lay(sandbox: &Arc<OpenShared>, name: String, stands: Option<&str>) -> Result<Self> {
         make_directories(&sandbox.layers, &sandbox.bench, &sandbox.plan.user, &name).map_err(|_| unusable())?;
-        let (layer, is_copy) = (name.clone(), sandbox.form == Form::Copy);
-        let (below, copied) = if is_copy {
-            let (below, copied) = copy(sandbox, &name).await?;
-            (below, Some(copied))
-        } else {
-            Default::default()
-        };
+        let grounded = Grounded::make(sandbox, &name, stands).await.inspect_err(|_| {
+            // What cannot be taken away now is found empty when the next sandbox opens.
+            let _ = sandbox.discard(&name);
+        })?;
+        let (layer, ground) = (name.clone(), grounded.ground);
         // Nobody waits for it: where it fails, everything that is asked of the layer fails with the reason.
-        sandbox.connection.send(&Ask::Lay { layer, is_copy })?;
+        sandbox.connection.send(&Ask::Lay { layer, ground })?;
         Ok(Self {
-            copied,
-            below: Mutex::new(below),
-            stands: stands.filter(|_| !is_copy).map(str::to_owned),
+            copied: grounded.copied,
+            below: Mutex::new(grounded.below),
+            stands: stands.filter(|_| ground != Ground::Copy).map(str::to_owned),
             ..Self::new(sandbox, name, sandbox.lock(), State::Live)
         })
     }
@@ -212,10 +217,14 @@ impl LaidLayer {
 
     /// The directory that holds what was written.
     fn upper(&self) -> Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let own = rustix::fs::openat(&self.sandbox.layers, self.name.as_str(), flags, Mode::empty());
-        own.and_then(|own| rustix::fs::openat(&own, "upper", flags, Mode::empty()))
+        let own = self.directory();
+        own.and_then(|own| rustix::fs::openat(&own, "upper", DIRECTORY, Mode::empty()))
             .map_err(|_| unusable())
+    }
+
+    /// The directory of the layer itself.
+    fn directory(&self) -> rustix::io::Result<OwnedFd> {
+        rustix::fs::openat(&self.sandbox.layers, self.name.as_str(), DIRECTORY, Mode::empty())
     }
 }
 
@@ -246,13 +255,15 @@ impl Layer for LaidLayer {
 
     async fn look_below(&self) -> Result<Vec<EntryPath>> {
         self.check_live()?;
-        if self.sandbox.form == Form::Overlay {
+        let before = self.below.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if matches!(before, Below::Bench) {
             let refreshed = self.request(|request, layer| Ask::Refresh { request, layer }).await?;
             return refreshed.map(|()| Vec::new()).map_err(|failure| defect(&failure));
         }
-        let before = self.below.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (upper, bench) = (self.upper()?, self.sandbox.bench.try_clone().map_err(|_| unusable())?);
-        let (paths, now) = apart(move || effects::since(&before, bench.as_fd(), upper.as_fd())).await?;
+        let filter = self.sandbox.request.read_filter.clone();
+        let changes = move || before.changes(bench.as_fd(), upper.as_fd(), filter.as_deref());
+        let (paths, now) = apart(changes).await?;
         *self.below.lock().unwrap_or_else(PoisonError::into_inner) = now;
         Ok(paths)
     }
@@ -292,7 +303,14 @@ impl Layer for LaidLayer {
         let limits = self.sandbox.request.limits.effects();
         if self.sandbox.form == Form::Copy {
             let since = since.cloned().or_else(|| self.copied.clone());
-            return apart(move || effects::of_copy(upper.as_fd(), bench.as_fd(), since.as_ref(), limits)).await;
+            let hidden = self.directory().and_then(|layer| HiddenRecord::read(layer.as_fd()));
+            let hidden = hidden.map_err(|_| unusable())?;
+            return apart(move || {
+                let mut effects = effects::of_copy(upper.as_fd(), bench.as_fd(), since.as_ref(), limits)?;
+                keep_hidden(&mut effects.effects, &hidden);
+                Ok(effects)
+            })
+            .await;
         }
         if is_empty(&upper) && since.is_none() {
             return effects::of_upper(upper.as_fd(), bench.as_fd(), None, limits);
@@ -346,7 +364,7 @@ fn is_empty(directory: &OwnedFd) -> bool {
 }
 
 /// Does something that may take long where it holds nobody up.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     if tokio::runtime::Handle::try_current().is_err() {
         return work();
     }
@@ -357,28 +375,6 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'sta
 async fn settled(reply: Reply) -> Result<std::result::Result<(), Failure>> {
     let done = reply.await.map_err(|_| ended())?;
     Ok(done.map(|_| ()))
-}
-
-/// Copies the bench into a layer; what the bench was like, and where the copy stands.
-async fn copy(sandbox: &Arc<OpenShared>, name: &str) -> Result<(Mark, Mark)> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let upper =
-        rustix::fs::openat(&sandbox.layers, format!("{name}/upper"), flags, Mode::empty()).map_err(|_| unusable())?;
-    let sandbox = Arc::clone(sandbox);
-    apart(move || {
-        let below = effects::stand(sandbox.bench.as_fd())?;
-        effects::copy_tree(sandbox.bench.as_fd(), upper.as_fd())?;
-        if sandbox.plan.user.is_dedicated {
-            give(&sandbox.plan.user, &upper)
-                .and_then(|()| give_all(&sandbox.plan.user, &upper))
-                .map_err(|_| unusable())?;
-        }
-        // What was touched a moment ago would be taken for changed: the copy stands where it is compared after that moment.
-        std::thread::sleep(std::time::Duration::from_millis(60));
-        let copied = effects::of_copy(upper.as_fd(), sandbox.bench.as_fd(), None, EffectLimits::default())?.mark;
-        Ok((below, copied))
-    })
-    .await
 }
 
 /// Makes the directories of a layer, for the user of the commands. The root looks as that of the bench.
@@ -397,7 +393,7 @@ pub(super) fn make_directories(layers: &OwnedFd, bench: &OwnedFd, user: &User, n
     Ok(())
 }
 
-fn give(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
+pub(super) fn give(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
     if !user.is_dedicated {
         return Ok(());
     }
@@ -406,7 +402,7 @@ fn give(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
 }
 
 /// Gives everything below a directory that Garret itself made.
-fn give_all(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
+pub(super) fn give_all(user: &User, directory: &OwnedFd) -> rustix::io::Result<()> {
     let (uid, gid) = (rustix::fs::Uid::from_raw(user.uid), rustix::fs::Gid::from_raw(user.gid));
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;

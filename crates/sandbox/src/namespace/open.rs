@@ -128,10 +128,6 @@ impl Open {
         } else {
             Form::Overlay
         };
-        if form == Form::Copy && !plan.hidden.is_empty() {
-            connection.close().await;
-            return Err(cannot_hide());
-        }
         let shared = Arc::new(OpenShared {
             connection: Arc::new(connection),
             plan,
@@ -177,7 +173,7 @@ fn device(directory: &OwnedFd) -> Result<u64> {
 }
 
 /// The user of the commands passes through it, and can list nothing.
-fn make_directory(path: &Path) -> Result<()> {
+pub(super) fn make_directory(path: &Path) -> Result<()> {
     match rustix::fs::mkdir(path, Mode::from_raw_mode(0o711)) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(Errno::NOENT) => {
@@ -188,17 +184,9 @@ fn make_directory(path: &Path) -> Result<()> {
     }
 }
 
-fn open_directory(path: &Path) -> Result<OwnedFd> {
+pub(super) fn open_directory(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(|_| unusable())
-}
-
-fn cannot_hide() -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        "this machine cannot hide paths from commands: the kernel mounts no overlay here",
-    )
-    .hint("use a kernel of 5.11 or newer and keep the scratch directory on ext4, xfs, btrfs or tmpfs; or hide nothing")
 }
 
 pub(super) fn unusable() -> Error {

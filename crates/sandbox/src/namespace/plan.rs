@@ -70,9 +70,7 @@ pub struct SandboxPlan {
     pub overlays: Overlays,
     /// The file whose lock says that the sandbox lives.
     pub lock: PathBuf,
-    /// Paths that do not exist for a command.
-    pub hidden: Vec<String>,
-    /// Paths that a command may not change.
+    /// Paths that a command may not change; an empty one is the root.
     pub read_only: Vec<String>,
     /// Where limits on everything together are kept, if anywhere.
     pub group: Option<Group>,
@@ -308,7 +306,6 @@ pub fn plan(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) ->
         layers: layers(&request.scratch),
         overlays: wishes.overlays.clone(),
         lock: locks(&request.scratch).join(wishes.name),
-        hidden: texts(&request.hidden),
         read_only: texts(&request.read_only),
         group: group(request, machine, wishes),
         system_calls: SystemCalls::Ordinary,
@@ -343,11 +340,7 @@ pub fn environment() -> BTreeMap<String, String> {
 }
 
 fn texts(paths: &[WsPath]) -> Vec<String> {
-    paths
-        .iter()
-        .filter(|path| !path.as_str().is_empty())
-        .map(|path| path.as_str().to_owned())
-        .collect()
+    paths.iter().map(|path| path.as_str().to_owned()).collect()
 }
 
 fn namespaces(network: Network) -> Vec<Space> {
@@ -558,7 +551,7 @@ mod tests {
         SandboxRequest {
             bench: "/home/someone/project".into(),
             scratch: "/home/someone/scratch".into(),
-            hidden: vec![WsPath::parse("secret").unwrap()],
+            read_filter: None,
             read_only: vec![WsPath::parse("docs").unwrap()],
             network: Network::None,
             limits: Limits::default(),
@@ -629,6 +622,15 @@ mod tests {
             path: "/opt/tools".to_owned()
         }));
         assert!(!format!("{:?}", plan.root).contains("absent"));
+    }
+
+    #[test]
+    fn a_root_that_may_not_be_changed_stays_in_the_plan() {
+        let request = SandboxRequest {
+            read_only: vec![WsPath::root()],
+            ..request()
+        };
+        assert_eq!(plan(&request, &machine(1001), &wishes(&[])).read_only, [""]);
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Trial {
         SandboxRequest {
             bench: path.join("bench"),
             scratch: path.join("scratch"),
-            hidden: Vec::new(),
+            read_filter: None,
             read_only: Vec::new(),
             network: Network::None,
             limits: Limits::default(),

@@ -174,15 +174,22 @@ fn protect(paths: &[String]) -> Result<(), Failure> {
 
 fn protect_one(path: &str) -> rustix::io::Result<()> {
     let workspace = directory("/workspace")?;
-    let target = open_below(&workspace, path, OFlags::PATH | OFlags::NOFOLLOW)?;
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    let tree = open_tree(&target, "", flags)?;
     let attributes = MountAttributes {
         is_read_only: true,
         is_without_devices: true,
         ..MountAttributes::default()
     };
-    sys::set_mount(tree.as_fd(), attributes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
+    let protect = |tree: &OwnedFd| {
+        sys::set_mount(tree.as_fd(), attributes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
+    };
+    // The mount of the whole layer is this command's own already.
+    if path.is_empty() {
+        return protect(&workspace);
+    }
+    let target = open_below(&workspace, path.as_bytes(), OFlags::PATH | OFlags::NOFOLLOW)?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(&target, "", flags)?;
+    protect(&tree)?;
     let empty = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(&tree, "", &target, "", empty)
 }

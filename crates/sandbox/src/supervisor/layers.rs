@@ -4,14 +4,17 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 
-use super::protocol::Failure;
+use super::protocol::{Failure, Ground};
 use super::root::{BENCH, LAYERS, MASKS, MOUNTED};
+use crate::effects::beneath::{join, split};
+use crate::filtered::HiddenRecord;
 use crate::namespace::plan::Overlays;
 
 /// A layer that lies over the bench.
@@ -35,18 +38,26 @@ struct Look {
 
 impl Laid {
     /// Lays the layer in the directory `name`.
-    pub(super) fn lay(number: u64, name: &str, hidden: &[String]) -> Result<Self, Failure> {
+    pub(super) fn lay(number: u64, name: &str, ground: Ground) -> Result<Self, Failure> {
+        if ground == Ground::Copy {
+            return Self::show(number, name);
+        }
         let failed = |error: Errno| Failure::new("laying a layer", error);
         let mut laid = Self {
             number,
-            has_mask: !hidden.is_empty(),
+            has_mask: false,
             untouched: None,
         };
         rustix::fs::mkdir(laid.path(), Mode::RWXU).map_err(failed)?;
-        if laid.has_mask {
-            mask(&laid.mask(), hidden).map_err(|error| Failure::new("hiding paths", error))?;
+        if ground == Ground::BenchWithoutHidden {
+            let not_hidden = |error| Failure::new("hiding paths", error);
+            let hidden = hidden_of(name).map_err(not_hidden)?;
+            laid.has_mask = !hidden.0.is_empty();
+            if laid.has_mask {
+                mask(&laid.mask(), &hidden.0).map_err(not_hidden)?;
+            }
         }
-        let options = laid.options(name);
+        let options = laid.options(name, ground);
         mount(
             "garret",
             laid.path(),
@@ -66,7 +77,7 @@ impl Laid {
     }
 
     /// Shows the directory `name` as it is: a copy of the bench, which needs no overlay.
-    pub(super) fn show(number: u64, name: &str) -> Result<Self, Failure> {
+    fn show(number: u64, name: &str) -> Result<Self, Failure> {
         let failed = |error: Errno| Failure::new("laying a layer", error);
         let laid = Self {
             number,
@@ -89,14 +100,14 @@ impl Laid {
 
     /// Volatile: nothing waits for the disk. What becomes a change is made durable when it is committed, and a layer is never mounted a
     /// second time.
-    fn options(&self, name: &str) -> CString {
-        let mask = if self.has_mask {
-            format!("{}:", self.mask().display())
-        } else {
-            String::new()
+    fn options(&self, name: &str, ground: Ground) -> CString {
+        let lower = match ground {
+            Ground::OwnLower => format!("{LAYERS}/{name}/lower"),
+            _ if self.has_mask => format!("{}:{BENCH}", self.mask().display()),
+            _ => BENCH.to_owned(),
         };
         let options = format!(
-            "lowerdir={mask}{BENCH},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
+            "lowerdir={lower},upperdir={LAYERS}/{name}/upper,workdir={LAYERS}/{name}/work,userxattr,volatile,index=off"
         );
         CString::new(options).expect("names of layers hold no NUL")
     }
@@ -139,7 +150,7 @@ pub(super) fn try_overlay(overlays: &Overlays) -> Option<String> {
         Overlays::Known => return None,
         Overlays::Tried(trial) => trial,
     };
-    let tried = Laid::lay(0, trial, &[]).and_then(Laid::lift);
+    let tried = Laid::lay(0, trial, Ground::Bench).and_then(Laid::lift);
     let reason = |failure: Failure| {
         std::io::Error::from_raw_os_error(failure.errno)
             .to_string()
@@ -149,15 +160,22 @@ pub(super) fn try_overlay(overlays: &Overlays) -> Option<String> {
 }
 
 /// Opens the directory or file at `path` below `base`, through no link.
-pub(super) fn open_below(base: impl AsFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+pub(super) fn open_below(base: impl AsFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let path = if path.is_empty() { "." } else { path };
+    let path = if path.is_empty() { b"." } else { path };
     rustix::fs::openat2(base, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// The hidden paths of the layer in the directory `name`.
+fn hidden_of(name: &str) -> rustix::io::Result<HiddenRecord> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let layer = rustix::fs::open(format!("{LAYERS}/{name}"), flags, Mode::empty())?;
+    HiddenRecord::read(layer.as_fd())
 }
 
 /// Makes a layer of whiteouts between the bench and what commands write: where it has one, nothing is below. Directories on the way are
 /// shown from it, so that they must look like those of the bench.
-fn mask(mask: &Path, hidden: &[String]) -> rustix::io::Result<()> {
+fn mask(mask: &Path, hidden: &[Vec<u8>]) -> rustix::io::Result<()> {
     let bench = rustix::fs::open(BENCH, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::fs::mkdir(mask, Mode::RWXU)?;
     let mask = rustix::fs::open(
@@ -167,25 +185,17 @@ fn mask(mask: &Path, hidden: &[String]) -> rustix::io::Result<()> {
     )?;
     look_alike(&mask, &bench)?;
     for path in hidden {
-        match hide(&mask, &bench, path) {
-            // What is not there needs no hiding.
-            Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::EXIST) => {}
-            Err(error) => return Err(error),
-        }
+        hide(&mask, &bench, path)?;
     }
     Ok(())
 }
 
-fn hide(mask: &OwnedFd, bench: &OwnedFd, path: &str) -> rustix::io::Result<()> {
-    let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+fn hide(mask: &OwnedFd, bench: &OwnedFd, path: &[u8]) -> rustix::io::Result<()> {
+    let (above, name) = split(path);
     let mut directory = mask.try_clone().map_err(|_| Errno::MFILE)?;
-    let mut walked = String::new();
-    for part in above.split('/').filter(|part| !part.is_empty()) {
-        walked = if walked.is_empty() {
-            part.to_owned()
-        } else {
-            format!("{walked}/{part}")
-        };
+    let mut walked = Vec::new();
+    for part in above.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
+        walked = join(&walked, part);
         let original = open_below(bench, &walked, OFlags::PATH | OFlags::DIRECTORY)?;
         match rustix::fs::mkdirat(&directory, part, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -194,17 +204,6 @@ fn hide(mask: &OwnedFd, bench: &OwnedFd, path: &str) -> rustix::io::Result<()> {
         directory = open_below(&directory, part, OFlags::RDONLY | OFlags::DIRECTORY)?;
         look_alike(&directory, &original)?;
     }
-    let full = if above.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{above}/{name}")
-    };
-    open_below(bench, &full, OFlags::PATH | OFlags::NOFOLLOW)
-        .map(drop)
-        .or_else(|error| match error {
-            Errno::LOOP => Ok(()),
-            other => Err(other),
-        })?;
     rustix::fs::mknodat(&directory, name, FileType::CharacterDevice, Mode::empty(), 0)
 }
 
@@ -236,7 +235,7 @@ fn remove_mask(path: &Path) -> rustix::io::Result<()> {
         .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
         .collect();
     for name in names {
-        let child = path.join(std::ffi::OsStr::new(&*name.to_string_lossy()));
+        let child = path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
         if rustix::fs::unlinkat(&directory, &name, AtFlags::empty()).is_err() {
             remove_mask(&child)?;
         }

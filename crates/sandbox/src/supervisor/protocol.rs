@@ -27,7 +27,7 @@ pub(crate) enum Ask {
     /// Make yourself ready; the first message.
     Open(Box<SandboxPlan>),
     /// Lay the layer whose directory has this name; whether that worked is told by what is asked of it next.
-    Lay { layer: String, is_copy: bool },
+    Lay { layer: String, ground: Ground },
     /// Start a process on a layer.
     Start {
         request: u64,
@@ -58,6 +58,19 @@ pub(crate) enum Ask {
     Resume { request: u64, layer: String },
     /// End the processes of a layer and take it off.
     Lift { request: u64, layer: String },
+}
+
+/// What a layer lies over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ground {
+    /// The bench.
+    Bench,
+    /// The bench without the paths that are written down in the layer's directory.
+    BenchWithoutHidden,
+    /// The directory `lower` in the layer's own: a part of the bench, which nobody changes.
+    OwnLower,
+    /// Nothing: the layer is a copy of the bench.
+    Copy,
 }
 
 /// A request to lift a layer.

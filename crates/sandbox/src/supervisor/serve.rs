@@ -277,7 +277,7 @@ impl Server<'_> {
     fn obey(&mut self, ask: Ask) -> Served {
         match ask {
             Ask::Open(_) => {}
-            Ask::Lay { layer, is_copy } => self.lay(layer, is_copy),
+            Ask::Lay { layer, ground } => self.lay(layer, ground),
             Ask::Start {
                 request,
                 process,

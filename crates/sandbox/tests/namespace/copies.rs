@@ -1,6 +1,8 @@
 //! Layers where the kernel mounts no overlay: copies of the bench.
 
-use garret_core::{ErrorKind, Guard, Sandbox, WsPath};
+use std::sync::Arc;
+
+use garret_core::{ErrorKind, Guard, HiddenPaths, Sandbox, WsPath};
 use garret_sandbox::namespace::Layers;
 
 use crate::room::{directory, paths, request, run_on, sandbox_with, shell};
@@ -28,14 +30,37 @@ async fn a_copy_does_as_a_layer_and_says_that_it_is_one() {
 }
 
 #[tokio::test]
-async fn a_copy_that_cannot_hide_paths_or_must_be_a_layer_is_refused() {
+async fn a_copy_that_must_be_a_layer_is_refused() {
     let directory = directory();
-    let mut hiding = request(&directory);
-    hiding.hidden = vec![WsPath::parse("secret").unwrap()];
     let mut requiring = request(&directory);
     requiring.require.push(Guard::Layers);
-    for request in [hiding, requiring] {
-        let error = sandbox_with(Layers::Copies).open(request).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let error = sandbox_with(Layers::Copies).open(requiring).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn a_copy_has_no_hidden_paths_and_does_not_take_them_for_removed() {
+    let directory = directory();
+    let bench = directory.path().join("bench");
+    std::fs::create_dir(bench.join("dir")).unwrap();
+    for path in ["secret", "dir/secret", "dir/plain", "plain"] {
+        std::fs::write(bench.join(path), path).unwrap();
     }
+    let mut hiding = request(&directory);
+    let hidden = ["secret", "dir/secret"].map(|path| WsPath::parse(path).unwrap());
+    hiding.read_filter = Some(Arc::new(HiddenPaths(hidden.to_vec())));
+    let open = sandbox_with(Layers::Copies).open(hiding).await.unwrap();
+    let layer = open.lay().await.unwrap();
+    let seen = run_on(&*layer, shell("find . -type f | sort; echo more >> plain")).await;
+    assert_eq!(seen.text(), "./dir/plain\n./plain\n");
+    layer.pause().await.unwrap();
+    let effects = layer.effects(None).await.unwrap();
+    layer.resume().await.unwrap();
+    assert_eq!(paths(&effects), ["plain"]);
+    // A directory goes with the hidden file in it: the policy is to judge that.
+    run_on(&*layer, shell("rm -r dir")).await;
+    layer.lift().await.unwrap();
+    let effects = layer.effects(None).await.unwrap();
+    assert_eq!(paths(&effects), ["dir", "dir/plain", "dir/secret", "plain"]);
+    layer.remove().await.unwrap();
 }

@@ -1,9 +1,12 @@
 //! Paths that policy hides or protects, and what survives of unusual files.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use garret_core::{Command, ErrorKind, Placed, WsPath};
+use garret_core::{Command, ErrorKind, HiddenPaths, Layer, Placed, SandboxRequest, WsPath};
 
 use crate::room::{Room, directory, finish, paths, run_on, shell};
 
@@ -11,8 +14,36 @@ fn ws(path: &str) -> WsPath {
     WsPath::parse(path).unwrap()
 }
 
+fn hide(request: &mut SandboxRequest, paths: &[&str]) {
+    request.read_filter = Some(Arc::new(HiddenPaths(paths.iter().map(|path| ws(path)).collect())));
+}
+
+/// How a layer is laid over a bench.
+#[derive(Debug, Clone, Copy)]
+enum Bench {
+    /// Nobody changes it.
+    Steady,
+    /// Others may change it at any time.
+    Shared,
+}
+
+const BENCHES: [Bench; 2] = [Bench::Steady, Bench::Shared];
+
+async fn lay(room: &Room, bench: Bench) -> Arc<dyn Layer> {
+    match bench {
+        Bench::Steady => room.open.lay_on("as it is").await.unwrap(),
+        Bench::Shared => room.open.lay().await.unwrap(),
+    }
+}
+
 #[tokio::test]
 async fn a_hidden_path_is_not_there_and_stays_as_it_is() {
+    for kind in BENCHES {
+        hidden_paths_are_not_there(kind).await;
+    }
+}
+
+async fn hidden_paths_are_not_there(kind: Bench) {
     let directory = directory();
     let bench = directory.path().join("bench");
     std::fs::create_dir_all(bench.join("a/b")).unwrap();
@@ -21,16 +52,132 @@ async fn a_hidden_path_is_not_there_and_stays_as_it_is() {
         std::fs::write(bench.join(path), path).unwrap();
     }
     let room = Room::on(directory, |request| {
-        request.hidden = vec![ws("a/b/secret"), ws("keys"), ws(".env"), ws("not/there")];
+        hide(request, &["a/b/secret", "keys", ".env", "not/there"]);
     })
     .await;
-    assert_eq!(room.text("find . | sort").await, ".\n./a\n./a/b\n./a/b/plain\n");
-    let (outcome, effects) = room
-        .run("cat a/b/secret .env keys/one; cat a/b/plain; echo more >> a/b/plain; stat -c %a a")
-        .await;
-    assert_eq!(outcome.text(), "a/b/plain755\n");
-    assert_eq!(paths(&effects), ["a/b/plain"]);
+    let layer = lay(&room, kind).await;
+    let found = run_on(&*layer, shell("find . | sort")).await;
+    assert_eq!(found.text(), ".\n./a\n./a/b\n./a/b/plain\n", "{kind:?}");
+    let text = "cat a/b/secret .env keys/one; cat a/b/plain; echo more >> a/b/plain; stat -c %a a";
+    let outcome = run_on(&*layer, shell(text)).await;
+    assert_eq!(outcome.text(), "a/b/plain755\n", "{kind:?}");
+    layer.lift().await.unwrap();
+    let effects = layer.effects(None).await.unwrap();
+    assert_eq!(paths(&effects), ["a/b/plain"], "{kind:?}");
+    layer.remove().await.unwrap();
     assert_eq!(std::fs::read(bench.join(".env")).unwrap(), b".env");
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_utf_8_is_hidden_where_not_everything_shows() {
+    for kind in BENCHES {
+        let directory = directory();
+        let bench = directory.path().join("bench");
+        std::fs::create_dir_all(bench.join("a/open")).unwrap();
+        for name in [&b"caf\xe9"[..], b"a/caf\xe9", b"a/open/caf\xe9", b"a/secret", b"plain"] {
+            std::fs::write(bench.join(OsStr::from_bytes(name)), "content").unwrap();
+        }
+        std::fs::create_dir(bench.join(OsStr::from_bytes(b"d\xff"))).unwrap();
+        let room = Room::on(directory, |request| hide(request, &["a/secret"])).await;
+        let layer = lay(&room, kind).await;
+        let found = run_on(&*layer, shell("LC_ALL=C find . -type f | sort; ls -d d*")).await;
+        assert_eq!(found.stdout, b"./a/open/caf\xe9\n./plain\n", "{kind:?}");
+        layer.remove().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_comes_to_a_shared_bench_later_is_not_seen() {
+    let directory = directory();
+    let bench = directory.path().join("bench");
+    std::fs::create_dir(bench.join("a")).unwrap();
+    std::fs::write(bench.join("a/plain"), "plain").unwrap();
+    std::fs::write(bench.join("b"), "b").unwrap();
+    let room = Room::on(directory, |request| hide(request, &["secret", "a/secret"])).await;
+    let layer = room.open.lay().await.unwrap();
+    std::fs::write(bench.join("secret"), "secret").unwrap();
+    std::fs::write(bench.join("a/secret"), "secret").unwrap();
+    // A visible file is moved to a hidden name, and written there.
+    std::fs::rename(bench.join("b"), bench.join("a/moved")).unwrap();
+    std::fs::rename(bench.join("a/moved"), bench.join("secret")).unwrap();
+    std::fs::write(bench.join("secret"), "secret").unwrap();
+    let found = run_on(&*layer, shell("find . -type f | sort | xargs grep ''")).await;
+    assert_eq!(found.text(), "./a/plain:plain\n./b:b\n");
+    layer.pause().await.unwrap();
+    let news = layer.look_below().await.unwrap();
+    let news: Vec<_> = news.iter().map(|path| path.shown()).collect();
+    assert!(!news.iter().any(|path| path.contains("secret")), "{news:?}");
+    assert!(news.iter().any(|path| path == "b"), "{news:?}");
+    layer.resume().await.unwrap();
+    layer.remove().await.unwrap();
+    crate::room::is_tidy(&room.directory).await;
+}
+
+#[tokio::test]
+async fn a_second_name_of_a_hidden_file_is_hidden() {
+    let directory = directory();
+    let bench = directory.path().join("bench");
+    std::fs::create_dir(bench.join("keys")).unwrap();
+    for path in [".env", "keys/one", "plain", "twice"] {
+        std::fs::write(bench.join(path), path).unwrap();
+    }
+    for (from, to) in [(".env", "env"), ("keys/one", "one"), ("twice", "again")] {
+        std::fs::hard_link(bench.join(from), bench.join(to)).unwrap();
+    }
+    let room = Room::on(directory, |request| hide(request, &[".env", "keys"])).await;
+    assert_eq!(room.text("ls -A").await, "again\nplain\ntwice\n");
+}
+
+#[tokio::test]
+async fn what_a_filter_shows_looks_as_on_the_bench() {
+    let directory = directory();
+    let bench = directory.path().join("bench");
+    std::fs::create_dir_all(bench.join("empty/deep")).unwrap();
+    std::fs::write(bench.join("script"), "#!/bin/sh\necho ran\n").unwrap();
+    std::os::unix::fs::symlink("script", bench.join("link")).unwrap();
+    std::os::unix::fs::symlink("secret", bench.join("to-secret")).unwrap();
+    std::fs::write(bench.join("secret"), "secret").unwrap();
+    let set = |path: &str, mode| std::fs::set_permissions(bench.join(path), std::fs::Permissions::from_mode(mode));
+    set("script", 0o750).unwrap();
+    set("empty/deep", 0o710).unwrap();
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    for path in ["script", "empty/deep", "empty"] {
+        std::fs::File::open(bench.join(path))
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
+    }
+    let inode = std::fs::metadata(bench.join("script")).unwrap();
+    let room = Room::on(directory, |request| hide(request, &["secret"])).await;
+    for _ in 0..2 {
+        let (outcome, effects) = room
+            .run("./link; stat -c '%a %Y %U' script empty/deep; readlink link; cat to-secret; echo x >> script; rmdir empty/deep")
+            .await;
+        let text = "ran\n750 1000000000 agent\n710 1000000000 agent\nscript\n";
+        assert_eq!(outcome.text(), text, "{}", outcome.errors());
+        assert_eq!(paths(&effects), ["empty/deep", "script"]);
+    }
+    let now = std::fs::metadata(bench.join("script")).unwrap();
+    let looks = |one: &std::fs::Metadata| (one.ino(), one.nlink(), one.ctime(), one.ctime_nsec());
+    assert_eq!(looks(&now), looks(&inode), "the user's file is as it was");
+}
+
+#[tokio::test]
+async fn a_read_only_root_can_be_read_and_not_changed() {
+    let directory = directory();
+    std::fs::write(directory.path().join("bench/file"), "file").unwrap();
+    let room = Room::on(directory, |request| request.read_only = vec![WsPath::root()]).await;
+    let text =
+        "cat file; echo x > file; echo x > new; mkdir d; rm file; touch file; echo y > /tmp/free && cat /tmp/free";
+    let (outcome, effects) = room.run(text).await;
+    assert_eq!(outcome.text(), "filey\n");
+    assert_eq!(
+        outcome.errors().matches("Read-only file system").count(),
+        5,
+        "{}",
+        outcome.errors()
+    );
+    assert!(effects.effects.is_empty(), "{effects:?}");
 }
 
 #[tokio::test]

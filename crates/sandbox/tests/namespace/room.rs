@@ -61,7 +61,7 @@ pub(crate) fn request(directory: &TempDir) -> SandboxRequest {
     SandboxRequest {
         bench: directory.path().join("bench"),
         scratch: directory.path().join("scratch"),
-        hidden: Vec::new(),
+        read_filter: None,
         read_only: Vec::new(),
         network: Network::None,
         limits: Limits::default(),

@@ -3,8 +3,9 @@
 use std::io::Read;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
-use garret_core::{Guard, Network, WsPath};
+use garret_core::{Guard, HiddenPaths, Network, WsPath};
 
 use super::{Stand, sh};
 
@@ -60,13 +61,13 @@ pub async fn files_outside_cannot_be_written(stand: Stand) {
     }
 }
 
-/// Promise of `SandboxRequest::hidden`: paths that do not exist for a command.
+/// Promise of `SandboxRequest::read_filter`: what it hides does not exist for a command.
 pub async fn hidden_paths_are_not_there(stand: Stand) {
     stand.put("hidden/file", "the secret");
     stand.put("a/secret.txt", "the secret");
     stand.put("a/open.txt", "open");
     let request = garret_core::SandboxRequest {
-        hidden: paths(&["hidden", "a/secret.txt"]),
+        read_filter: Some(Arc::new(HiddenPaths(paths(&["hidden", "a/secret.txt"])))),
         ..stand.request()
     };
     let room = stand.open_with(request).await;

@@ -1,21 +1,78 @@
 //! What a view keeps from its commands: paths that do not exist for them, and paths that they may not change.
 //!
-//! Rules are patterns and a sandbox takes paths, so where a rule depends on paths the tree is looked through, as far as a rule could tell
-//! apart what is there; a view without such rules costs nothing. What a command makes anew is judged when it ends.
+//! What they see is decided by a filter, which the sandbox asks about the very state of the bench that it lays a layer over. So no path that
+//! comes to the files before, while or after a layer is laid can be missing from a list.
+//!
+//! What they may not change is a list of paths. Where a rule on writing depends on paths, the tree is looked through, as far as a rule could
+//! tell apart what is there. A path that comes later is judged when the command ends, as what it makes anew.
 
 use std::sync::Arc;
 
-use garret_core::{Access, Entry, EntryKind, ErrorKind, Follow, History, Image, ListOptions, Point, Result, WsPath};
+use garret_core::{
+    Access, Entry, EntryKind, EntryPath, ErrorKind, Follow, History, Image, ListOptions, Point, ReadFilter, Result,
+    Visibility, WsPath,
+};
 
 use super::workshop::Workshop;
 use crate::Workspace;
 use crate::workspace::View;
 
-/// The paths, for a sandbox.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// What a sandbox is asked to keep from commands.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Fence {
-    pub(super) hidden: Vec<WsPath>,
+    /// What they see; without one, everything.
+    pub(super) filter: Option<Arc<ViewFilter>>,
     pub(super) read_only: Vec<WsPath>,
+}
+
+impl PartialEq for Fence {
+    fn eq(&self, other: &Self) -> bool {
+        let has_same_filter = match (&self.filter, &other.filter) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.view.has_rules_of(&other.view),
+            _ => false,
+        };
+        has_same_filter && self.read_only == other.read_only
+    }
+}
+
+/// Shows what a view may read, and the way to its directory.
+#[derive(Debug)]
+pub(super) struct ViewFilter {
+    view: Arc<View>,
+}
+
+impl ReadFilter for ViewFilter {
+    fn visibility(&self, path: &EntryPath, kind: EntryKind) -> Visibility {
+        // A name that is no path is asked about only where not everything shows, and no rule can judge it.
+        let Some(path) = path.as_path() else {
+            return Visibility::Hidden;
+        };
+        let base = &self.view.base;
+        let is_directory = kind == EntryKind::Directory;
+        if base.is_within(path) && path != base {
+            return match is_directory {
+                true => Visibility::Partial,
+                false => Visibility::Hidden,
+            };
+        }
+        if !path.is_within(base) || (path != base && !self.view.is_visible(path, is_directory)) {
+            return Visibility::Hidden;
+        }
+        match is_directory && !self.may_read_all_below(path) {
+            true => Visibility::Partial,
+            false => Visibility::Whole,
+        }
+    }
+}
+
+impl ViewFilter {
+    fn may_read_all_below(&self, directory: &WsPath) -> bool {
+        self.view.layers.iter().all(|layer| {
+            let relative = directory.relative_to(&layer.base);
+            relative.is_some_and(|relative| layer.rules.may_read_all_below(&relative))
+        })
+    }
 }
 
 /// What was found for a view when the journal was at a change.
@@ -23,7 +80,7 @@ pub(super) struct Fence {
 pub(super) struct KnownFence {
     view: Arc<View>,
     head: u64,
-    fence: Fence,
+    read_only: Vec<WsPath>,
 }
 
 /// Whether nothing came, went or became something else between two changes.
@@ -41,32 +98,42 @@ async fn is_same_shape(history: &dyn History, from: u64, to: u64) -> Result<bool
     }
 }
 
-/// A directory to look through.
-struct Ahead {
-    path: WsPath,
-    /// Whether it is read-only as a whole already.
-    is_read_only: bool,
-}
-
 impl Workspace {
-    /// What of the tree, as it is now, this view keeps from its commands.
+    /// What this view keeps from its commands, with the paths that the tree has now.
     pub(super) async fn fence(&self) -> Result<Fence> {
-        let mut fence = Fence::default();
-        let is_read_only = self.view.layers.iter().any(|layer| layer.rules.policy().read_only);
-        if is_read_only {
-            fence.read_only.push(WsPath::root());
+        Ok(Fence {
+            filter: self.read_filter(),
+            read_only: self.read_only_paths().await?,
+        })
+    }
+
+    /// What commands of this view see, where that is not everything.
+    fn read_filter(&self) -> Option<Arc<ViewFilter>> {
+        let view = self.view.clone();
+        self.view.hides_paths().then(|| Arc::new(ViewFilter { view }))
+    }
+
+    fn depends_on_path_to_write(&self) -> bool {
+        let mut layers = self.view.layers.iter();
+        layers.any(|layer| layer.rules.depends_on_path_to_write())
+    }
+
+    /// What of the tree, as it is now, commands of this view may not change.
+    async fn read_only_paths(&self) -> Result<Vec<WsPath>> {
+        if self.view.layers.iter().any(|layer| layer.rules.policy().read_only) {
+            return Ok(vec![WsPath::root()]);
         }
-        if !self.is_fenced() {
-            return Ok(fence);
+        let mut read_only = Vec::new();
+        if !self.depends_on_path_to_write() {
+            return Ok(read_only);
         }
-        let path = WsPath::root();
-        let mut ahead = vec![Ahead { path, is_read_only }];
+        let mut ahead = vec![WsPath::root()];
         while let Some(next) = ahead.pop() {
-            for entry in self.entries_of(&next.path).await? {
-                ahead.extend(self.fence_entry(&entry, &next, &mut fence));
+            for entry in self.entries_of(&next).await? {
+                ahead.extend(self.fence_entry(&entry, &mut read_only));
             }
         }
-        Ok(fence)
+        Ok(read_only)
     }
 
     /// Whether no rule tells apart what is below a directory.
@@ -77,14 +144,14 @@ impl Workspace {
         })
     }
 
-    /// The same as [`Workspace::fence`] where the files change by the journal alone: as long as that says that nothing came or went, what
-    /// was found before holds.
+    /// What this view keeps from its commands. Where the files change by the journal alone, the paths that were found before hold as long as
+    /// the journal says that nothing came or went.
     pub(super) async fn fence_in(&self, shop: &Workshop) -> Result<Fence> {
         let Some(history) = self
             .shared
             .history
             .clone()
-            .filter(|_| !shop.is_direct && self.is_fenced())
+            .filter(|_| !shop.is_direct && self.depends_on_path_to_write())
         else {
             return self.fence().await;
         };
@@ -95,15 +162,18 @@ impl Workspace {
             && one.head <= head
             && is_same_shape(&*history, one.head, head).await?
         {
-            let fence = one.fence.clone();
+            let read_only = one.read_only.clone();
             *known = Some(KnownFence { head, ..one.clone() });
-            return Ok(fence);
+            return Ok(Fence {
+                filter: self.read_filter(),
+                read_only,
+            });
         }
         let fence = self.fence().await?;
         *known = Some(KnownFence {
             view: self.view.clone(),
             head,
-            fence: fence.clone(),
+            read_only: fence.read_only.clone(),
         });
         Ok(fence)
     }
@@ -128,37 +198,27 @@ impl Workspace {
         }
     }
 
-    /// Notes what holds of an entry; gives it back where what is in it must be looked at too.
-    fn fence_entry(&self, entry: &Entry, above: &Ahead, fence: &mut Fence) -> Option<Ahead> {
+    /// Notes an entry that may not be changed; gives back a directory in which some entries may be and others not.
+    fn fence_entry(&self, entry: &Entry, read_only: &mut Vec<WsPath>) -> Option<WsPath> {
         let base = &self.view.base;
         let is_directory = entry.kind == EntryKind::Directory;
-        let Some(path) = entry.path.as_path() else {
-            // A name that no rule can judge goes with its directory, where that may go.
-            let may_hide = above.path.is_within(base) && above.path != *base;
-            if may_hide && !self.is_entry_visible(&entry.path, is_directory) {
-                fence.hidden.push(above.path.clone());
-            }
-            return None;
-        };
+        // A name that no rule can judge is judged when somebody changed it.
+        let path = entry.path.as_path()?;
         if base.is_within(path) && path != base {
-            let is_read_only = above.is_read_only;
-            let path = path.clone();
-            return is_directory.then_some(Ahead { path, is_read_only });
+            return is_directory.then(|| path.clone());
         }
-        if !path.is_within(base) || (path != base && !self.is_visible(path, is_directory)) {
-            fence.hidden.push(path.clone());
+        let is_hidden = !path.is_within(base) || (path != base && !self.is_visible(path, is_directory));
+        if is_hidden {
             return None;
         }
         let may_write = match is_directory {
             true => self.check_directory(path).is_ok(),
             false => self.check_rules(path, &[Access::Write]).is_ok(),
         };
-        if !may_write && !above.is_read_only {
-            fence.read_only.push(path.clone());
+        if !may_write {
+            read_only.push(path.clone());
+            return None;
         }
-        (is_directory && !self.is_uniform_below(path)).then(|| Ahead {
-            path: path.clone(),
-            is_read_only: above.is_read_only || !may_write,
-        })
+        (is_directory && !self.is_uniform_below(path)).then(|| path.clone())
     }
 }

@@ -690,7 +690,7 @@ impl Workspace {
 
     /// Whether this looks at the same directory under the same policies as a view.
     pub(crate) fn has_rules_of(&self, view: &View) -> bool {
-        self.view.layers.len() == view.layers.len() && self.encloses(view)
+        self.view.has_rules_of(view)
     }
 
     /// Whether a view is this one, or was made by narrowing this one.

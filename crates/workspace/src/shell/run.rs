@@ -99,7 +99,7 @@ impl Workspace {
             wait: prepared.turn_wait,
         };
         let turn = shop.take_turn(request, sink).await?;
-        // What the processes did until now is in the files then, where the rules of this view look for what to hide.
+        // What the processes did until now is in the files then, and what others did is on their layer, as far as they may see it.
         shop.catch_up().await?;
         let secrets = prepared.hidden.clone();
         let ran = match shop.place_for(self, &prepared).await {

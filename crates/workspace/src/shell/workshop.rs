@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 
 use garret_core::{
     Bench, BenchState, Effect, EffectTally, Effects, Enforced, EntryPath, Error, ErrorKind, Exclusions, Guard, Layer,
-    Limits, Mark, OpenSandbox, Placed, Result, Sandbox, SandboxRequest, ShellPolicy, Taken, Timestamp, TurnGuard,
+    Limits, Mark, OpenSandbox, Placed, ReadFilter, Result, Sandbox, SandboxRequest, ShellPolicy, Taken, Timestamp,
+    TurnGuard,
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, RwLock, Semaphore};
 
@@ -231,7 +232,7 @@ impl Workshop {
         SandboxRequest {
             bench: state.root.clone(),
             scratch: state.scratch.clone(),
-            hidden: fence.hidden.clone(),
+            read_filter: fence.filter.clone().map(|filter| filter as Arc<dyn ReadFilter>),
             read_only: fence.read_only.clone(),
             network: policy.network,
             limits: Limits {

@@ -10,7 +10,7 @@ use crate::supervisor::clock::now;
 use crate::supervisor::held::Held;
 use crate::supervisor::layers::Laid;
 use crate::supervisor::place::{self, Arriving};
-use crate::supervisor::protocol::{Answer, Failure, Item, Lift};
+use crate::supervisor::protocol::{Answer, Failure, Ground, Item, Lift, write_message};
 
 /// A layer, and who waits for something to come true on it.
 pub(super) struct Layer {
@@ -41,17 +41,12 @@ const STILL_WITHIN: Duration = Duration::from_secs(1);
 pub(super) const PAUSE_LOOK: Duration = Duration::from_micros(200);
 
 impl Server<'_> {
-    pub(super) fn lay(&mut self, layer: String, is_copy: bool) {
+    pub(super) fn lay(&mut self, layer: String, ground: Ground) {
         self.laid_so_far += 1;
-        let laid = if is_copy {
-            Laid::show(self.laid_so_far, &layer)
-        } else {
-            Laid::lay(self.laid_so_far, &layer, &self.plan.hidden)
-        };
-        let held = if is_copy {
-            Held::something(&layer)
-        } else {
-            Held::nothing(&layer)
+        let laid = Laid::lay(self.laid_so_far, &layer, ground);
+        let held = match ground {
+            Ground::Copy => Held::something(&layer),
+            Ground::Bench | Ground::BenchWithoutHidden | Ground::OwnLower => Held::nothing(&layer),
         };
         self.laid.insert(
             layer,

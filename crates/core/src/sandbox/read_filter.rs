@@ -1,0 +1,44 @@
+//! Which entries of a bench the commands of a view see.
+
+use std::fmt;
+
+use crate::{EntryKind, EntryPath, WsPath};
+
+/// Decides which entries of a bench commands see.
+///
+/// A sandbox asks from the root down. It asks nothing about what is below an entry that is hidden or visible as a whole. A name that the
+/// rules of a view cannot judge, because it is not UTF-8, must be [`Visibility::Hidden`].
+pub trait ReadFilter: Send + Sync + fmt::Debug {
+    /// Decides on the entry at `path`.
+    fn visibility(&self, path: &EntryPath, kind: EntryKind) -> Visibility;
+}
+
+/// What commands see of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visibility {
+    /// Neither it nor anything below it.
+    Hidden,
+    /// It itself; what is below it is decided entry by entry.
+    Partial,
+    /// It and everything below it.
+    Whole,
+}
+
+/// A filter that hides a list of paths, with everything below them.
+#[derive(Debug, Clone, Default)]
+pub struct HiddenPaths(pub Vec<WsPath>);
+
+impl ReadFilter for HiddenPaths {
+    fn visibility(&self, path: &EntryPath, _kind: EntryKind) -> Visibility {
+        let Some(path) = path.as_path() else {
+            return Visibility::Hidden;
+        };
+        if self.0.contains(path) {
+            return Visibility::Hidden;
+        }
+        match self.0.iter().any(|hidden| hidden.is_within(path)) {
+            true => Visibility::Partial,
+            false => Visibility::Whole,
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Copying what a read filter shows of a bench.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use garret_core::{EntryKind, ReadFilter, Result};
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Stat, Uid, chownat, fchmod, fchown, fstat, futimens, linkat, mkdirat, openat,
+    readlinkat, symlinkat, unlinkat, utimensat,
+};
+use rustix::io::Errno;
+
+use super::listing::{Depth, VisibleEntries, VisibleEntry, kind_of, list, names_of_hidden_files, settled};
+use crate::effects::beneath::{GENTLY, look_at, names, open, set_mode, split};
+use crate::effects::copy::{copy_content, times_of};
+use crate::effects::error::At;
+use crate::effects::seen::Seen;
+
+/// A file that others write all the while is copied anew this often.
+const MAX_TRIES: usize = 6;
+/// What a copy has of a mode: no bits that give a program the rights of its owner.
+const COPIED_BITS: u32 = 0o1777;
+/// Content of files that no longer are is deleted once there is more of it than this, and than of the files that are.
+const MAX_UNUSED: usize = 1_000;
+
+/// Where visible entries are copied to.
+pub(crate) struct CopyTarget<'a> {
+    /// An empty directory.
+    pub(crate) directory: BorrowedFd<'a>,
+    /// The owner of files on the bench, and the user that has them in the copy.
+    pub(crate) owner: Option<((u32, u32), (u32, u32))>,
+    /// Where copies are kept for the next time. Only for a copy that nobody writes to.
+    pub(crate) store: Option<FileStore>,
+}
+
+/// Copies of files, each under a name that says of which state of which file it is a copy. A copy is linked from here into every tree that
+/// shows the file, so that a file is copied once for each of its states.
+#[derive(Debug)]
+pub(crate) struct FileStore {
+    directory: OwnedFd,
+    used: BTreeSet<Vec<u8>>,
+}
+
+/// What was copied.
+pub(crate) struct CopiedEntries {
+    pub(crate) visible: VisibleEntries,
+    pub(crate) hidden: Vec<Vec<u8>>,
+}
+
+struct Copying<'a> {
+    bench: BorrowedFd<'a>,
+    to: CopyTarget<'a>,
+    /// The directory of the copy that was opened last.
+    above: Option<(Vec<u8>, OwnedFd)>,
+    directories: Vec<VisibleEntry>,
+    files: Vec<(Vec<u8>, Stat)>,
+    visible: VisibleEntries,
+}
+
+/// Copies everything that the filter shows of the bench now. What is gone by the time it is reached, what Garret itself cannot read, devices,
+/// fifos and sockets are left out.
+pub(crate) fn copy_visible(
+    bench: BorrowedFd<'_>,
+    filter: &dyn ReadFilter,
+    to: CopyTarget<'_>,
+) -> Result<CopiedEntries> {
+    let listing = list(bench, filter, Depth::Everything)?;
+    let mut copying = Copying {
+        bench,
+        to,
+        above: None,
+        directories: Vec::new(),
+        files: Vec::new(),
+        visible: VisibleEntries::new(),
+    };
+    let mut entries = listing.visible;
+    // A directory comes before what is in it.
+    entries.sort_by(|one, other| one.path.cmp(&other.path));
+    for entry in entries {
+        copying.entry(entry)?;
+    }
+    copying.remove_names_of_hidden_files(filter)?;
+    copying.finish(fstat(bench).at(b"")?)?;
+    Ok(CopiedEntries {
+        visible: copying.visible,
+        hidden: listing.hidden,
+    })
+}
+
+impl Copying<'_> {
+    fn entry(&mut self, entry: VisibleEntry) -> Result<()> {
+        let (above, name) = split(&entry.path);
+        let Some(above) = self.directory(above)? else {
+            return Ok(());
+        };
+        match kind_of(&entry.stat) {
+            EntryKind::Directory => {
+                mkdirat(&above, name, Mode::RWXU).at(&entry.path)?;
+                self.visible.insert(entry.path.clone(), Some(Seen::of(&entry.stat)));
+                self.directories.push(entry);
+            }
+            EntryKind::File => {
+                if let Some(stat) = self.file(&above, name, &entry)? {
+                    self.visible.insert(entry.path.clone(), settled(&stat));
+                    self.files.push((entry.path, stat));
+                }
+            }
+            EntryKind::Symlink => {
+                if self.link(&above, name, &entry.path)? {
+                    self.visible.insert(entry.path, settled(&entry.stat));
+                }
+            }
+            EntryKind::Other => {}
+        }
+        Ok(())
+    }
+
+    /// A directory of the copy; `None` where it was not made.
+    fn directory(&mut self, path: &[u8]) -> Result<Option<OwnedFd>> {
+        let is_known = self.above.as_ref().is_some_and(|(known, _)| known == path);
+        if !is_known {
+            match open(self.to.directory, path, OFlags::PATH | OFlags::DIRECTORY) {
+                Ok(directory) => self.above = Some((path.to_vec(), directory)),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+                Err(errno) => return Err(errno).at(path),
+            }
+        }
+        let directory = self.above.as_ref().map(|(_, directory)| directory.try_clone());
+        directory.transpose().map_err(|_| Errno::MFILE).at(path)
+    }
+
+    /// Copies a file; gives what it was like, or nothing where it is gone.
+    fn file(&mut self, above: &OwnedFd, name: &[u8], entry: &VisibleEntry) -> Result<Option<Stat>> {
+        let path = &entry.path;
+        let key = settled(&entry.stat).map(|seen| self.key(&seen, &entry.stat));
+        if let (Some(key), Some(store)) = (&key, &mut self.to.store)
+            && store.link_to(key, above, name)
+        {
+            return Ok(Some(entry.stat));
+        }
+        for tries in 1..=MAX_TRIES {
+            let Some((source, before)) = self.source(path)? else {
+                return Ok(None);
+            };
+            let target = new_file(above, name).at(path)?;
+            let copied = copy_content(&source, &target, &before);
+            if !matches!(copied, Ok(()) | Err(Errno::STALE)) {
+                copied.at(path)?;
+            }
+            // What was read while the name led elsewhere, or while others wrote, may be the content of another path.
+            let now = look_at(self.bench, path).at(path)?.map(|stat| Seen::of(&stat));
+            let is_settled = now == Some(Seen::of(&before));
+            let is_at_path = now.is_some_and(|now| now.inode == before.st_ino);
+            if copied.is_ok() && (is_settled || (is_at_path && tries == MAX_TRIES)) {
+                self.describe(&target, &before).at(path)?;
+                let key = settled(&before).map(|seen| self.key(&seen, &before));
+                if let (Some(key), Some(store), true) = (key, &mut self.to.store, is_settled) {
+                    store.keep(key, above, name);
+                }
+                return Ok(Some(before));
+            }
+            unlinkat(above, name, AtFlags::empty()).at(path)?;
+        }
+        Ok(None)
+    }
+
+    /// The file at a path, open; `None` where there is none that can be read.
+    fn source(&self, path: &[u8]) -> Result<Option<(OwnedFd, Stat)>> {
+        let source = match open(self.bench, path, OFlags::RDONLY | GENTLY) {
+            Ok(source) => source,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::XDEV) => {
+                return Ok(None);
+            }
+            // A socket or a device without a driver.
+            Err(Errno::NXIO | Errno::NODEV) => return Ok(None),
+            Err(errno) => return Err(errno).at(path),
+        };
+        let stat = fstat(&source).at(path)?;
+        Ok((kind_of(&stat) == EntryKind::File).then_some((source, stat)))
+    }
+
+    /// Gives a copy the owner, the mode and the times of the file.
+    fn describe(&self, target: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
+        let (uid, gid) = self.owner_of(stat);
+        // Only root can give files away; the copy of anybody else is their own.
+        let _ = fchown(target, Some(uid), Some(gid));
+        fchmod(target, Mode::from_raw_mode(stat.st_mode & COPIED_BITS))?;
+        futimens(target, &times_of(stat))
+    }
+
+    fn owner_of(&self, stat: &Stat) -> (Uid, Gid) {
+        let mapped = self.to.owner;
+        let uid = mapped.filter(|(from, _)| from.0 == stat.st_uid).map(|(_, to)| to.0);
+        let gid = mapped.filter(|(from, _)| from.1 == stat.st_gid).map(|(_, to)| to.1);
+        (
+            Uid::from_raw(uid.unwrap_or(stat.st_uid)),
+            Gid::from_raw(gid.unwrap_or(stat.st_gid)),
+        )
+    }
+
+    /// The name of a state of a file: another state has another time of change.
+    fn key(&self, seen: &Seen, stat: &Stat) -> Vec<u8> {
+        let (uid, gid) = self.owner_of(stat);
+        format!(
+            "{:x}-{:x}-{:x}-{:o}-{}.{}-{}.{}-{}-{}",
+            stat.st_dev,
+            seen.inode,
+            seen.size,
+            seen.mode,
+            seen.modified.0,
+            seen.modified.1,
+            seen.changed.0,
+            seen.changed.1,
+            uid.as_raw(),
+            gid.as_raw(),
+        )
+        .into_bytes()
+    }
+
+    fn link(&self, above: &OwnedFd, name: &[u8], path: &[u8]) -> Result<bool> {
+        let opened = open(self.bench, path, OFlags::PATH | OFlags::NOFOLLOW);
+        let target = opened.and_then(|link| Ok((readlinkat(&link, "", Vec::new())?, fstat(&link)?)));
+        let (target, stat) = match target {
+            Ok(read) => read,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::INVAL | Errno::XDEV) => return Ok(false),
+            Err(errno) => return Err(errno).at(path),
+        };
+        symlinkat(&target, above, name).at(path)?;
+        let (uid, gid) = self.owner_of(&stat);
+        let _ = chownat(above, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW);
+        utimensat(above, name, &times_of(&stat), AtFlags::SYMLINK_NOFOLLOW).at(path)?;
+        Ok(true)
+    }
+
+    /// Takes files out again that are the file of a hidden name too. After everything was copied, so that none is missed.
+    fn remove_names_of_hidden_files(&mut self, filter: &dyn ReadFilter) -> Result<()> {
+        let named: Vec<_> = self.files.iter().map(|(path, stat)| (&path[..], stat)).collect();
+        for path in names_of_hidden_files(self.bench, filter, &named)? {
+            let (above, name) = split(&path);
+            if let Some(above) = self.directory(above)? {
+                unlinkat(&above, name, AtFlags::empty()).at(&path)?;
+            }
+            self.visible.remove(&path);
+        }
+        Ok(())
+    }
+
+    /// Gives the directories their owners, modes and times, from below: one that may not be written would let nothing in.
+    fn finish(&mut self, top: Stat) -> Result<()> {
+        let root = VisibleEntry {
+            path: Vec::new(),
+            stat: top,
+        };
+        let directories = std::mem::take(&mut self.directories);
+        for VisibleEntry { path, stat } in directories.iter().rev().chain([&root]) {
+            let held = open(self.to.directory, path, OFlags::PATH | OFlags::DIRECTORY).at(path)?;
+            let (uid, gid) = self.owner_of(stat);
+            let _ = chownat(&held, c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH);
+            utimensat(&held, c".", &times_of(stat), AtFlags::empty()).at(path)?;
+            set_mode(&held, stat.st_mode & COPIED_BITS).at(path)?;
+        }
+        if let Some(store) = &self.to.store {
+            store.tidy();
+        }
+        Ok(())
+    }
+}
+
+fn new_file(above: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(above, name, flags, Mode::RUSR | Mode::WUSR)
+}
+
+impl FileStore {
+    /// The store in a private directory.
+    pub(crate) fn new(directory: OwnedFd) -> Self {
+        Self {
+            directory,
+            used: BTreeSet::new(),
+        }
+    }
+
+    /// Links the copy of this name to another place, where there is one.
+    fn link_to(&mut self, key: &[u8], above: &OwnedFd, name: &[u8]) -> bool {
+        let is_linked = linkat(&self.directory, key, above, name, AtFlags::empty()).is_ok();
+        if is_linked {
+            self.used.insert(key.to_vec());
+        }
+        is_linked
+    }
+
+    /// Keeps a copy; one that cannot be kept is made again the next time.
+    fn keep(&mut self, key: Vec<u8>, above: &OwnedFd, name: &[u8]) {
+        let _ = linkat(above, name, &self.directory, &key[..], AtFlags::empty());
+        self.used.insert(key);
+    }
+
+    /// Deletes copies of what is no longer so, where there are many. Whoever links one just then copies the file instead.
+    fn tidy(&self) {
+        let Ok(directory) = open(self.directory.as_fd(), b"", OFlags::RDONLY | OFlags::DIRECTORY) else {
+            return;
+        };
+        let names = names(&directory).unwrap_or_default();
+        let unused: Vec<_> = names.iter().filter(|name| !self.used.contains(*name)).collect();
+        if unused.len() > MAX_UNUSED.max(self.used.len()) {
+            for name in unused {
+                let _ = unlinkat(&self.directory, &name[..], AtFlags::empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Listing a bench as a read filter shows it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::BorrowedFd;
+
+use garret_core::{EntryKind, EntryPath, ReadFilter, Result, SystemClock, Visibility};
+use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::effects::beneath::{MAX_PATH_BYTES, join, look_at, names, open};
+use crate::effects::error::At;
+use crate::effects::seen::Seen;
+
+/// The visible entries of a bench, by path; a look that a later change could hide behind is `None`.
+pub(crate) type VisibleEntries = BTreeMap<Vec<u8>, Option<Seen>>;
+
+/// An entry that the filter shows.
+pub(super) struct VisibleEntry {
+    pub(super) path: Vec<u8>,
+    pub(super) stat: Stat,
+}
+
+/// What a filter shows and hides of a bench. Directories come before what is in them.
+#[derive(Default)]
+pub(super) struct Listing {
+    pub(super) visible: Vec<VisibleEntry>,
+    /// The topmost paths that are hidden.
+    pub(super) hidden: Vec<Vec<u8>>,
+}
+
+/// How far a listing goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// As far as the filter decides entry by entry.
+    Decided,
+    /// Everything that is visible.
+    Everything,
+}
+
+struct Waiting {
+    path: Vec<u8>,
+    is_whole: bool,
+}
+
+/// The topmost paths of a bench that the filter hides. Only while nobody changes the bench.
+pub(crate) fn hidden_paths(bench: BorrowedFd<'_>, filter: &dyn ReadFilter) -> Result<Vec<Vec<u8>>> {
+    Ok(list(bench, filter, Depth::Decided)?.hidden)
+}
+
+/// Everything that the filter shows of a bench, without further names of hidden files.
+pub(crate) fn visible_entries(bench: BorrowedFd<'_>, filter: &dyn ReadFilter) -> Result<VisibleEntries> {
+    let listing = list(bench, filter, Depth::Everything)?;
+    let named: Vec<_> = listing.visible.iter().map(|one| (&one.path[..], &one.stat)).collect();
+    let aliases = names_of_hidden_files(bench, filter, &named)?;
+    let visible = listing.visible.into_iter().filter(|one| !aliases.contains(&one.path));
+    Ok(visible.map(|one| (one.path, settled(&one.stat))).collect())
+}
+
+/// A look that no later change can hide behind.
+pub(super) fn settled(stat: &Stat) -> Option<Seen> {
+    let seen = Seen::of(stat);
+    let now = garret_core::Clock::now(&SystemClock::default());
+    (seen.is_directory() || !seen.is_young(now)).then_some(seen)
+}
+
+pub(super) fn list(bench: BorrowedFd<'_>, filter: &dyn ReadFilter, depth: Depth) -> Result<Listing> {
+    let mut listing = Listing::default();
+    let mut waiting = vec![Waiting {
+        path: Vec::new(),
+        is_whole: false,
+    }];
+    while let Some(directory) = waiting.pop() {
+        let Some(names) = names_in(bench, &directory.path)? else {
+            // Nobody knows what is in it.
+            listing.hide(directory.path);
+            continue;
+        };
+        for name in names {
+            let path = join(&directory.path, &name);
+            if path.len() > MAX_PATH_BYTES {
+                listing.hide(directory.path.clone());
+                break;
+            }
+            let below = listing.add(bench, filter, path, directory.is_whole)?;
+            waiting.extend(below.filter(|below| depth == Depth::Everything || !below.is_whole));
+        }
+    }
+    Ok(listing)
+}
+
+/// The names in a directory; `None` where it cannot be listed, an empty list where it is gone.
+fn names_in(bench: BorrowedFd<'_>, path: &[u8]) -> Result<Option<Vec<Vec<u8>>>> {
+    match open(bench, path, OFlags::RDONLY | OFlags::DIRECTORY) {
+        Ok(directory) => names(&directory).at(path).map(Some),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !path.is_empty() => Ok(Some(Vec::new())),
+        Err(Errno::ACCESS | Errno::XDEV) if !path.is_empty() => Ok(None),
+        Err(errno) => Err(errno).at(path),
+    }
+}
+
+impl Listing {
+    /// Takes an entry in; gives back a directory that is to be listed.
+    fn add(
+        &mut self,
+        bench: BorrowedFd<'_>,
+        filter: &dyn ReadFilter,
+        path: Vec<u8>,
+        is_whole: bool,
+    ) -> Result<Option<Waiting>> {
+        let stat = match look_at(bench, &path) {
+            // Another file system is mounted there; a layer does not show it.
+            Err(Errno::XDEV | Errno::ACCESS) => {
+                self.hidden.push(path);
+                return Ok(None);
+            }
+            stat => stat.at(&path)?,
+        };
+        let Some(stat) = stat else { return Ok(None) };
+        let visibility = match is_whole {
+            true => Visibility::Whole,
+            false => filter.visibility(&EntryPath::from_bytes(path.clone()), kind_of(&stat)),
+        };
+        if visibility == Visibility::Hidden {
+            self.hidden.push(path);
+            return Ok(None);
+        }
+        let waiting = (kind_of(&stat) == EntryKind::Directory).then(|| Waiting {
+            path: path.clone(),
+            is_whole: visibility == Visibility::Whole,
+        });
+        self.visible.push(VisibleEntry { path, stat });
+        Ok(waiting)
+    }
+
+    /// Hides a directory that was taken for visible, with all that is in it.
+    fn hide(&mut self, directory: Vec<u8>) {
+        self.visible.retain(|one| !is_at_or_below(&one.path, &directory));
+        self.hidden.retain(|one| !is_at_or_below(one, &directory));
+        self.hidden.push(directory);
+    }
+}
+
+pub(super) fn is_at_or_below(path: &[u8], top: &[u8]) -> bool {
+    let rest = path.strip_prefix(top);
+    top.is_empty() || matches!(rest, Some([] | [b'/', ..]))
+}
+
+pub(super) fn kind_of(stat: &Stat) -> EntryKind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => EntryKind::Symlink,
+        _ => EntryKind::Other,
+    }
+}
+
+/// The paths among `named` at which a file is that has a hidden name too. Hidden directories are looked through only where a visible file
+/// has more names than are visible.
+#[allow(clippy::unnecessary_cast, reason = "the field has other types on other machines")]
+pub(super) fn names_of_hidden_files(
+    bench: BorrowedFd<'_>,
+    filter: &dyn ReadFilter,
+    named: &[(&[u8], &Stat)],
+) -> Result<BTreeSet<Vec<u8>>> {
+    let mut by_inode: BTreeMap<u64, Vec<&(&[u8], &Stat)>> = BTreeMap::new();
+    let is_linked = |stat: &Stat| kind_of(stat) == EntryKind::File && stat.st_nlink > 1;
+    for one in named.iter().filter(|(_, stat)| is_linked(stat)) {
+        by_inode.entry(one.1.st_ino).or_default().push(one);
+    }
+    by_inode.retain(|_, names| names.iter().any(|(_, stat)| stat.st_nlink as u64 > names.len() as u64));
+    if by_inode.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let mut aliases = BTreeSet::new();
+    for hidden in list(bench, filter, Depth::Decided)?.hidden {
+        for inode in linked_files(bench, hidden)? {
+            let names = by_inode.get(&inode).into_iter().flatten();
+            aliases.extend(names.map(|(path, _)| path.to_vec()));
+        }
+    }
+    Ok(aliases)
+}
+
+/// The files with several names at a path and below it, by number.
+fn linked_files(bench: BorrowedFd<'_>, top: Vec<u8>) -> Result<Vec<u64>> {
+    let mut inodes = Vec::new();
+    let mut waiting = vec![top];
+    while let Some(path) = waiting.pop() {
+        let stat = match look_at(bench, &path) {
+            Err(Errno::XDEV | Errno::ACCESS | Errno::NAMETOOLONG) | Ok(None) => continue,
+            Ok(Some(stat)) => stat,
+            Err(errno) => return Err(errno).at(&path),
+        };
+        match kind_of(&stat) {
+            EntryKind::File if stat.st_nlink > 1 => inodes.push(stat.st_ino),
+            EntryKind::Directory => {
+                let names = names_in(bench, &path)?.unwrap_or_default();
+                waiting.extend(names.iter().map(|name| join(&path, name)));
+            }
+            _ => {}
+        }
+    }
+    Ok(inodes)
+}
