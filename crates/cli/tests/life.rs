@@ -362,7 +362,11 @@ fn with_umask_0_nothing_is_for_others_to_write() {
     let config = "[workspaces.plain]\nstorage = 'local:plain'\n[workspaces.plain.capabilities.shell]\n\
                   [workspaces.open]\nstorage = 'local:open'\n[workspaces.open.capabilities.shell]\nsandbox = 'host'\nhost_as_root = true\n";
     std::fs::write(room.path().join("garret.toml"), config).unwrap();
-    std::fs::set_permissions(room.path().join("garret.toml"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(
+        room.path().join("garret.toml"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o644),
+    )
+    .unwrap();
     for name in ["plain", "open"] {
         std::fs::create_dir(room.path().join(name)).unwrap();
     }
@@ -388,13 +392,18 @@ fn with_umask_0_nothing_is_for_others_to_write() {
 fn a_damaged_file_keeps_no_command_from_running_and_is_named() {
     let room = Room::new();
     room.run(&["create", "notes", "--capability", "fs,shell"]).done();
-    room.run_with(&["-w", "notes", "write", "large.bin", "-"], &noise(300_000)).done();
+    room.run_with(&["-w", "notes", "write", "large.bin", "-"], &noise(300_000))
+        .done();
     room.run(&["-w", "notes", "write", "small", "x"]).done();
     let blob = any_blob(&room.home().join("blobs"));
     std::fs::write(blob, "not what was stored").unwrap();
     let ran = room.run(&["-w", "notes", "run", "--", "ls"]);
     assert_eq!((ran.code(), ran.out()), (0, "small\n"), "{}", ran.err());
-    assert!(ran.err().contains("`large.bin` was not there for the command"), "{}", ran.err());
+    assert!(
+        ran.err().contains("`large.bin` was not there for the command"),
+        "{}",
+        ran.err()
+    );
     let told = room.run(&["-w", "notes", "run", "--json", "--", "true"]);
     assert_eq!(told.json()["data"]["corrupt"], serde_json::json!(["large.bin"]));
 }

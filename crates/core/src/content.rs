@@ -216,10 +216,7 @@ impl ContentReader {
         let before = buffer.len();
         let rest = self.size - self.read;
         let wanted = rest.min(most as u64);
-        let got = (&mut self.bytes)
-            .take(wanted)
-            .read_to_end(buffer)
-            .map_err(unreadable)?;
+        let got = (&mut self.bytes).take(wanted).read_to_end(buffer).map_err(unreadable)?;
         debug_assert_eq!(got, buffer.len() - before);
         self.read += got as u64;
         if (got as u64) < wanted {
@@ -237,10 +234,7 @@ impl ContentReader {
             return Ok(());
         }
         let mut more = Vec::with_capacity(1);
-        let more = (&mut self.bytes)
-            .take(1)
-            .read_to_end(&mut more)
-            .map_err(unreadable)?;
+        let more = (&mut self.bytes).take(1).read_to_end(&mut more).map_err(unreadable)?;
         if more > 0 {
             return Err(other_size(self.size, "went on after them"));
         }
@@ -347,7 +341,10 @@ mod tests {
 
     impl Read for Refusing {
         fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
-            Err(std::io::Error::other(Error::new(ErrorKind::TooLarge, "enough was read")))
+            Err(std::io::Error::other(Error::new(
+                ErrorKind::TooLarge,
+                "enough was read",
+            )))
         }
     }
 
@@ -364,7 +361,10 @@ mod tests {
     #[test]
     fn the_reason_of_a_source_is_the_error_of_who_reads_it() {
         let error = Content::from_source(Refusing).to_bytes().unwrap_err();
-        assert_eq!((error.kind(), error.message()), (ErrorKind::TooLarge, "enough was read"));
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::TooLarge, "enough was read")
+        );
     }
 
     #[test]

@@ -149,7 +149,9 @@ impl<V: Eq> Eq for PathTree<V> {}
 
 impl<V: fmt::Debug> fmt::Debug for PathTree<V> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self.iter().map(|(path, value)| (path.escape_ascii().to_string(), value));
+        let shown = self
+            .iter()
+            .map(|(path, value)| (path.escape_ascii().to_string(), value));
         formatter.debug_map().entries(shown).finish()
     }
 }

@@ -328,12 +328,18 @@ mod tests {
     fn reading_what_a_command_left_has_the_time_of_the_command_and_a_minute() {
         let limits = |options: &str| shell(options).unwrap().limits.limits().unwrap();
         assert_eq!(limits("").reading, Limits::default().reading);
-        assert_eq!(limits("limits = { timeout_s = 3 }").reading, Some(Duration::from_secs(63)));
+        assert_eq!(
+            limits("limits = { timeout_s = 3 }").reading,
+            Some(Duration::from_secs(63))
+        );
         assert_eq!(limits("limits = { timeout_s = 0 }").reading, None);
         let limits = limits("limits = { changed_files = 10, written_mb = 1 }");
         let effects = limits.effects();
         let content_bytes = 1024 * 1024 + Limits::READING_SLACK_BYTES;
-        assert_eq!((effects.entries, effects.content_bytes), (Some(10), Some(content_bytes)));
+        assert_eq!(
+            (effects.entries, effects.content_bytes),
+            (Some(10), Some(content_bytes))
+        );
         assert_eq!(effects.text_bytes, Some(10 * EffectLimits::TEXT_BYTES_OF_ENTRY));
     }
 

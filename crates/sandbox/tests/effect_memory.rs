@@ -51,7 +51,11 @@ fn reading_what_a_command_left_takes_little_memory_whatever_it_left() {
     let effects = read(&upper, &lower).unwrap();
     assert_eq!(effects.effects.len(), 8_015);
     let kept = peak();
-    println!("{} MiB before, {} MiB for 8,000 files that pass", before / MEBIBYTE, kept / MEBIBYTE);
+    println!(
+        "{} MiB before, {} MiB for 8,000 files that pass",
+        before / MEBIBYTE,
+        kept / MEBIBYTE
+    );
     assert!(kept - before < 100 * MEBIBYTE, "{} MiB", (kept - before) / MEBIBYTE);
     drop(effects);
     for number in 8_000..60_000 {

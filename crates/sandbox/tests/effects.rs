@@ -483,7 +483,11 @@ fn more_entries_than_the_limit_are_refused_whatever_they_are() {
     ] {
         let layers = Layers::new();
         layers.above(script);
-        assert_eq!(refused_by(&layers, limits).as_deref(), Some("limits.changed_files"), "{script}");
+        assert_eq!(
+            refused_by(&layers, limits).as_deref(),
+            Some("limits.changed_files"),
+            "{script}"
+        );
         let one_less = EffectLimits {
             entries: Some(24),
             ..limits
@@ -540,7 +544,11 @@ fn long_names_and_long_targets_are_refused_by_their_bytes() {
     ] {
         let layers = Layers::new();
         layers.above(&script);
-        assert_eq!(refused_by(&layers, limits).as_deref(), Some("limits.changed_files"), "{script}");
+        assert_eq!(
+            refused_by(&layers, limits).as_deref(),
+            Some("limits.changed_files"),
+            "{script}"
+        );
     }
 }
 
@@ -558,7 +566,11 @@ fn holes_and_further_names_count_like_data() {
     ] {
         let layers = Layers::new();
         layers.above(script);
-        assert_eq!(refused_by(&layers, limits).as_deref(), Some("limits.written_mb"), "{script}");
+        assert_eq!(
+            refused_by(&layers, limits).as_deref(),
+            Some("limits.written_mb"),
+            "{script}"
+        );
     }
 }
 

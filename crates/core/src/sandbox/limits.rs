@@ -46,7 +46,9 @@ impl Limits {
         EffectLimits {
             entries: self.changed_files,
             text_bytes: self.changed_files.map(text),
-            content_bytes: self.written.map(|written| written.saturating_add(Self::READING_SLACK_BYTES)),
+            content_bytes: self
+                .written
+                .map(|written| written.saturating_add(Self::READING_SLACK_BYTES)),
             time: self.reading,
         }
     }
@@ -235,13 +237,19 @@ mod tests {
         let mut entries = tally();
         assert!(entries.add_entry(1).and_then(|()| entries.add_entry(1)).is_ok());
         let error = entries.add_entry(1).unwrap_err();
-        assert_eq!((error.kind(), error.refused_by()), (ErrorKind::TooLarge, Some("limits.changed_files")));
+        assert_eq!(
+            (error.kind(), error.refused_by()),
+            (ErrorKind::TooLarge, Some("limits.changed_files"))
+        );
         let mut text = tally();
         assert!(text.add_entry(6).and_then(|()| text.add_text(4)).is_ok());
         assert_eq!(text.add_text(1).unwrap_err().refused_by(), Some("limits.changed_files"));
         let mut content = tally();
         assert!(content.add_content(60).and_then(|()| content.add_content(40)).is_ok());
-        assert_eq!(content.add_content(u64::MAX).unwrap_err().refused_by(), Some("limits.written_mb"));
+        assert_eq!(
+            content.add_content(u64::MAX).unwrap_err().refused_by(),
+            Some("limits.written_mb")
+        );
     }
 
     #[test]

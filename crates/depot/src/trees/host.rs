@@ -15,7 +15,9 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use garret_core::{Error, ErrorKind, Result};
 
 use super::unfinished::Unfinished;
-use super::{CHUNK, DIRECTORY_MODE, FILE_MODE, Form, Item, Message, below, checked_path, gone, host_error, permissions, skipped};
+use super::{
+    CHUNK, DIRECTORY_MODE, FILE_MODE, Form, Item, Message, below, checked_path, gone, host_error, permissions, skipped,
+};
 
 /// Sends everything below `root`, in order, directories before what they hold.
 pub(super) fn read(root: &Path, sender: &SyncSender<Result<Message>>) -> Result<()> {
@@ -140,7 +142,11 @@ fn fill(root: &Path, receiver: &Receiver<Message>) -> Result<bool> {
                         directories.push(item);
                     }
                     Form::File(_) => {
-                        let made = File::options().write(true).create_new(true).mode(FILE_MODE).open(&place);
+                        let made = File::options()
+                            .write(true)
+                            .create_new(true)
+                            .mode(FILE_MODE)
+                            .open(&place);
                         let made = made.map_err(|error| host_error(&error, &item.path))?;
                         file = Some((made, item));
                     }

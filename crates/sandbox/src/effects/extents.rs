@@ -39,7 +39,11 @@ impl ExtentReader {
             _ => {
                 let next = next_data(&self.file, self.position, self.size)?;
                 // Behind the last byte there is nothing, or what came after the look: that is read, and found to be too much.
-                let rest = if self.position < self.size { self.size } else { self.position };
+                let rest = if self.position < self.size {
+                    self.size
+                } else {
+                    self.position
+                };
                 let extent = next.unwrap_or((rest, u64::MAX));
                 self.extent = Some(extent);
                 Ok(extent)
@@ -137,7 +141,11 @@ mod tests {
         let mut buffer = vec![1; 1 << 20];
         assert_eq!(reader.read(&mut buffer).unwrap(), buffer.len());
         assert!(buffer.iter().all(|byte| *byte == 0));
-        assert_eq!(reader.extent, Some((4 << 40, u64::MAX)), "the rest is known to be one hole");
+        assert_eq!(
+            reader.extent,
+            Some((4 << 40, u64::MAX)),
+            "the rest is known to be one hole"
+        );
     }
 
     #[test]

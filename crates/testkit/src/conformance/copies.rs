@@ -29,7 +29,9 @@ pub async fn a_copy_alone_tells_the_version_of_the_file(probe: Probe) {
         (copy("a", "a"), "a"),
     ] {
         let version = probe.apply(mutation).await.version.expect("a copy tells the version");
-        probe.apply(write_if(path, "next", Precondition::Version(version))).await;
+        probe
+            .apply(write_if(path, "next", Precondition::Version(version)))
+            .await;
         assert_eq!(probe.text(path).await, "next");
     }
 }

@@ -28,11 +28,17 @@ pub async fn a_move_alone_tells_the_version_of_the_file(probe: Probe) {
         (rename("same", "same"), "same"),
     ] {
         let version = probe.apply(mutation).await.version.expect("a move tells the version");
-        probe.apply(write_if(path, "next", Precondition::Version(version))).await;
+        probe
+            .apply(write_if(path, "next", Precondition::Version(version)))
+            .await;
         assert_eq!(probe.text(path).await, "next");
     }
     probe.make_dirs("d").await;
-    assert_eq!(probe.apply(rename("d", "e")).await.version, None, "a directory has none");
+    assert_eq!(
+        probe.apply(rename("d", "e")).await.version,
+        None,
+        "a directory has none"
+    );
 }
 
 /// A directory moves with everything below it.

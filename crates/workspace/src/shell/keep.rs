@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    BenchState, Change, Dropped, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow, History, Making,
-    NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Storage, Timestamp,
+    BenchState, Change, Dropped, Effect, EffectsMode, EntryKind, EntryPath, Error, ErrorKind, Expected, Follow,
+    History, Making, NewBranch, Origin, PathChange, Placed, Point, Put, Puts, Result, Review, StatOptions, Storage,
+    Timestamp,
 };
 
 use super::aside::name_aside;
