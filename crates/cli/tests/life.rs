@@ -333,3 +333,77 @@ fn noise(length: usize) -> Vec<u8> {
     };
     std::iter::repeat_with(next).take(length).collect()
 }
+
+/// Everything below a directory that others may write, links aside.
+fn writable_by_others(directory: &std::path::Path) -> Vec<String> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut found = Vec::new();
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(place) = waiting.pop() {
+        let described = std::fs::symlink_metadata(&place).unwrap();
+        let mode = described.permissions().mode();
+        if described.is_symlink() {
+            continue;
+        }
+        // A socket and a directory with the sticky bit are for others by their nature.
+        if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+            found.push(format!("{} {:o}", place.display(), mode & 0o7777));
+        }
+        if described.is_dir() {
+            waiting.extend(place.read_dir().unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn with_umask_0_nothing_is_for_others_to_write() {
+    let room = Room::new();
+    let config = "[workspaces.plain]\nstorage = 'local:plain'\n[workspaces.plain.capabilities.shell]\n\
+                  [workspaces.open]\nstorage = 'local:open'\n[workspaces.open.capabilities.shell]\nsandbox = 'host'\nhost_as_root = true\n";
+    std::fs::write(room.path().join("garret.toml"), config).unwrap();
+    std::fs::set_permissions(
+        room.path().join("garret.toml"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o644),
+    )
+    .unwrap();
+    for name in ["plain", "open"] {
+        std::fs::create_dir(room.path().join(name)).unwrap();
+    }
+    let lines = [
+        "umask 000",
+        "\"$0\" create notes",
+        "head -c 300000 /dev/urandom | \"$0\" -w notes write large -",
+        "\"$0\" -w notes write dir/small x",
+        "for box in plain open; do",
+        "\"$0\" --config garret.toml -w $box write deep/er/file x",
+        "\"$0\" --config garret.toml -w $box run -- sh -c 'mkdir made && echo x > made/file && touch top'",
+        "done",
+        "\"$0\" export notes --to tree",
+        "\"$0\" export notes --to notes.garret",
+    ];
+    shell(&room, &lines.join("\n"));
+    assert!(room.path().join("open/made/file").exists() && room.path().join("tree/large").exists());
+    assert_eq!(writable_by_others(&room.path()), Vec::<String>::new());
+    assert_eq!(writable_by_others(&room.home()), Vec::<String>::new());
+}
+
+#[test]
+fn a_damaged_file_keeps_no_command_from_running_and_is_named() {
+    let room = Room::new();
+    room.run(&["create", "notes", "--capability", "fs,shell"]).done();
+    room.run_with(&["-w", "notes", "write", "large.bin", "-"], &noise(300_000))
+        .done();
+    room.run(&["-w", "notes", "write", "small", "x"]).done();
+    let blob = any_blob(&room.home().join("blobs"));
+    std::fs::write(blob, "not what was stored").unwrap();
+    let ran = room.run(&["-w", "notes", "run", "--", "ls"]);
+    assert_eq!((ran.code(), ran.out()), (0, "small\n"), "{}", ran.err());
+    assert!(
+        ran.err().contains("`large.bin` was not there for the command"),
+        "{}",
+        ran.err()
+    );
+    let told = room.run(&["-w", "notes", "run", "--json", "--", "true"]);
+    assert_eq!(told.json()["data"]["corrupt"], serde_json::json!(["large.bin"]));
+}

@@ -116,7 +116,7 @@ impl Scene {
         let own = format!(
             "[workspaces.other]\nstorage = '{}'\n[workspaces.box]\nstorage = '{}'\n[workspaces.box.capabilities]\nfs = true\n\
              snapshot = true\n[workspaces.box.capabilities.shell]\nprevent_dangerous = false\n\
-             limits = {{ memory_mb = 512, processes = 64, written_mb = 64, output_kib = 64 }}\n",
+             limits = {{ memory_mb = 512, processes = 64, written_mb = 64, output_kib = 64, changed_files = 2000 }}\n",
             storage("other"),
             storage("box"),
         );

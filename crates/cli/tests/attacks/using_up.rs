@@ -1,6 +1,7 @@
 //! Using up the machine.
 
 use crate::Attack;
+use crate::scene::{Ran, Scene};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
@@ -97,4 +98,89 @@ pub(crate) const ATTACKS: &[Attack] = &[
         run: |scene| scene.attack(5, "read line; echo \"read $?\"; cat; echo end"),
         holds: |_, ran| ran.stdout.contains("end"),
     },
+    Attack {
+        name: "leave more empty files than can be read",
+        run: |scene| scene.attack(30, "mkdir flood && cd flood && seq 2100 | xargs touch"),
+        holds: |scene, ran| is_refused_whole(scene, ran),
+    },
+    Attack {
+        name: "leave more directories than can be read",
+        run: |scene| scene.attack(30, "mkdir flood && cd flood && seq 2100 | xargs mkdir"),
+        holds: |scene, ran| is_refused_whole(scene, ran),
+    },
+    Attack {
+        name: "leave more links with long targets than memory should hold",
+        run: |scene| {
+            scene.attack(
+                30,
+                "mkdir flood && cd flood && perl -e 'symlink(\"t\" x 4000, $_) for 1..1000'",
+            )
+        },
+        holds: |scene, ran| is_refused_whole(scene, ran),
+    },
+    Attack {
+        name: "leave many files under a long path",
+        run: |scene| {
+            scene.attack(30, "mkdir flood && cd flood && perl -e 'for (1..14) { mkdir \"n\" x 240; chdir \"n\" x 240 } for (1..1000) { open(my $f, \">\", $_) }'")
+        },
+        holds: |scene, ran| is_refused_whole(scene, ran),
+    },
+    Attack {
+        name: "leave more names of one file than can be read",
+        run: |scene| {
+            scene.attack(
+                30,
+                "mkdir flood && cd flood && perl -e 'open(my $f, \">\", \"f\"); close $f; link(\"f\", $_) for 1..2100'",
+            )
+        },
+        holds: |scene, ran| is_refused_whole(scene, ran),
+    },
+    Attack {
+        name: "leave sixty holes by truncation",
+        run: |scene| {
+            scene.attack(
+                30,
+                "mkdir flood && for i in $(seq 60); do truncate -s 60M flood/$i; done",
+            )
+        },
+        holds: |scene, ran| is_refused_whole(scene, ran),
+    },
+    Attack {
+        name: "leave sixty holes by a byte at the end",
+        run: |scene| {
+            scene.attack(30, "mkdir flood && perl -e 'for (1..60) { open(my $f, \">\", \"flood/$_\"); seek($f, 60 << 20, 0); print $f 1 }'")
+        },
+        holds: |scene, ran| is_refused_whole(scene, ran),
+    },
+    Attack {
+        name: "leave sixty holes by punching them",
+        run: |scene| {
+            scene.attack(30, "mkdir flood && for i in $(seq 60); do head -c 100000 /dev/zero > flood/$i; truncate -s 60M flood/$i; fallocate -p -o 0 -l 100000 flood/$i; done; true")
+        },
+        holds: |scene, ran| is_refused_whole(scene, ran),
+    },
+    Attack {
+        name: "leave one hole under many names",
+        run: |scene| {
+            scene.attack(
+                30,
+                "mkdir flood && truncate -s 60M flood/f && for i in $(seq 100); do ln flood/f flood/$i; done",
+            )
+        },
+        holds: |scene, ran| is_refused_whole(scene, ran),
+    },
+    Attack {
+        name: "leave more while what was left is read",
+        run: |scene| {
+            scene.attack(30, "mkdir flood && (setsid sh -c 'i=0; while :; do : > flood/late$i; i=$((i+1)); done' &) ; cd flood && seq 2100 | xargs touch")
+        },
+        holds: |scene, ran| is_refused_whole(scene, ran),
+    },
 ];
+
+/// Whether nothing of what it left is there, in the files or for the next command, and it was told why.
+fn is_refused_whole(scene: &Scene, ran: &Ran) -> bool {
+    ran.stderr.contains("nothing of what it did was kept")
+        && scene.garret(&["-w", "box", "stat", "flood"]).code != Some(0)
+        && scene.attack(10, "test -e flood; echo $?").stdout.trim() == "1"
+}

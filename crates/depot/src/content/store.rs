@@ -83,6 +83,17 @@ impl Prepared {
         Self { address, size, rows }
     }
 
+    /// Whether the depot has it already, rows and all.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// How many bytes of it wait in memory for their rows.
+    pub(crate) fn inline_bytes(&self) -> u64 {
+        let inline = self.rows.iter().filter(|row| matches!(row.place, Place::Inline(_)));
+        inline.map(|row| row.stored).sum()
+    }
+
     /// Whether all of it goes into the database, so that recording it touches no blob.
     pub(crate) fn is_inline(&self) -> bool {
         self.rows.iter().all(|row| matches!(row.place, Place::Inline(_)))

@@ -14,6 +14,9 @@ use crate::error::damaged;
 use crate::metadata::{Level, Node, Session};
 use crate::workspace::DepotWorkspace;
 
+/// The most bytes of small content that wait in memory for the change. What is more goes into the database ahead of it.
+const WAITING_BYTES: u64 = 32 * 1024 * 1024;
+
 /// A put whose new content is in place.
 struct Ready {
     put: Put,
@@ -76,6 +79,7 @@ impl DepotWorkspace {
     async fn ready(&self, puts: Vec<Put>) -> Result<Vec<Ready>> {
         let shared = self.shared();
         let mut ready = Vec::with_capacity(puts.len());
+        let (mut waiting, mut waiting_bytes) = (0, 0);
         for put in puts {
             let content = match &put.placed {
                 Placed::File { content, .. } => Some(
@@ -86,9 +90,31 @@ impl DepotWorkspace {
                 ),
                 _ => None,
             };
+            waiting_bytes += content.as_ref().map_or(0, Prepared::inline_bytes);
             ready.push(Ready { put, content });
+            if waiting_bytes > WAITING_BYTES {
+                self.record_ahead(&mut ready[waiting..]).await?;
+                (waiting, waiting_bytes) = (ready.len(), 0);
+            }
         }
         Ok(ready)
+    }
+
+    /// Puts content into the database ahead of the change that will refer to it, so that it need not be held in memory until then.
+    async fn record_ahead(&self, ready: &mut [Ready]) -> Result<()> {
+        let contents = ready.iter_mut().filter_map(|one| one.content.as_mut());
+        let contents: Vec<_> = contents
+            .map(|content| {
+                let stored = Prepared::stored(content.address, content.size);
+                std::mem::replace(content, stored)
+            })
+            .collect();
+        let shared = self.shared().clone();
+        let record = move |session: Session<'_>| {
+            let mut all = contents.iter();
+            all.try_for_each(|content| shared.content.record(session, content))
+        };
+        self.shared().writer.write(self.durability, record).await
     }
 }
 
@@ -132,6 +158,9 @@ impl Changing<'_> {
         let node = match (&ready.put.placed, &ready.content) {
             (Placed::Nothing, _) => return Ok(None),
             (Placed::Image(image), _) => self.held(image)?,
+            (Placed::File { .. }, Some(content)) if content.is_stored() && !self.refer(content.address)? => {
+                return Err(damaged("the home no longer has it"));
+            }
             (Placed::File { mode, .. }, Some(content)) => {
                 self.record(content)?;
                 file_of(content, *mode, self.now())

@@ -9,6 +9,7 @@
 mod approvals;
 mod background;
 mod beside;
+mod bounds;
 mod changes;
 mod conflicts;
 mod exclusions;
