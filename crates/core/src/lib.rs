@@ -48,9 +48,9 @@ pub use reach::{NearContent, Reach};
 pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use sandbox::{
-    Captured, Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, Layer, Limit, Limits,
-    Mark, Masker, Network, OpenSandbox, Output, OutputCollector, Process, Program, Sandbox, SandboxRequest, Secrets,
-    Signal, Stdin, Stream, Usage,
+    Captured, Chunk, Command, Dropped, Effect, Effects, Ended, Enforced, Exit, Finished, Guard, InputSource,
+    InputStream, Layer, Limit, Limits, Mark, Masker, Network, OpenSandbox, Output, OutputCollector, Process, Program,
+    Sandbox, SandboxRequest, Secrets, Signal, Stdin, Stream, Usage,
 };
 pub use shell::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};
 pub use storage::{
