@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use garret::path::{printable, quote};
 use garret::{Approval, ApprovalRequest, Approver};
 
+use crate::progress;
+
 /// Asks on standard error and reads the answer from standard input.
 #[derive(Debug)]
 struct Terminal;
@@ -59,6 +61,7 @@ fn command(request: &ApprovalRequest) -> String {
 }
 
 fn read_answer(question: &str) -> Approval {
+    progress::stop();
     let mut line = String::new();
     let mut stderr = std::io::stderr().lock();
     let asked = stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush());

@@ -2,22 +2,27 @@
 
 use std::path::PathBuf;
 
+use std::io::IsTerminal;
+
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands;
 use crate::output::{Failure, Format, Outcome};
 use crate::session::{EventsChoice, Session};
+use crate::terminal::ColorChoice;
 
 const AFTER_HELP: &str = "\
 Which workspace (-w):
-  1. a storage URL: memory:  local:DIR  filestore:NAME  s3://BUCKET/PREFIX
+  1. a storage URL: memory:  local:DIR  filestore:NAME (of the home)  s3://BUCKET/PREFIX
   2. a name from garret.toml, looked for in the current directory and those above it
   3. a name of the home (see `garret create` and `garret list`)
   4. a directory
 A name that is also a directory means the workspace of that name; write ./NAME for the directory.
 NAME@POINT is the workspace as it was, for reading. A point is a snapshot, a change (its number or
 its id) or a time such as 2026-11-15T20:00:00Z.
-Paths are inside the workspace: `a/b`, `/a/b` and `/workspace/a/b` are one file.
+After `grep`, -w means whole words: write `garret -w NAME grep`, or --workspace NAME.
+Paths are inside the workspace: `a/b`, `/a/b` and `/workspace/a/b` are one file. What begins with a
+dash and is no option comes after `--`.
 
 Exit codes:
   0  done (a search that finds nothing is done)
@@ -53,6 +58,16 @@ pub(crate) struct Global {
     /// Print one JSON object: {"ok", "text", "data", "error"}
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Colour in the output of diff, grep and log: auto (on a terminal), always or never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        value_enum,
+        hide_possible_values = true
+    )]
+    pub(crate) color: ColorChoice,
     /// Where events go: none, console or jsonl (to standard error), jsonl:FILE (added to a file)
     #[arg(long, global = true, value_name = "SINK", default_value = "none", value_parser = EventsChoice::parse)]
     pub(crate) events: EventsChoice,
@@ -92,13 +107,19 @@ pub(crate) enum Command {
     Rm(commands::rm::Rm),
     /// Make a directory
     Mkdir(commands::mkdir::Mkdir),
+    /// Copy files of this machine into the workspace
+    #[command(after_help = commands::put::EXAMPLES)]
+    Put(commands::put::Put),
+    /// Copy files out of the workspace onto this machine
+    #[command(after_help = commands::get::EXAMPLES)]
+    Get(commands::get::Get),
     /// Describe an entry, with its version
     Stat(commands::stat::Stat),
     /// Find files by pattern
     #[command(after_help = commands::glob::EXAMPLES)]
     Glob(commands::glob::Glob),
     /// Search the content of files
-    #[command(after_help = commands::grep::EXAMPLES)]
+    #[command(override_usage = commands::grep::USAGE, after_help = commands::grep::EXAMPLES, arg = commands::grep::workspace_option())]
     Grep(commands::grep::Grep),
     /// Run a command in a sandbox on the files; what it does to them is one change
     #[command(after_help = commands::run::EXAMPLES)]
@@ -192,7 +213,11 @@ pub(crate) enum Command {
     #[command(after_help = commands::trust::DETAILS)]
     Trust(commands::trust::Trust),
     /// Print completions for a shell
+    #[command(after_help = commands::completions::DETAILS)]
     Completions(commands::completions::Completions),
+    /// Print the names that a shell completes
+    #[command(name = "__complete", hide = true)]
+    Complete(commands::complete::Complete),
 }
 
 impl Command {
@@ -216,6 +241,18 @@ impl Command {
             Self::Completions(_) => Some(("`completions` needs no workspace", leave_out)),
             _ => None,
         }
+    }
+
+    /// What a person reads while a command takes its time; `None` for one that shows its own output as it goes.
+    pub(crate) fn progress_label(&self, global: &Global) -> Option<&'static str> {
+        let shows_own = matches!(
+            self,
+            Self::Run(_) | Self::Code(_) | Self::Mcp(_) | Self::Demo(_) | Self::Complete(_) | Self::Completions(_)
+        );
+        // Content that is typed shows as it is typed.
+        let reads_input =
+            matches!(self, Self::Write(_) | Self::Append(_) | Self::Patch(_)) && std::io::stdin().is_terminal();
+        (!shows_own && !reads_input && !global.events.goes_to_stderr()).then_some("working")
     }
 
     /// Refuses `-w` where it would be without effect: whoever gave it meant something by it.
@@ -279,6 +316,9 @@ impl Command {
             Self::Config(command) => command.run(session).await,
             Self::Trust(command) => command.run(session).await,
             Self::Completions(command) => command.run(),
+            Self::Complete(command) => command.run(session).await,
+            Self::Put(command) => command.run(session).await,
+            Self::Get(command) => command.run(session).await,
         }
     }
 }

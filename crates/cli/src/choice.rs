@@ -1,6 +1,7 @@
 //! Which workspace `-w` means, as a pure function of what was written and what is configured.
 
-use garret::{Config, Error, Result, split_point};
+use garret::path::{printable, quote};
+use garret::{Config, Error, ErrorKind, Result, split_point};
 
 /// What `-w` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,19 +92,45 @@ pub(crate) struct Known<'a> {
 pub(crate) fn unknown(text: &str, known: &Known<'_>) -> Error {
     let configured = known.config.into_iter().flat_map(|config| config.workspaces.keys());
     let names: Vec<&str> = configured.chain(&known.home).map(String::as_str).collect();
+    let listed = || names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(", ");
     let (name, _) = split_point(text);
     let shown = garret::path::quote(text);
     let error = Error::invalid(format!(
         "{shown} is neither a workspace of garret.toml or the home, nor a storage URL, nor a directory"
     ));
     if known.deleted.iter().any(|deleted| deleted == name) {
-        return error.hint(format!("it was deleted; `garret recover {name}` brings it back"));
+        return error.hint(format!(
+            "it was deleted; `garret recover {}` brings it back",
+            printable(name)
+        ));
     }
     match (garret::shape::nearest(name, names.iter().copied()), names.len()) {
-        (Some(near), _) => error.hint(format!("did you mean `{near}`?")),
+        (Some(near), _) => error.hint(format!("did you mean {}?", quote(near))),
         (None, 0) => error.hint("make one with `garret create NAME`, or make the directory first"),
-        (None, 1..=10) => error.hint(format!("there are: {}", names.join(", "))),
+        (None, 1..=10) => error.hint(format!("there are: {}", listed())),
         (None, _) => error.hint("`garret list` shows those of the home"),
+    }
+}
+
+/// The name in `filestore:NAME`; `None` for another URL.
+pub(crate) fn filestore_name(url: &str) -> Option<&str> {
+    url.strip_prefix("filestore:").filter(|name| !name.is_empty())
+}
+
+/// The error for `filestore:NAME` where the home has no workspace of that name. None is made: the name may be mistyped.
+pub(crate) fn unknown_filestore(name: &str, known: &Known<'_>) -> Error {
+    let message = format!("the home has no workspace {}", quote(name));
+    let error = Error::new(ErrorKind::NotFound, message);
+    let make = format!("`garret create {}` makes it", printable(name));
+    if known.deleted.iter().any(|deleted| deleted == name) {
+        return error.hint(format!(
+            "it was deleted; `garret recover {}` brings it back",
+            printable(name)
+        ));
+    }
+    match garret::shape::nearest(name, known.home.iter().map(String::as_str)) {
+        Some(near) => error.hint(format!("did you mean {}? {make}", quote(near))),
+        None => error.hint(make),
     }
 }
 
@@ -217,6 +244,31 @@ mod tests {
         assert_eq!(hint("zzzzzzzz"), "there are: a@b, notes, diary");
         let none = unknown("zzzzzzzz", &Known::default());
         assert!(none.hint_text().contains("garret create"), "{none}");
+    }
+
+    #[test]
+    fn a_name_that_the_home_does_not_have_is_answered_with_the_nearest_and_how_to_make_it() {
+        let known = Known {
+            home: vec!["diary".into()],
+            deleted: vec!["old".into()],
+            ..Known::default()
+        };
+        let hint = |name: &str| unknown_filestore(name, &known).hint_text().to_owned();
+        assert_eq!(hint("dairy"), "did you mean `diary`? `garret create dairy` makes it");
+        assert_eq!(hint("old"), "it was deleted; `garret recover old` brings it back");
+        assert_eq!(unknown_filestore("x", &known).kind(), ErrorKind::NotFound);
+        assert_eq!(filestore_name("filestore:notes"), Some("notes"));
+        assert_eq!(filestore_name("local:notes"), None);
+    }
+
+    #[test]
+    fn names_that_a_file_gives_cannot_write_to_the_terminal() {
+        let config = Config::from_toml("[workspaces.\"a\\u001b[2Jb\"]\nstorage = 'memory:'\n").unwrap();
+        let known = Known {
+            config: Some(&config),
+            ..Known::default()
+        };
+        assert_eq!(unknown("zzzzzzzz", &known).hint_text(), "there are: a\\u{1b}[2Jb");
     }
 
     #[test]

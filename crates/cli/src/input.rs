@@ -14,8 +14,11 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use garret::{Content, ContentSource, Error, ErrorKind, Result};
+use async_trait::async_trait;
+use bytes::Bytes;
+use garret::{Content, ContentSource, Error, ErrorKind, InputSource, Result};
 use serde_json::Value;
+use tokio::sync::{Mutex, mpsc};
 
 /// The bytes of an argument; `-` or none at all is standard input.
 pub(crate) fn content(argument: Option<&str>) -> Result<Vec<u8>> {
@@ -60,6 +63,60 @@ fn standard_input() -> Result<Vec<u8>> {
         .read_to_end(&mut bytes)
         .map_err(|_| unread_input())?;
     Ok(bytes)
+}
+
+/// Standard input, piece by piece, for a command that reads it. Nothing is read before the first piece is asked for, and then no more
+/// than a piece ahead.
+#[derive(Clone, Default)]
+pub(crate) struct StandardInput {
+    shared: Arc<SharedInput>,
+}
+
+#[derive(Default)]
+struct SharedInput {
+    pieces: Mutex<Option<mpsc::Receiver<Bytes>>>,
+    failure: std::sync::Mutex<Option<Error>>,
+}
+
+/// Bytes of one piece of standard input.
+const PIECE: usize = 64 * 1024;
+
+impl StandardInput {
+    /// Why it could not be read to its end, where it could not.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.shared.failure.lock().expect("no holder panics").clone()
+    }
+}
+
+#[async_trait]
+impl InputSource for StandardInput {
+    async fn next_piece(&self) -> Option<Bytes> {
+        let mut pieces = self.shared.pieces.lock().await;
+        let pieces = pieces.get_or_insert_with(|| read_apart(self.shared.clone()));
+        pieces.recv().await
+    }
+}
+
+/// Reads standard input on a thread of its own: a read of a terminal or a pipe may never return, and nothing waits for this thread.
+fn read_apart(shared: Arc<SharedInput>) -> mpsc::Receiver<Bytes> {
+    let (sender, pieces) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        let mut stdin = std::io::stdin().lock();
+        let mut piece = vec![0; PIECE];
+        loop {
+            match stdin.read(&mut piece) {
+                Ok(0) => return,
+                Ok(count) if sender.blocking_send(Bytes::copy_from_slice(&piece[..count])).is_err() => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    *shared.failure.lock().expect("no holder panics") = Some(unread_input());
+                    return;
+                }
+            }
+        }
+    });
+    pieces
 }
 
 /// More of standard input than this is not kept in memory.

@@ -12,6 +12,7 @@ mod commands;
 mod config_file;
 mod files;
 mod home;
+mod host_files;
 mod input;
 mod interruption;
 mod output;
@@ -19,6 +20,7 @@ mod point;
 mod progress;
 mod render;
 mod session;
+mod terminal;
 mod time;
 mod trust;
 mod wording;
@@ -32,6 +34,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
 use crate::arguments::Cli;
 use crate::output::{Failure, Format};
+use crate::progress::Progress;
 use crate::session::Session;
 
 fn main() -> ExitCode {
@@ -51,6 +54,8 @@ fn main() -> ExitCode {
         Err(error) => return in_own_words(&error),
     };
     let format = cli.global.format();
+    terminal::set_color(cli.global.color);
+    time::set_local(format);
     allow_many_open_files();
     keep_others_from_writing();
     let outcome = runtime().and_then(|runtime| runtime.block_on(run(cli)));
@@ -58,8 +63,11 @@ fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> output::Outcome {
+    let progress = cli.command.progress_label(&cli.global).map(Progress::general);
     let session = Session::new(cli.global)?;
-    let report = cli.command.run(&session).await?;
+    let report = cli.command.run(&session).await;
+    drop(progress);
+    let report = report?;
     Ok(match session.remark() {
         Some(remark) => report.with_remark(&remark),
         None => report,
@@ -101,9 +109,13 @@ fn wants_json() -> bool {
 
 /// Prints what the parser says: help, the version, or what is wrong.
 fn in_own_words(error: &clap::Error) -> ExitCode {
+    let code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
+    if error.use_stderr() {
+        return output::print_usage_error(&error.render().to_string(), code);
+    }
     match error.print() {
-        Err(failed) if !error.use_stderr() => output::print_lost(failed.kind()),
-        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(u8::MAX)),
+        Err(failed) => output::print_lost(failed.kind()),
+        Ok(()) => ExitCode::from(code),
     }
 }
 

@@ -2,8 +2,11 @@
 //!
 //! A result goes to standard output, an error to standard error, or, with `--json`, both to standard output as one object. A reader
 //! that goes away early (`garret ls | head -1`) is no error. Output that cannot be written for another reason, such as a full disk, is.
+//!
+//! What goes to a terminal is escaped here, whatever it came from; only colour is added before, by those who escape on their own.
 
-use std::io::{ErrorKind as IoErrorKind, Write};
+use std::borrow::Cow;
+use std::io::{ErrorKind as IoErrorKind, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
@@ -11,7 +14,8 @@ use garret::{Answer, Error, ErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::wording;
+use crate::terminal::{self, EscapedStream};
+use crate::{progress, wording};
 
 const FAILED: u8 = 1;
 const WRONG_USAGE: u8 = 2;
@@ -31,6 +35,8 @@ pub(crate) type Outcome = Result<Report, Failure>;
 /// What a command found or did.
 pub(crate) struct Report {
     body: Body,
+    /// The text with colour, its content escaped; `None` where it has no colour.
+    painted: Option<String>,
     /// Makes the object of it, and of the text for a person.
     object: Box<dyn FnOnce(String) -> Value>,
     note: String,
@@ -117,6 +123,11 @@ impl Report {
         Self { code, ..self }
     }
 
+    /// Shows `painted` to a person instead of the text. Whatever it shows of files and names must be escaped.
+    pub(crate) fn with_painted(self, painted: Option<String>) -> Self {
+        Self { painted, ..self }
+    }
+
     /// Adds a remark for a person, which goes to standard error.
     pub(crate) fn with_note(self, note: impl Into<String>) -> Self {
         Self {
@@ -147,6 +158,7 @@ impl Report {
     fn new(body: Body, object: impl FnOnce(String) -> Value + 'static) -> Self {
         Self {
             body,
+            painted: None,
             object: Box::new(object),
             note: String::new(),
             error: None,
@@ -157,14 +169,37 @@ impl Report {
 }
 
 /// Bytes that go to standard output as they come, because all of them may be more than fits into memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pipe {
     lost: Option<IoErrorKind>,
+    /// What goes to a terminal is escaped.
+    escaped: Option<EscapedStream>,
+}
+
+impl Default for Pipe {
+    fn default() -> Self {
+        Self {
+            lost: None,
+            escaped: std::io::stdout().is_terminal().then(EscapedStream::default),
+        }
+    }
 }
 
 impl Pipe {
     /// Prints a piece; says to break off where nobody reads any more, or it cannot be written.
     pub(crate) fn put(&mut self, piece: &[u8]) -> ControlFlow<()> {
+        match &mut self.escaped {
+            Some(escaped) => {
+                let piece = escaped.push(piece);
+                self.put_as_it_is(&piece)
+            }
+            None => self.put_as_it_is(piece),
+        }
+    }
+
+    /// Prints a piece that is escaped already.
+    pub(crate) fn put_as_it_is(&mut self, piece: &[u8]) -> ControlFlow<()> {
+        progress::stop();
         match write_all(std::io::stdout().lock(), &[piece]) {
             Ok(()) => ControlFlow::Continue(()),
             Err(reason) => {
@@ -175,7 +210,10 @@ impl Pipe {
     }
 
     /// How it ended.
-    pub(crate) fn done(self) -> Report {
+    pub(crate) fn done(mut self) -> Report {
+        if let Some(escaped) = self.escaped.take() {
+            let _ = self.put_as_it_is(&escaped.finish());
+        }
         Report::silent().with_lost(self.lost)
     }
 }
@@ -232,12 +270,20 @@ pub(crate) fn print(outcome: Outcome, format: Format) -> ExitCode {
 }
 
 fn put_report(report: &Report) -> u8 {
-    let (bytes, end) = match &report.body {
-        Body::Raw(bytes) => (bytes.as_slice(), ""),
-        Body::Text(text) if text.is_empty() || text.ends_with('\n') => (text.as_bytes(), ""),
-        Body::Text(text) => (text.as_bytes(), "\n"),
+    let bytes = match (&report.painted, &report.body) {
+        (Some(painted), _) => Cow::Borrowed(painted.as_bytes()),
+        (None, Body::Raw(bytes)) if std::io::stdout().is_terminal() => Cow::Owned(terminal::escape_bytes(bytes)),
+        (None, Body::Text(text)) if std::io::stdout().is_terminal() => Cow::Owned(terminal::escape(text).into_bytes()),
+        (None, Body::Raw(bytes)) => Cow::Borrowed(bytes.as_slice()),
+        (None, Body::Text(text)) => Cow::Borrowed(text.as_bytes()),
     };
-    let code = put_out(&[bytes, end.as_bytes()], report.lost, report.code);
+    let is_text = matches!(report.body, Body::Text(_));
+    let end = if is_text && !bytes.is_empty() && !bytes.ends_with(b"\n") {
+        "\n"
+    } else {
+        ""
+    };
+    let code = put_out(&[&bytes, end.as_bytes()], report.lost, report.code);
     let error = report.error.as_ref().map_or_else(String::new, error_lines);
     put_note(&format!("{}{error}", report.note), code)
 }
@@ -248,7 +294,7 @@ pub(crate) fn print_note(text: &str) {
 }
 
 fn put_note(text: &str, code: u8) -> u8 {
-    match write_all(std::io::stderr().lock(), &[text.as_bytes()])
+    match write_all(std::io::stderr().lock(), &[terminal::escape(text).as_bytes()])
         .err()
         .and_then(lost)
     {
@@ -271,6 +317,11 @@ fn put_out(parts: &[&[u8]], before: Option<IoErrorKind>, code: u8) -> u8 {
         Some(reason) => put_note(&error_lines(&not_written(reason)), code.max(FAILED)),
         None => code,
     }
+}
+
+/// Prints wrong usage in the words of the parser, which quotes what was typed.
+pub(crate) fn print_usage_error(text: &str, code: u8) -> ExitCode {
+    ExitCode::from(put_note(text, code))
 }
 
 /// Says that standard output did not take what was printed.

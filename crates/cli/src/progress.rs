@@ -6,8 +6,8 @@
 )]
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use garret::depot::Progress as Reached;
 
 use crate::render;
 
+/// How long work takes before the line shows: what ends at once shows nothing.
+const DELAY: Duration = Duration::from_secs(1);
 /// How often the line is drawn.
 const PAUSE: Duration = Duration::from_millis(100);
 const WIDTH: usize = 24;
@@ -25,21 +27,48 @@ pub(crate) struct Progress {
     thread: Option<JoinHandle<()>>,
 }
 
+#[derive(Debug)]
 struct Shared {
     label: String,
     done: AtomicU64,
     total: AtomicU64,
     is_over: AtomicBool,
+    /// Whether it gives way to every other line and to output.
+    is_general: bool,
+}
+
+/// How many lines that tell more than a general one are open.
+static SPECIAL: AtomicU64 = AtomicU64::new(0);
+/// Whether something else is on the screen now, so that no general line may be drawn.
+static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Ends the general line: output or a question follows. The line is off the screen when this returns.
+pub(crate) fn stop() {
+    let _turn = drawing();
+    if !IS_STOPPED.swap(true, Ordering::AcqRel) && IS_DRAWN.swap(false, Ordering::AcqRel) {
+        put(CLEAR);
+    }
 }
 
 impl Progress {
     /// Shows that something is done whose amount nobody knows.
     pub(crate) fn spinner(label: &str) -> Self {
+        SPECIAL.fetch_add(1, Ordering::AcqRel);
+        Self::start(label, false)
+    }
+
+    /// Shows that a command goes on that tells nothing else; it gives way to what does.
+    pub(crate) fn general(label: &str) -> Self {
+        Self::start(label, true)
+    }
+
+    fn start(label: &str, is_general: bool) -> Self {
         let shared = Arc::new(Shared {
             label: label.to_owned(),
             done: AtomicU64::new(0),
             total: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
+            is_general,
         });
         let drawn = shared.clone();
         let thread = std::io::stderr()
@@ -53,6 +82,16 @@ impl Progress {
         Self::spinner(label)
     }
 
+    /// Says how many bytes the work has in all.
+    pub(crate) fn set_total(&self, total: u64) {
+        self.shared.total.store(total, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that are done, from wherever that is known.
+    pub(crate) fn counter(&self) -> ProgressCounter {
+        ProgressCounter(self.shared.clone())
+    }
+
     /// Says how far the work has come.
     pub(crate) fn set(&self, reached: Reached) {
         self.shared.done.store(reached.bytes, Ordering::Relaxed);
@@ -60,8 +99,21 @@ impl Progress {
     }
 }
 
+/// Counts bytes that are done.
+#[derive(Debug, Clone)]
+pub(crate) struct ProgressCounter(Arc<Shared>);
+
+impl ProgressCounter {
+    pub(crate) fn add(&self, bytes: u64) {
+        self.0.done.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
+        if !self.shared.is_general {
+            SPECIAL.fetch_sub(1, Ordering::AcqRel);
+        }
         self.shared.is_over.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
@@ -72,13 +124,27 @@ impl Drop for Progress {
 
 fn draw_until_over(shared: &Shared) {
     let mut turn = 0;
+    std::thread::park_timeout(DELAY);
     while !shared.is_over.load(Ordering::Acquire) {
-        // What ends at once shows nothing.
+        shared.draw(turn);
         std::thread::park_timeout(PAUSE);
-        put(&format!("\r\x1b[2K{}", shared.line(turn)));
         turn += 1;
     }
-    put("\r\x1b[2K");
+    let _turn = drawing();
+    if IS_DRAWN.swap(false, Ordering::AcqRel) {
+        put(CLEAR);
+    }
+}
+
+/// Takes the line off the screen.
+const CLEAR: &str = "\r\x1b[2K";
+/// Whether a line is on the screen.
+static IS_DRAWN: AtomicBool = AtomicBool::new(false);
+
+/// Held by whoever draws.
+fn drawing() -> MutexGuard<'static, ()> {
+    static DRAWING: Mutex<()> = Mutex::new(());
+    DRAWING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn put(text: &str) {
@@ -88,6 +154,15 @@ fn put(text: &str) {
 }
 
 impl Shared {
+    fn draw(&self, turn: usize) {
+        let _turn = drawing();
+        let gives_way = SPECIAL.load(Ordering::Acquire) > 0 || IS_STOPPED.load(Ordering::Acquire);
+        if !(self.is_general && gives_way) {
+            IS_DRAWN.store(true, Ordering::Release);
+            put(&format!("{CLEAR}{}", self.line(turn)));
+        }
+    }
+
     fn line(&self, turn: usize) -> String {
         let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
         line(&self.label, done, total, turn)

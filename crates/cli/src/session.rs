@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,8 +16,9 @@ use garret::path::printable;
 use garret::sandboxes::namespace::{self, NamespaceSandbox, SupervisorProgram};
 use garret::sandboxes::supervisor;
 use garret::{
-    Actor, Declared, Depot, Error, ErrorKind, EventFormat, EventSink, FsRestriction, Garret, HistoryMode, Home,
-    NoEvents, Result, Sandbox, ShellPolicy, StorageConfig, Toolbox, Workspace, WorkspaceConfig, WrittenEvents,
+    Actor, Declared, Depot, DepotWorkspace, EntryPath, Error, ErrorKind, EventFormat, EventSink, FsPolicy,
+    FsRestriction, Garret, HistoryMode, Home, NoEvents, Result, Sandbox, ShellPolicy, StorageConfig, Toolbox,
+    Workspace, WorkspaceConfig, WrittenEvents,
 };
 
 use crate::arguments::Global;
@@ -48,6 +50,11 @@ impl EventsChoice {
             Some(("jsonl", file)) if !file.is_empty() => Ok(Self::JsonLines(Some(file.into()))),
             _ => Err("use none, console, jsonl or jsonl:FILE".into()),
         }
+    }
+
+    /// Whether events are printed to standard error.
+    pub(crate) fn goes_to_stderr(&self) -> bool {
+        matches!(self, Self::Console | Self::JsonLines(None))
     }
 
     fn sink(&self) -> Result<Arc<dyn EventSink>> {
@@ -226,7 +233,11 @@ impl Session {
 
     /// The same, where each of several capabilities would do.
     pub(crate) async fn workspace_for_any(&self, capabilities: &[&str]) -> Result<Workspace, Failure> {
-        let chosen = self.chosen_by_option().await?;
+        let mut chosen = self.chosen_by_option().await?;
+        // Who types the command in a plain directory says by it that it may run there.
+        if chosen.is_plain_directory() {
+            chosen.declare(true, true);
+        }
         chosen.check_declares(capabilities)?;
         chosen.check_present()?;
         Ok(chosen.open(self).await?.workspace().clone())
@@ -260,7 +271,12 @@ impl Session {
         };
         let file = self.config_file(text).map_err(Failure::usage)?.map(Arc::new);
         match (choice::choose(text, file.as_ref().map(|file| &file.config)), &file) {
-            (Choice::Url(url), _) => Ok(Chosen::unnamed(WorkspaceConfig::on(StorageConfig::Url(url)))),
+            (Choice::Url(url), file) => {
+                if let Some(name) = choice::filestore_name(&url) {
+                    self.check_in_home(name, file.as_deref()).await?;
+                }
+                Ok(Chosen::unnamed(WorkspaceConfig::on(StorageConfig::Url(url))))
+            }
             (Choice::Name(name, point), Some(file)) => {
                 self.check_clash(&name, file).await?;
                 let chosen = Chosen::configured(name, point, file);
@@ -330,7 +346,50 @@ impl Session {
         }
     }
 
+    /// What the home knows of the chosen workspace, without opening its files; `None` where it knows nothing.
+    pub(crate) async fn history_in_home(&self) -> Result<Option<DepotWorkspace>, Failure> {
+        if !self.home.as_ref().is_some_and(HomeChoice::is_made) {
+            return Ok(None);
+        }
+        let chosen = self.chosen_by_option().await?;
+        let depot = self.depot().await?;
+        let name = match &chosen.config.storage {
+            _ if chosen.is_named => Some(chosen.name.as_str()),
+            StorageConfig::Url(url) => choice::filestore_name(url),
+            StorageConfig::Table { .. } => None,
+        };
+        if let Some(name) = name {
+            return Ok(Some(depot.workspace(name).await?));
+        }
+        match chosen
+            .local_directory()
+            .and_then(|directory| directory.canonicalize().ok())
+        {
+            Some(directory) => {
+                let place = EntryPath::from_bytes(directory.into_os_string().into_vec()).to_token();
+                Ok(depot.workspace_at("local", &place).await?)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Refuses a name that no workspace of the home has. To look for it makes nothing.
+    async fn check_in_home(&self, name: &str, file: Option<&ConfigFile>) -> Result<(), Failure> {
+        if self.home.is_none() {
+            return Err(Failure::usage(home::missing()));
+        }
+        match self.in_home(Some(name.to_owned()), None).await? {
+            Some(_) => Ok(()),
+            None => Err(Failure::usage(choice::unknown_filestore(name, &self.known(file).await))),
+        }
+    }
+
     async fn unknown(&self, text: &str, file: Option<&ConfigFile>) -> Failure {
+        Failure::usage(choice::unknown(text, &self.known(file).await))
+    }
+
+    /// The names that a workspace can be meant by.
+    pub(crate) async fn known<'a>(&self, file: Option<&'a ConfigFile>) -> Known<'a> {
         let mut known = Known {
             config: file.map(|file| &file.config),
             ..Known::default()
@@ -344,7 +403,7 @@ impl Session {
             known.home = live.into_iter().filter_map(|one| one.name).collect();
             known.deleted = deleted.into_iter().filter_map(|one| one.name).collect();
         }
-        Failure::usage(choice::unknown(text, &known))
+        known
     }
 }
 
@@ -439,6 +498,11 @@ impl Chosen {
 
     fn directory(path: &str) -> Result<Self, Failure> {
         Garret::config_of_dir(path).map(Self::unnamed).map_err(Failure::usage)
+    }
+
+    /// Whether it is a directory that neither a configuration nor the home describes.
+    fn is_plain_directory(&self) -> bool {
+        !self.is_named && self.file.is_none() && self.local_directory().is_some()
     }
 
     /// The directory of a workspace on `local`.

@@ -1,6 +1,39 @@
-//! Times as people write them.
+//! Times as people write and read them.
 
+use std::io::IsTerminal;
+use std::sync::OnceLock;
 use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::output::Format;
+
+/// The time zone in which times are shown; none where they are shown as they are kept.
+static ZONE: OnceLock<TimeZone> = OnceLock::new();
+
+/// Shows times in the time zone of this machine where a person reads them: as text on a terminal.
+pub(crate) fn set_local(format: Format) {
+    if format == Format::Text && std::io::stdout().is_terminal() {
+        let _ = ZONE.set(TimeZone::system());
+    }
+}
+
+/// A time in RFC 3339 as a person reads it here.
+pub(crate) fn shown(time: &str) -> String {
+    match ZONE.get() {
+        Some(zone) => in_zone(time, zone),
+        None => time.to_owned(),
+    }
+}
+
+/// A time in RFC 3339 as the clocks of a time zone show it, with its offset; also a point that commands take.
+fn in_zone(time: &str, zone: &TimeZone) -> String {
+    match time.parse::<Timestamp>() {
+        Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%:z").to_string(),
+        Err(_) => time.to_owned(),
+    }
+}
 
 /// Reads `500ms`, `2s`, `1.5m`, `1h`, or a bare number of seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -24,6 +57,18 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_shown_as_the_clocks_of_a_zone_show_it() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        assert_eq!(
+            in_zone("2026-11-15T23:30:00.123456Z", &zone),
+            "2026-11-16 01:30:00+02:00"
+        );
+        assert_eq!(in_zone("-", &zone), "-");
+        let shown: Timestamp = in_zone("2026-11-15T23:30:00Z", &zone).parse().unwrap();
+        assert_eq!(shown.to_string(), "2026-11-15T23:30:00Z");
+    }
 
     #[test]
     fn times_are_read_as_people_write_them() {

@@ -6,7 +6,7 @@
 use garret::Error;
 
 /// Phrases of hints, and what a person is told instead.
-const HINTS: [(&str, &str); 28] = [
+const HINTS: [(&str, &str); 29] = [
     ("set `overwrite` to replace it", "give -f to replace it"),
     ("set `parents` to make", "give -p to make"),
     ("set `recursive` to remove", "give -r to remove"),
@@ -15,6 +15,10 @@ const HINTS: [(&str, &str); 28] = [
         "leave out --no-create to make the file",
     ),
     ("set `literal` to true", "give -F"),
+    (
+        "set `multiline` to true to search across lines",
+        "give -U to search across lines",
+    ),
     (
         "narrow the search by `path`, `include` or the pattern",
         "narrow the search by PATH, --glob or the pattern",

@@ -29,7 +29,7 @@ fn write_and_cat_keep_every_byte() {
 #[test]
 fn write_takes_the_argument_exactly_and_a_dash_as_standard_input() {
     let room = Room::new();
-    room.run(&["write", "a", "-not an option\n"]).done();
+    room.run(&["write", "a", "--", "-not an option\n"]).done();
     assert_eq!(room.get("a"), b"-not an option\n");
     room.run_with(&["write", "a", "-"], b"from a pipe").done();
     assert_eq!(room.get("a"), b"from a pipe");

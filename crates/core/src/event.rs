@@ -188,7 +188,7 @@ fn console_line(event: &Event) -> String {
     let (at, bytes, micros) = (event.at, event.bytes, event.duration.as_micros());
     format!(
         "{at:.3} {} {} {} {bytes} B {micros} µs {}",
-        event.workspace,
+        printable(&event.workspace),
         event.operation,
         printable(path),
         event.outcome

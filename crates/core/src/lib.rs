@@ -52,8 +52,9 @@ pub use reference::Reference;
 pub use registry::{MemoryFactory, OpenContext, Opened, StorageFactory, StorageRegistry};
 pub use sandbox::{
     Captured, Chunk, Command, Dropped, Effect, EffectLimits, EffectTally, Effects, Ended, Enforced, Exit, Finished,
-    Guard, HiddenPaths, Layer, Limit, Limits, Mark, Masker, Network, OpenSandbox, Output, OutputCollector, Process,
-    Program, ReadFilter, Sandbox, SandboxRequest, Secrets, Signal, Stdin, Stream, Usage, Visibility,
+    Guard, HiddenPaths, InputSource, InputStream, Layer, Limit, Limits, Mark, Masker, Network, OpenSandbox, Output,
+    OutputCollector, Process, Program, ReadFilter, Sandbox, SandboxRequest, Secrets, Signal, Stdin, Stream, Usage,
+    Visibility,
 };
 pub use shell::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};
 pub use storage::{

@@ -22,7 +22,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EntryPath, Result, WsPath};
 
-pub use command::{Chunk, Command, Ended, Exit, Finished, Process, Program, Signal, Stdin, Stream, Usage};
+pub use command::{
+    Chunk, Command, Ended, Exit, Finished, InputSource, InputStream, Process, Program, Signal, Stdin, Stream, Usage,
+};
 pub use effects::{Dropped, Effect, Effects, Mark};
 pub use limits::{EffectLimits, EffectTally, Limit, Limits};
 pub use masking::{Masker, Secrets};

@@ -30,6 +30,16 @@ impl Depot {
         Ok(found.map(|(_, place)| place))
     }
 
+    /// Where the files of the workspace with this id live in the storage of its kind, be it deleted or not; `None` where that is the
+    /// depot itself.
+    pub fn place_of_id(&self, id: &str) -> Result<Option<String>> {
+        let found = self.shared.database.read(|session| {
+            let row = find(session, id)?;
+            session.place(row.id)
+        })?;
+        Ok(found.map(|(_, place)| place))
+    }
+
     /// The workspace whose files live at `site`; made, with the id `uid`, where there is none.
     pub(crate) async fn journal_of(&self, site: Site, uid: String) -> Result<DepotWorkspace> {
         let created = stored_time(self.shared.clock.now());

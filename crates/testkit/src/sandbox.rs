@@ -347,6 +347,8 @@ macro_rules! for_each_sandbox_behaviour {
                 bytes_are_read_and_then_the_end
                 input_larger_than_any_pipe_is_read_whole
                 a_command_may_leave_its_input_unread
+                a_stream_is_read_whole
+                a_stream_is_not_read_ahead_of_the_command
                 what_is_piped_is_read_as_it_comes
                 only_a_pipe_can_be_written_to
             }

@@ -33,7 +33,13 @@ impl Driver {
     /// One that works through `garret mcp`, on a home of its own.
     pub(super) fn garret(peer: &Peer, directory: &Path) -> Self {
         let (program, home) = (program(), home_of_mcp(directory).join("home"));
-        let workspace = format!("filestore:{}", super::library::WORKSPACE);
+        let workspace = super::library::WORKSPACE;
+        let made = Command::new(&program)
+            .arg("--home")
+            .arg(&home)
+            .args(["create", workspace])
+            .status();
+        assert!(made.is_ok_and(|status| status.success()), "the workspace is made");
         let command = json!([program, "--home", home, "mcp", workspace]);
         Self::start(peer, json!({"store": "garret", "command": command}))
     }

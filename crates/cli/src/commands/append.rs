@@ -11,8 +11,7 @@ use crate::{input, render};
 pub(crate) struct Append {
     /// The file
     path: String,
-    /// What to add, exactly as given [default, or `-`: standard input]
-    #[arg(allow_hyphen_values = true)]
+    /// What to add, exactly as given; after `--` where it begins with a dash [default, or `-`: standard input]
     content: Option<String>,
     /// Fail where the file does not exist, instead of making it
     #[arg(long)]

@@ -13,7 +13,7 @@ use crate::commands::restore::check_home;
 use crate::commands::usage;
 use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
-use crate::{files, render};
+use crate::{files, render, time};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -158,7 +158,7 @@ impl Row {
         let branch = &self.branch;
         let mut cells = vec![
             printable(branch.name.as_deref().unwrap_or(&branch.id)).into_owned(),
-            branch.created.to_string(),
+            time::shown(&branch.created.to_string()),
             format!("from change {}", branch.fork),
             render::counted(branch.changes, "change"),
         ];

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use garret::path::printable;
 use garret::{Error, ErrorKind};
 use serde_json::json;
 
@@ -47,7 +48,7 @@ fn report(file: &ConfigFile) -> Report {
         0 => format!("{name} is right, and names no workspace"),
         _ => format!(
             "{name} is right: {}",
-            names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
+            names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(", ")
         ),
     };
     Report::done(text, json!({"file": name, "workspaces": names}))

@@ -14,8 +14,11 @@ pub(crate) struct Cp {
     src: String,
     /// Its new path, with the new name; directories above it are made
     dest: String,
+    /// Copy a directory with everything in it, as is done without this
+    #[arg(short, long, short_alias = 'R')]
+    recursive: bool,
     /// Replace a file that is at the new path
-    #[arg(short = 'f', long)]
+    #[arg(short = 'f', long, alias = "force")]
     overwrite: bool,
 }
 

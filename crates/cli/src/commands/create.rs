@@ -90,20 +90,26 @@ impl Create {
     }
 
     fn storage_config(&self) -> Result<StorageConfig> {
-        let (kind, mut options) = match self.storage.split_once(':') {
-            Some(("local", rest)) => ("local", LocalFactory.options_of_url(rest)?),
-            Some(("s3", rest)) => ("s3", S3Factory.options_of_url(rest)?),
-            None if self.storage == "filestore" => ("filestore", Map::new()),
-            _ => return Err(no_such_storage(&self.storage)),
-        };
-        if let Some(durability) = self.durability {
+        let mut storage = storage_config(&self.storage)?;
+        if let (Some(durability), StorageConfig::Table { options, .. }) = (self.durability, &mut storage) {
             options.insert("durability".into(), durability.word());
         }
-        Ok(StorageConfig::Table {
-            kind: kind.to_owned(),
-            options,
-        })
+        Ok(storage)
     }
+}
+
+/// The storage of a workspace with a name: `filestore`, `local:DIR` or `s3://BUCKET/PREFIX`.
+pub(crate) fn storage_config(text: &str) -> Result<StorageConfig> {
+    let (kind, options) = match text.split_once(':') {
+        Some(("local", rest)) => ("local", LocalFactory.options_of_url(rest)?),
+        Some(("s3", rest)) => ("s3", S3Factory.options_of_url(rest)?),
+        None if text == "filestore" => ("filestore", Map::new()),
+        _ => return Err(no_such_storage(text)),
+    };
+    Ok(StorageConfig::Table {
+        kind: kind.to_owned(),
+        options,
+    })
 }
 
 impl DurabilityChoice {

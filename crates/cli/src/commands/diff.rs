@@ -4,8 +4,8 @@ use clap::Args;
 use garret::{Diff as Found, DiffRequest, DiffStatus, EntryKind, PathDiff, Point};
 
 use crate::output::{Outcome, Report};
-use crate::render;
 use crate::session::Session;
+use crate::{render, terminal};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +51,8 @@ impl Diff {
             true => "not complete: files that the history captured only later are taken to have been the same\n",
             false => "",
         };
-        Ok(Report::done(text, found).with_note(note))
+        let painted = (terminal::is_colored() && !self.stat).then(|| render::painted::diff(&text));
+        Ok(Report::done(text, found).with_painted(painted).with_note(note))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::session::Session;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret edit notes/todo.md milk bread
+  garret edit notes/todo.md -- '- milk' '- bread'      texts that begin with a dash
   garret edit notes/todo.md --edits '[{\"old_text\": \"milk\", \"new_text\": \"bread\"}]'";
 
 #[derive(Debug, Args)]
@@ -18,10 +19,10 @@ pub(crate) struct Edit {
     /// The file
     path: String,
     /// The text to replace, exactly; it must be there once, unless --replace-all or --expect is given
-    #[arg(allow_hyphen_values = true, required_unless_present = "edits")]
+    #[arg(required_unless_present = "edits")]
     old: Option<String>,
     /// The text to put in its place
-    #[arg(allow_hyphen_values = true, required_unless_present = "edits")]
+    #[arg(required_unless_present = "edits")]
     new: Option<String>,
     /// Replace every place
     #[arg(long)]

@@ -135,14 +135,7 @@ async fn put_out(workspace: &DepotWorkspace, point: Option<&str>, place: &str) -
 
 /// How much was brought over.
 pub(crate) fn amount(moved: &Moved) -> String {
-    let parts = [
-        (moved.files, "file", "files"),
-        (moved.directories, "directory", "directories"),
-        (moved.links, "link", "links"),
-    ];
-    let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
-    let words = parts.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
-    words.chain([render::size(moved.bytes)]).collect::<Vec<_>>().join(", ")
+    render::amount(moved.files, moved.directories, moved.links, moved.bytes)
 }
 
 /// What was not brought over, for standard error.

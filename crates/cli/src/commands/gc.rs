@@ -15,14 +15,16 @@ use crate::session::Session;
 pub(crate) const DETAILS: &str = "\
 First the history that each workspace need not keep goes (see `garret keep`), then workspaces that
 were deleted, then content that nothing names any more. Snapshots and branches keep what they hold.
-It is safe while other programs work, as long as the grace is longer than what they do.";
+What was deleted, or needed for the last time, within the grace period (24 hours, unless --grace
+says otherwise) stays until a later run. So it is safe while other programs work, as long as the
+grace period is longer than what they do.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Gc {
     /// Tell what would go, and remove nothing
     #[arg(long)]
     dry_run: bool,
-    /// What was deleted, or named for the last time, within this time stays: 24h, 7d, 0s
+    /// The grace period: what was deleted, or needed for the last time, within this time stays: 24h, 7d, 0s
     #[arg(long, default_value = "24h", value_name = "TIME", value_parser = grace)]
     grace: Duration,
 }
@@ -84,10 +86,41 @@ impl Gc {
         let did = if self.dry_run { "would remove" } else { "removed" };
         let bytes = collected.database_bytes + collected.blob_bytes;
         match (parts.is_empty(), bytes) {
-            (true, 0) => "there is nothing to remove".to_owned(),
-            (true, bytes) => format!("{did} content of writes that were refused: {}", render::size(bytes)),
-            (false, bytes) => format!("{did} {}: {}", parts.join(", "), render::size(bytes)),
+            (true, 0) => format!("there is nothing to remove{}", self.grace_text()),
+            (true, bytes) => format!(
+                "{did} content of writes that were refused: {}{}",
+                render::size(bytes),
+                self.grace_text()
+            ),
+            (false, bytes) => format!(
+                "{did} {}: {}{}",
+                parts.join(", "),
+                render::size(bytes),
+                self.grace_text()
+            ),
         }
+    }
+
+    /// What the grace period keeps.
+    fn grace_text(&self) -> String {
+        match self.grace.is_zero() {
+            true => String::new(),
+            false => format!(
+                "; what was deleted within the grace period of {} stays (--grace 0s removes it, too)",
+                period(self.grace)
+            ),
+        }
+    }
+}
+
+/// A period in the largest unit that has no remainder.
+fn period(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        _ if seconds % 86_400 == 0 && seconds > 86_400 => format!("{} d", seconds / 86_400),
+        _ if seconds % 3_600 == 0 => format!("{} h", seconds / 3_600),
+        _ if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        _ => format!("{seconds} s"),
     }
 }
 
@@ -101,6 +134,12 @@ fn counted(count: u64, word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_period_is_told_in_its_largest_unit() {
+        let told = [0, 90, 120, 3_600, 86_400, 172_800].map(|seconds| period(Duration::from_secs(seconds)));
+        assert_eq!(told, ["0 h", "90 s", "2 min", "1 h", "24 h", "2 d"]);
+    }
 
     #[test]
     fn a_grace_is_a_time_and_nothing_else() {

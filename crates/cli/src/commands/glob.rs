@@ -16,7 +16,6 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct Glob {
     /// The pattern, on paths below PATH: `*` stays within a name, `**` crosses directories
-    #[arg(allow_hyphen_values = true)]
     pattern: String,
     /// The directory to search [default: the root of the workspace]
     path: Option<String>,

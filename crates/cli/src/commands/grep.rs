@@ -2,38 +2,72 @@
 
 use std::sync::{Arc, Mutex};
 
-use clap::Args;
-use garret::{GrepFound, GrepMatch, GrepOutput, GrepRequest, GrepSink, Workspace};
+use clap::{Arg, Args};
+use garret::path::printable;
+use garret::{Error, ErrorKind, GrepFound, GrepMatch, GrepOutput, GrepRequest, GrepSink, Result, Workspace};
 
 use crate::commands::glob::Coverage;
-use crate::output::{Format, Outcome, Pipe, Report};
+use crate::output::{Failure, Format, Outcome, Pipe, Report};
 use crate::point::At;
-use crate::render;
 use crate::session::Session;
+use crate::{render, terminal};
+
+pub(crate) const USAGE: &str = "\
+garret grep [OPTIONS] <PATTERN> [PATH]
+       garret grep [OPTIONS] -e <PATTERN> [PATH]";
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret grep 'fn \\w+' src
-  garret grep -F 'a.b(' -g '*.rs' -g '!*_test.rs' -C 2";
+  garret grep -nwi todo
+  garret grep -F 'a.b(' -g '*.rs' -g '!*_test.rs' -C 2
+  garret grep -e -n docs                  a pattern that begins with a dash; or: garret grep -- -n docs
+  garret -w notes grep -w milk            in the workspace `notes`, the whole word `milk`
+After `grep`, -w means whole words, as in other programs. Name the workspace before it (-w NAME), or
+with --workspace NAME.";
+
+/// `--workspace`, without the short form that every other command has: here it means whole words.
+pub(crate) fn workspace_option() -> Arg {
+    Arg::new("workspace")
+        .long("workspace")
+        .value_name("WORKSPACE")
+        .help_heading("Global options")
+        .help("The workspace, as for -w before the command [default: the current directory]")
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Grep {
     /// A regular expression in Rust's syntax
-    #[arg(allow_hyphen_values = true)]
-    pattern: String,
+    #[arg(required_unless_present = "regexp")]
+    pattern: Option<String>,
     /// The file or directory to search [default: the root of the workspace]
     path: Option<String>,
+    /// The pattern, which may begin with a dash
+    #[arg(short = 'e', long, value_name = "PATTERN", allow_hyphen_values = true)]
+    regexp: Option<String>,
     /// Take the pattern as plain text
     #[arg(short = 'F', long)]
     fixed_strings: bool,
+    /// Take the pattern as an extended regular expression, which it is without this
+    #[arg(short = 'E', long, conflicts_with = "fixed_strings")]
+    extended_regexp: bool,
     /// Take upper and lower case as one
     #[arg(short, long)]
     ignore_case: bool,
+    /// Find the lines that do not match
+    #[arg(short = 'v', long)]
+    invert_match: bool,
+    /// Show the number of each line, as is done without this
+    #[arg(short = 'n', long)]
+    line_number: bool,
+    /// Search below directories, as is done without this
+    #[arg(short = 'r', long, short_alias = 'R')]
+    recursive: bool,
     /// Take them as one as long as the pattern has no upper case
     #[arg(short = 'S', long)]
     smart_case: bool,
     /// Match whole words only
-    #[arg(long)]
+    #[arg(short, long)]
     word_regexp: bool,
     /// Let a match span lines
     #[arg(short = 'U', long)]
@@ -73,13 +107,40 @@ pub(crate) struct Grep {
 
 impl Grep {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let (pattern, path) = self.pattern_and_path().map_err(Failure::usage)?;
+        let request = self.request(pattern, path);
         let workspace = session.workspace_at(self.at.point()).await?;
         if workspace.is_far() && self.is_streamed() && session.global().format() == Format::Text {
-            return self.print_as_found(&workspace).await;
+            return self.print_as_found(&workspace, request).await;
         }
-        let found = workspace.grep(self.request()).await?;
+        let found = workspace.grep(request).await.map_err(|error| self.explained(error))?;
         let note = self.note(&found);
-        Ok(Report::done(lines(&found), found).with_note(note))
+        let painted = terminal::is_colored().then(|| painted_lines(&found));
+        Ok(Report::done(lines(&found), found).with_painted(painted).with_note(note))
+    }
+
+    /// The pattern, and where to search. With -e, the first argument is the path.
+    fn pattern_and_path(&self) -> Result<(&str, &str)> {
+        match (&self.regexp, &self.pattern, &self.path) {
+            (None, Some(pattern), path) => Ok((pattern, path.as_deref().unwrap_or_default())),
+            (Some(pattern), path, None) => Ok((pattern, path.as_deref().unwrap_or_default())),
+            (Some(_), _, Some(_)) => {
+                Err(Error::invalid("one path can be searched").hint("with -e, the path is the only other argument"))
+            }
+            (None, None, _) => unreachable!("one of them is required"),
+        }
+    }
+
+    /// An error for a path that is not there, where -w may have been meant for a workspace.
+    fn explained(&self, error: Error) -> Error {
+        let misread = self.word_regexp && self.regexp.is_none() && self.path.is_some();
+        match (misread && error.kind() == ErrorKind::NotFound, &self.pattern) {
+            (true, Some(pattern)) => error.hint(format!(
+                "after `grep`, -w means whole words; for the workspace write `garret -w {} grep ...`",
+                printable(pattern)
+            )),
+            _ => error,
+        }
     }
 
     /// Whether the results are all matches, so that none has to wait for others to be found.
@@ -88,18 +149,22 @@ impl Grep {
     }
 
     /// Prints the matches of each file as soon as it was searched: where the files are far away, the last may take its time.
-    async fn print_as_found(&self, workspace: &Workspace) -> Outcome {
+    async fn print_as_found(&self, workspace: &Workspace, request: GrepRequest) -> Outcome {
         let pipe = Arc::new(Mutex::new(Some(Pipe::default())));
         let print = {
             let pipe = pipe.clone();
             move |found: Vec<GrepMatch>| {
                 if let Some(pipe) = pipe.lock().expect("no holder panics").as_mut() {
                     // Nobody reads any more: the search goes on unheard.
-                    let _ = pipe.put(render::matches(&found).as_bytes());
+                    let _ = match terminal::is_colored() {
+                        true => pipe.put_as_it_is(render::painted::matches(&found).as_bytes()),
+                        false => pipe.put(render::matches(&found).as_bytes()),
+                    };
                 }
             }
         };
-        let found = workspace.grep_with(self.request(), GrepSink::new(print)).await?;
+        let found = workspace.grep_with(request, GrepSink::new(print)).await;
+        let found = found.map_err(|error| self.explained(error))?;
         let pipe = pipe.lock().expect("no holder panics").take().unwrap_or_default();
         Ok(pipe.done().with_note(self.note(&found)))
     }
@@ -112,20 +177,22 @@ impl Grep {
         format!("{skipped}{left_out}{incomplete}{}", self.rest(found))
     }
 
-    fn request(&self) -> GrepRequest {
+    fn request(&self, pattern: &str, path: &str) -> GrepRequest {
         let (exclude, include) = self
             .glob
             .iter()
             .cloned()
             .partition(|glob: &String| glob.starts_with('!'));
         GrepRequest {
-            pattern: self.pattern.clone(),
-            path: self.path.clone().unwrap_or_default(),
+            pattern: pattern.to_owned(),
+            path: path.to_owned(),
             literal: self.fixed_strings,
             ignore_case: self.ignore_case,
             smart_case: self.smart_case,
             whole_word: self.word_regexp,
+            invert: self.invert_match,
             multiline: self.multiline,
+            with_spans: terminal::is_colored(),
             before: self.before_context.unwrap_or(self.context),
             after: self.after_context.unwrap_or(self.context),
             include,
@@ -166,6 +233,18 @@ fn unmarked(globs: Vec<String>) -> Vec<String> {
         .into_iter()
         .map(|glob| glob.trim_start_matches('!').to_owned())
         .collect()
+}
+
+/// The results with colour.
+fn painted_lines(found: &GrepFound) -> String {
+    match (&found.files, &found.counts) {
+        (Some(files), _) => files.iter().map(|path| render::painted::path(path) + "\n").collect(),
+        (_, Some(counts)) => counts
+            .iter()
+            .map(|file| format!("{}:{}\n", render::painted::path(&file.path), file.count))
+            .collect(),
+        _ => render::painted::matches(&found.matches),
+    }
 }
 
 /// The results as `rg` prints them into a pipe.

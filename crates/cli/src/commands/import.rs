@@ -3,11 +3,11 @@
 use clap::Args;
 use garret::depot::{Compression, Depot, NewWorkspace, TreeSource};
 use garret::path::printable;
-use garret::{Actor, Error, Origin};
+use garret::{Actor, Error, Origin, StorageConfig};
 use serde_json::json;
 
-use crate::commands::capabilities;
 use crate::commands::export::{amount, left_out};
+use crate::commands::{capabilities, create};
 use crate::files;
 use crate::output::{Failure, Outcome, Report};
 use crate::progress::Progress;
@@ -24,8 +24,10 @@ Examples:
   garret import notes.garret --name copy
   garret import --from path/to/project --name project
   garret import --from files.tar.zst --name files --capability fs,snapshot,shell
+  garret import notes.garret --storage local:path/to/notes
 The workspace is new: its name must be free. A portable file is verified whole before anything is
-taken in. Plain files become one change; links stay links, devices and sockets are left out.";
+taken in. Plain files become one change; links stay links, devices and sockets are left out.
+With --storage, the files live there, with the history that they had; it must be empty.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
@@ -38,6 +40,9 @@ pub(crate) struct Import {
     /// Take plain files instead: from a directory, or a .tar, .tar.gz or .tar.zst
     #[arg(long, value_name = "DIR|TAR", conflicts_with = "file", requires = "name")]
     from: Option<String>,
+    /// Where its files live: `filestore` (in the home), `local:DIR` (an empty directory) or `s3://BUCKET/PREFIX?endpoint=URL`
+    #[arg(long, default_value = "filestore", value_name = "STORAGE")]
+    storage: String,
     /// What may be done in it, as for `garret create` [default: fs,snapshot]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     capability: Vec<String>,
@@ -46,6 +51,7 @@ pub(crate) struct Import {
 impl Import {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let capabilities = capabilities::parsed(&self.capability).map_err(Failure::usage)?;
+        let storage = create::storage_config(&self.storage).map_err(Failure::usage)?;
         let depot = session.depot().await?;
         let (name, report) = match (&self.from, &self.file, &self.name) {
             (Some(place), _, Some(name)) => (name.clone(), take_in(&depot, place, name).await?),
@@ -56,6 +62,9 @@ impl Import {
             }
             _ => unreachable!("one of them is required, with its name"),
         };
+        if storage.kind() != "filestore" {
+            move_to(session, &depot, &name, &storage).await?;
+        }
         if !self.capability.is_empty() {
             session.garret().set_capabilities(&name, &capabilities).await?;
         }
@@ -112,6 +121,20 @@ async fn take_in(depot: &Depot, place: &str, name: &str) -> Outcome {
     let text = format!("imported {}: {}", printable(name), amount(&moved));
     let note = left_out(&moved);
     Ok(Report::done(text, json!({"name": name, "id": workspace.id(), "imported": moved})).with_note(note))
+}
+
+/// Moves the files of the new workspace `name` to where they are to live. Where that fails, there is no new workspace.
+async fn move_to(session: &Session, depot: &Depot, name: &str, storage: &StorageConfig) -> Result<(), Failure> {
+    let _progress = Progress::spinner("moving the files");
+    let Err(error) = session.garret().check_out(name, storage).await else {
+        return Ok(());
+    };
+    let made = depot.workspace(name).await?;
+    // So that the name is free again.
+    depot.rename(made.id(), made.id()).await?;
+    depot.delete(made.id()).await?;
+    let hint = format!("{}; nothing was imported", error.hint_text());
+    Err(error.hint(hint).into())
 }
 
 fn nameless() -> Failure {

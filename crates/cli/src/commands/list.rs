@@ -9,12 +9,12 @@ use serde_json::json;
 
 use crate::commands::usage;
 use crate::output::{Outcome, Report};
-use crate::render;
 use crate::session::Session;
+use crate::{render, time};
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Show the deleted ones too, which `garret recover` brings back, and those of directories without a name
+    /// Show the deleted ones too, which `garret recover` brings back, and the directories that have a history and no name
     #[arg(short, long)]
     all: bool,
     /// Show sizes, and what each workspace holds alone; this reads the whole home
@@ -49,6 +49,11 @@ pub(crate) struct Parent {
 impl Row {
     /// What is shown of `info`, which is one of `all`.
     pub(crate) fn of(info: &WorkspaceInfo, all: &[WorkspaceInfo]) -> Self {
+        Self::at(info, all, None)
+    }
+
+    /// What is shown of `info`, whose files live at `place` of its storage.
+    fn at(info: &WorkspaceInfo, all: &[WorkspaceInfo], place: Option<&str>) -> Self {
         let parent = info.fork.as_ref().map(|fork| Parent {
             id: fork.workspace.clone(),
             name: all
@@ -60,7 +65,7 @@ impl Row {
         Self {
             id: info.id.clone(),
             name: info.name.clone(),
-            storage: storage_of(info),
+            storage: storage_of(info, place),
             changes: info.head,
             created: info.created.to_string(),
             branch_of: parent,
@@ -79,7 +84,10 @@ impl Row {
             let name = parent.name.as_deref().unwrap_or(&parent.id);
             format!("branch of {}@{}", printable(name), parent.change)
         });
-        let deleted = self.deleted.as_ref().map(|time| format!("deleted {time}"));
+        let deleted = self
+            .deleted
+            .as_ref()
+            .map(|time| format!("deleted {}", time::shown(time)));
         let notes: Vec<_> = parent.into_iter().chain(deleted).collect();
         let sizes = self.usage.as_ref().map(render::usage::sizes).unwrap_or_default();
         let mut cells = vec![
@@ -94,7 +102,7 @@ impl Row {
 }
 
 /// Where the files are: the kind, and the directory, or the bucket, as the home keeps it, which is its user's own business.
-fn storage_of(info: &WorkspaceInfo) -> String {
+fn storage_of(info: &WorkspaceInfo, place: Option<&str>) -> String {
     let storage = serde_json::from_value::<StorageConfig>(info.config["storage"].clone()).ok();
     let option = |name: &str| {
         storage
@@ -104,7 +112,10 @@ fn storage_of(info: &WorkspaceInfo) -> String {
     match (info.kind.as_str(), option("dir"), option("bucket"), option("prefix")) {
         ("local", Some(directory), ..) => format!("local:{}", printable(directory)),
         ("s3", _, Some(bucket), Some(prefix)) => format!("s3://{}/{}", printable(bucket), printable(prefix)),
-        _ => info.kind.clone(),
+        _ => match place {
+            Some(place) => format!("{}:{}", info.kind, printable(place)),
+            None => info.kind.clone(),
+        },
     }
 }
 
@@ -115,7 +126,14 @@ impl List {
         let shown = all
             .iter()
             .filter(|one| self.all || (one.deleted.is_none() && one.name.is_some()));
-        let mut rows: Vec<Row> = shown.map(|one| Row::of(one, &all)).collect();
+        let mut rows = Vec::new();
+        for one in shown {
+            let place = match one.name {
+                Some(_) => None,
+                None => depot.place_of_id(&one.id)?,
+            };
+            rows.push(Row::at(one, &all, place.as_deref()));
+        }
         if self.long {
             let mut usage = usage::by_id(&depot).await?;
             rows.iter_mut().for_each(|row| row.usage = usage.remove(&row.id));

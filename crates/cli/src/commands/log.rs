@@ -6,11 +6,12 @@ use garret::LogRequest;
 use crate::output::{Outcome, Report};
 use crate::render::{self, history};
 use crate::session::Session;
+use crate::terminal;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret -w notes log
-  garret -w notes log docs --limit 10
+  garret -w notes log docs -n 10
 The number or id of a change is a point: garret -w notes cat a.txt --at 3";
 
 #[derive(Debug, Args)]
@@ -18,7 +19,7 @@ pub(crate) struct Log {
     /// Only changes of this path and of what lies below it
     path: Option<String>,
     /// The most changes; what is left can be had with --cursor
-    #[arg(long, default_value_t = 50, value_name = "CHANGES")]
+    #[arg(short = 'n', long, default_value_t = 50, value_name = "CHANGES")]
     limit: usize,
     /// Where the page before ended
     #[arg(long)]
@@ -33,10 +34,13 @@ impl Log {
             cursor: self.cursor.clone(),
         };
         let log = session.with_history("fs").await?.log(request).await?;
-        let mut text = render::table(log.changes.iter().map(history::change_cells));
-        if let Some(cursor) = &log.next_cursor {
-            text.push_str(&format!("\n{}", render::more(cursor)));
-        }
-        Ok(Report::done(text, log))
+        let rows = || log.changes.iter().map(history::change_cells);
+        let more = log
+            .next_cursor
+            .as_deref()
+            .map(|cursor| format!("\n{}", render::more(cursor)));
+        let more = more.unwrap_or_default();
+        let painted = terminal::is_colored().then(|| format!("{}{more}", render::painted::log(rows())));
+        Ok(Report::done(format!("{}{more}", render::table(rows())), log).with_painted(painted))
     }
 }

@@ -15,6 +15,9 @@ pub(crate) struct Ls {
     /// Show kind, size and time of each entry
     #[arg(short, long)]
     long: bool,
+    /// Show names that begin with a dot, as is done without this
+    #[arg(short, long, short_alias = 'A')]
+    all: bool,
     /// How many levels to list
     #[arg(short, long, default_value_t = 1, value_name = "LEVELS")]
     depth: usize,

@@ -5,19 +5,25 @@ use std::time::Duration;
 use async_trait::async_trait;
 use clap::Args;
 use garret::path::{printable, quote};
-use garret::{Changed, Chunk, EffectsMode, Error, Limit, OutputSink, Program, Result, RunRequest, Stream, TurnWaiting};
+use garret::{
+    Changed, Chunk, EffectsMode, Error, InputStream, Limit, OutputSink, Program, Result, RunRequest, Stream,
+    TurnWaiting,
+};
 
+use crate::input::StandardInput;
 use crate::interruption::{ReaderGone, unless_interrupted};
 use crate::output::{Failure, Format, Outcome, Report, lost, write_all};
 use crate::session::Session;
-use crate::{input, time};
+use crate::time;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  garret -w box run -- make test
+  garret run ls -l                            in the current directory
+  garret -w box run make test
   garret -w box run -c 'mkdir -p src && echo hi > src/a'
   garret -w box run --discard -c 'rm -rf *'
-  garret -w box run --timeout 2s --env LEVEL=debug -- make
+  garret -w box run --timeout 2s --env LEVEL=debug make
+  garret -w box run --stdin sort < names.txt
 What the command did to the files is one change; `garret undo` takes it back.
 The exit code is the command's own; 128 and the number of the signal where one ended it.
 75 where the command ended with 0 and its effects went to a branch, because the files changed while it ran.
@@ -25,8 +31,8 @@ With 1 or 2 and `error:` on standard error, the command did not run. Ctrl-C ends
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// A program and its arguments, after `--`
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "text")]
+    /// A program and its arguments; options of garret come before it
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", required_unless_present = "text")]
     command: Vec<String>,
     /// A text for the shell
     #[arg(short = 'c', value_name = "TEXT", conflicts_with = "command")]
@@ -40,7 +46,7 @@ pub(crate) struct Run {
     /// The directory to run it in [default: the root of the workspace]
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
-    /// Pass standard input to the command
+    /// Pass standard input to the command, as the command reads it
     #[arg(long)]
     stdin: bool,
     /// Forget what the command did to the files
@@ -79,7 +85,8 @@ impl Parallel {
 
 impl Run {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let request = self.request().map_err(Failure::usage)?;
+        let input = self.stdin.then(StandardInput::default);
+        let request = self.request(input.as_ref()).map_err(Failure::usage)?;
         let workspace = session.workspace_for("shell").await?;
         let mut terminal = Terminal::of(session.global().format());
         let reader = terminal.reader.clone();
@@ -93,6 +100,9 @@ impl Run {
         closed?;
         let code = u8::try_from(result.exit_code).unwrap_or(u8::MAX);
         let code = self.parallel.exit_code(code, &result.changed);
+        if let Some(error) = input.and_then(|input| input.failure()) {
+            return Err(error.into());
+        }
         let note = notes(&Ran {
             what: "command",
             timed_out: result.timed_out,
@@ -110,7 +120,7 @@ impl Run {
         Ok(report.with_code(code))
     }
 
-    fn request(&self) -> Result<RunRequest> {
+    fn request(&self, input: Option<&StandardInput>) -> Result<RunRequest> {
         let program = match &self.text {
             Some(text) => Program::Shell(text.clone()),
             None => Program::Arguments(self.command.clone()),
@@ -118,10 +128,7 @@ impl Run {
         Ok(RunRequest {
             cwd: self.cwd.clone().unwrap_or_default(),
             env: self.env.iter().map(|one| variable(one)).collect::<Result<_>>()?,
-            stdin: match self.stdin {
-                true => Some(input::content(None)?.into()),
-                false => None,
-            },
+            stdin_stream: input.map(|input| InputStream::new(input.clone())),
             timeout: self.timeout,
             effects: self.discard.then_some(EffectsMode::Discard),
             turn_wait: self.parallel.turn_wait(),

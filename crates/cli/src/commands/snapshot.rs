@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::commands::usage;
 use crate::output::{Failure, Outcome, Report};
-use crate::render;
 use crate::session::Session;
+use crate::{render, time};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -110,7 +110,7 @@ impl Row {
         let snapshot = &self.snapshot;
         let mut cells = vec![
             printable(&snapshot.label).into_owned(),
-            snapshot.at.to_string(),
+            time::shown(&snapshot.at.to_string()),
             format!("change {}", snapshot.change),
             if snapshot.lazy { "lazy" } else { "" }.to_owned(),
         ];

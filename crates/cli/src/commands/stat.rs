@@ -5,8 +5,8 @@ use garret::FileStat;
 
 use crate::output::{Outcome, Report};
 use crate::point::At;
-use crate::render;
 use crate::session::Session;
+use crate::{render, time};
 
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
@@ -30,8 +30,8 @@ fn lines(stat: &FileStat) -> String {
         ("target", stat.target.as_deref().map(render::shown)),
         ("size", Some(stat.size.to_string())),
         ("mode", stat.mode.clone()),
-        ("created", stat.created_at.clone()),
-        ("modified", stat.modified_at.clone()),
+        ("created", stat.created_at.as_deref().map(time::shown)),
+        ("modified", stat.modified_at.as_deref().map(time::shown)),
         ("version", stat.version.as_ref().map(ToString::to_string)),
     ];
     let known = fields

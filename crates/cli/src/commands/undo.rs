@@ -21,7 +21,7 @@ such path is named, and nothing is touched.";
 pub(crate) struct Undo {
     /// One change, by its number or id (see `garret log`), wherever it stands
     change: Option<String>,
-    /// The newest so many changes that stand
+    /// The N most recent changes not yet undone
     #[arg(long, value_name = "CHANGES", conflicts_with = "change")]
     last: Option<usize>,
     /// Everything that one session did (see `garret log`)
@@ -36,7 +36,15 @@ impl Undo {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.with_history("fs").await?;
         let change = workspace.undo(self.request()).await?;
-        Ok(Report::done(history::made(&change), change))
+        let mut text = history::made(&change);
+        let (asked, undone) = (self.last.unwrap_or(0), change.reverses.len());
+        if undone < asked {
+            let were = if undone == 1 { "change was" } else { "changes were" };
+            text.push_str(&format!(
+                "\nonly {undone} {were} left to undo, of the {asked} that were asked for"
+            ));
+        }
+        Ok(Report::done(text, change))
     }
 
     fn request(&self) -> UndoRequest {

@@ -6,6 +6,7 @@ use garret::{VersionShown, VersionsRequest};
 use crate::output::{Outcome, Report};
 use crate::render::{self, history};
 use crate::session::Session;
+use crate::time;
 
 pub(crate) const EXAMPLES: &str = "\
 Example:
@@ -17,7 +18,7 @@ pub(crate) struct Versions {
     /// The file; one that is gone still has its versions
     path: String,
     /// The most versions; what is left can be had with --cursor
-    #[arg(long, default_value_t = 50, value_name = "VERSIONS")]
+    #[arg(short = 'n', long, default_value_t = 50, value_name = "VERSIONS")]
     limit: usize,
     /// Where the page before ended
     #[arg(long)]
@@ -46,7 +47,7 @@ impl Versions {
 fn cells(version: &VersionShown) -> Vec<String> {
     vec![
         version.version.clone(),
-        version.timestamp.clone(),
+        time::shown(&version.timestamp),
         render::size(version.size),
         history::who(&version.actor),
         version.tool_name.clone(),

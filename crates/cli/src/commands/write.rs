@@ -12,14 +12,14 @@ Examples:
   garret write notes/todo.md 'buy milk'
   date | garret write now.txt
   garret write disk.img < disk.img
+  garret write list.md -- '- milk'
   garret write once.txt first --if-version absent";
 
 #[derive(Debug, Args)]
 pub(crate) struct Write {
     /// The file; directories above it are made
     path: String,
-    /// The content, exactly as given [default, or `-`: standard input]
-    #[arg(allow_hyphen_values = true)]
+    /// The content, exactly as given; after `--` where it begins with a dash [default, or `-`: standard input]
     content: Option<String>,
     /// Write only onto this version (see `garret stat`), or only where nothing is: `absent`
     #[arg(long, value_name = "VERSION")]

@@ -3,6 +3,8 @@
 use garret::path::printable;
 use garret::{ActorShown, ChangeDetails, ChangeShown, EntryKind, PathShown};
 
+use crate::time;
+
 use super::{counted, shown as path_shown, size, table};
 
 /// How many paths of a change are named to a person.
@@ -13,7 +15,7 @@ pub(crate) fn change_cells(change: &ChangeShown) -> Vec<String> {
     let undone = change.undone_by.map(|by| format!(" (undone by {by})"));
     vec![
         change.number.to_string(),
-        change.at.clone(),
+        time::shown(&change.at),
         who(&change.actor),
         format!("{}{}", printable(&change.summary), undone.unwrap_or_default()),
     ]
@@ -70,7 +72,7 @@ pub(crate) fn shown(shown: &ChangeDetails) -> String {
     let actor = &change.actor;
     let fields = [
         ("change", Some(format!("{} ({})", change.number, change.id))),
-        ("at", Some(change.at.clone())),
+        ("at", Some(time::shown(&change.at))),
         ("kind", Some(change.kind.clone())),
         ("by", Some(who(actor))),
         (

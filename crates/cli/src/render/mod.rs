@@ -1,12 +1,15 @@
 //! Results as a person reads them. Pure functions; nothing here prints.
 
 pub(crate) mod history;
+pub(crate) mod painted;
 pub(crate) mod usage;
 
-use std::fmt::Write as _;
+use std::ops::Range;
 
 use garret::path::printable;
 use garret::{EntryKind, GrepMatch, LeftOut, ListedEntry, Skipped, Transferred};
+
+use crate::time;
 
 /// How many skipped files are named to a person.
 const MAX_NAMED: usize = 10;
@@ -41,11 +44,28 @@ pub(crate) fn counted(count: u64, word: &str) -> String {
     format!("{count} {word}{plural}")
 }
 
+/// How much was copied; what there is none of is not told.
+pub(crate) fn amount(files: u64, directories: u64, links: u64, bytes: u64) -> String {
+    let parts = [
+        (files, "file", "files"),
+        (directories, "directory", "directories"),
+        (links, "link", "links"),
+    ];
+    let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
+    let words = parts.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
+    words.chain([size(bytes)]).collect::<Vec<_>>().join(", ")
+}
+
 /// No column is padded to more than this, however long a name somebody gave himself.
 const WIDEST: usize = 200;
 
 /// Rows in columns as wide as their widest cell; what is at the end of a line is not padded.
 pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
+    table_with(rows, |_, cell| cell.to_owned())
+}
+
+/// Rows in columns, with each cell as `paint` makes it of its column and its padded text.
+pub(crate) fn table_with(rows: impl Iterator<Item = Vec<String>>, paint: impl Fn(usize, &str) -> String) -> String {
     let rows: Vec<Vec<String>> = rows.collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -55,9 +75,24 @@ pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
-        let padded = row.iter().zip(&widths).filter(|(_, width)| **width > 0);
-        let cells: Vec<_> = padded.map(|(cell, width)| format!("{cell:width$}")).collect();
-        cells.join("  ").trim_end().to_owned()
+        let padded = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .filter(|(_, (_, width))| **width > 0);
+        let mut cells: Vec<_> = padded
+            .map(|(column, (cell, width))| (column, format!("{cell:width$}")))
+            .collect();
+        // What is at the end of a line is not padded.
+        while let Some((_, last)) = cells.last_mut() {
+            last.truncate(last.trim_end().len());
+            if !last.is_empty() {
+                break;
+            }
+            cells.pop();
+        }
+        let painted: Vec<_> = cells.iter().map(|(column, cell)| paint(*column, cell)).collect();
+        painted.join("  ")
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -85,7 +120,7 @@ pub(crate) fn name_of(entry: &ListedEntry, as_path: bool) -> String {
 
 /// Kind, size and time of an entry in columns.
 pub(crate) fn details(entry: &ListedEntry) -> String {
-    let modified = entry.modified_at.as_deref().unwrap_or("-");
+    let modified = entry.modified_at.as_deref().map_or_else(|| "-".to_owned(), time::shown);
     format!("{:9} {:>10} {modified:27}", kind(entry.r#type), entry.size)
 }
 
@@ -120,7 +155,7 @@ pub(crate) fn tree(root: &str, entries: &[ListedEntry]) -> String {
     } else {
         depth(&entries.first().map_or(String::new(), |first| first.path.clone()))
     };
-    let mut text = format!("{}\n", if top.is_empty() { "." } else { top });
+    let mut text = format!("{}\n", if top.is_empty() { ".".into() } else { printable(top) });
     for (index, entry) in entries.iter().enumerate() {
         let level = depth(&entry.path) - base;
         let bars: String = (0..level)
@@ -158,6 +193,35 @@ fn goes_on(entries: &[ListedEntry], level: usize) -> bool {
 
 /// Matching lines as `rg` prints them into a pipe: `path:line:text`, lines around them `path-line-text`, `--` between what is apart.
 pub(crate) fn matches(matches: &[GrepMatch]) -> String {
+    matches_with(matches, shown, |line| {
+        let ShownLine {
+            name,
+            mark,
+            number,
+            text,
+            ..
+        } = line;
+        format!("{name}{mark}{number}{mark}{text}\n")
+    })
+}
+
+/// A line of a match or around one.
+pub(crate) struct ShownLine<'a> {
+    pub(crate) name: &'a str,
+    /// `:` for a line of the match, `-` for one around it.
+    pub(crate) mark: char,
+    pub(crate) number: u64,
+    pub(crate) text: &'a str,
+    /// Where in `text` the matches are.
+    pub(crate) spans: Vec<Range<usize>>,
+}
+
+/// Matching lines in order, each as `show` makes it; names are made by `name_of`.
+pub(crate) fn matches_with(
+    matches: &[GrepMatch],
+    name_of: impl Fn(&str) -> String,
+    show: impl Fn(ShownLine<'_>) -> String,
+) -> String {
     let has_context = matches
         .iter()
         .any(|found| !found.before.is_empty() || !found.after.is_empty());
@@ -166,13 +230,13 @@ pub(crate) fn matches(matches: &[GrepMatch]) -> String {
     let mut name = String::new();
     for (index, found) in matches.iter().enumerate() {
         if last.is_none_or(|(path, _)| path != found.path) {
-            name = shown(&found.path);
+            name = name_of(&found.path);
         }
         let next = matches
             .get(index + 1)
             .filter(|next| next.path == found.path)
             .map_or(u64::MAX, |next| next.line_number);
-        for (number, mark, line) in numbered(found).filter(|(number, ..)| *number < next) {
+        for (number, mark, line, start) in numbered(found).filter(|(number, ..)| *number < next) {
             match last {
                 Some((path, shown)) if path == found.path && number <= shown => continue,
                 Some((path, shown)) if has_context && (path != found.path || number > shown + 1) => {
@@ -180,22 +244,42 @@ pub(crate) fn matches(matches: &[GrepMatch]) -> String {
                 }
                 _ => {}
             }
-            writeln!(text, "{name}{mark}{number}{mark}{line}").expect("writing to a String does not fail");
+            text.push_str(&show(ShownLine {
+                name: &name,
+                mark,
+                number,
+                text: line,
+                spans: start.map_or_else(Vec::new, |start| spans_within(&found.spans, start, line.len())),
+            }));
             last = Some((&found.path, number));
         }
     }
     text
 }
 
-/// The lines of a match and those around it, with their numbers and marks.
-fn numbered(found: &GrepMatch) -> impl Iterator<Item = (u64, char, &str)> {
+/// The lines of a match and those around it, with their numbers and marks, and where in the match each of its own lines begins.
+fn numbered(found: &GrepMatch) -> impl Iterator<Item = (u64, char, &str, Option<usize>)> {
     let first = found.line_number - found.before.len() as u64;
-    let before = found.before.iter().map(|line| ('-', line.as_str()));
-    let own = found.line.split('\n').map(|line| (':', line));
-    let after = found.after.iter().map(|line| ('-', line.as_str()));
+    let before = found.before.iter().map(|line| ('-', line.as_str(), None));
+    let own = found.line.split('\n').scan(0, |start, line| {
+        let at = *start;
+        *start += line.len() + 1;
+        Some((':', line, Some(at)))
+    });
+    let after = found.after.iter().map(|line| ('-', line.as_str(), None));
     (first..)
         .zip(before.chain(own).chain(after))
-        .map(|(number, (mark, line))| (number, mark, line))
+        .map(|(number, (mark, line, start))| (number, mark, line, start))
+}
+
+/// The parts of `spans` that lie in the `length` bytes from `start` on, counted from there.
+fn spans_within(spans: &[Range<usize>], start: usize, length: usize) -> Vec<Range<usize>> {
+    let part = |span: &Range<usize>| {
+        let from = span.start.max(start) - start;
+        let to = span.end.min(start + length).saturating_sub(start);
+        (from < to).then_some(from..to)
+    };
+    spans.iter().filter_map(part).collect()
 }
 
 /// What a search left out, for standard error; nothing where it left out nothing.
@@ -294,6 +378,7 @@ mod tests {
             before,
             after,
             lossy: false,
+            spans: Vec::new(),
         }
     }
 

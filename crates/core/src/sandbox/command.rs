@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -66,6 +67,46 @@ pub enum Stdin {
     Bytes(Bytes),
     /// What [`Process::write`] gives it.
     Piped,
+    /// What a source gives, piece by piece, and then the end. No piece is asked for before the command has room for it.
+    Stream(InputStream),
+}
+
+/// Gives a command what it reads, piece by piece.
+#[async_trait]
+pub trait InputSource: Send + Sync {
+    /// Waits for the next piece; `None` at the end.
+    async fn next_piece(&self) -> Option<Bytes>;
+}
+
+/// A shared [`InputSource`]. Two are equal where they are the same source.
+#[derive(Clone)]
+pub struct InputStream(Arc<dyn InputSource>);
+
+impl InputStream {
+    /// Reads from `source`.
+    pub fn new(source: impl InputSource + 'static) -> Self {
+        Self(Arc::new(source))
+    }
+
+    /// Waits for the next piece; `None` at the end.
+    pub async fn next_piece(&self) -> Option<Bytes> {
+        self.0.next_piece().await
+    }
+}
+
+impl PartialEq for InputStream {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for InputStream {}
+
+/// Without what is read: it may be a secret.
+impl fmt::Debug for InputStream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("InputStream").finish_non_exhaustive()
+    }
 }
 
 /// A process that was started, with everything that comes from it. Dropping it ends the whole tree.

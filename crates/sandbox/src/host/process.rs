@@ -16,8 +16,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::path::quote;
 use garret_core::{
-    Chunk, Command, Ended, Error, ErrorKind, Exit, Limit, Limits, Process, Program, Result, Signal, Stdin, Stream,
-    Usage,
+    Chunk, Command, Ended, Error, ErrorKind, Exit, InputStream, Limit, Limits, Process, Program, Result, Signal, Stdin,
+    Stream, Usage,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::mpsc;
@@ -60,7 +60,7 @@ pub(super) fn spawn(starting: Starting, lock: &OwnedFd) -> Result<Started> {
     };
     let stdin = || match command.stdin {
         Stdin::Closed => Stdio::null(),
-        Stdin::Bytes(_) | Stdin::Piped => Stdio::piped(),
+        Stdin::Bytes(_) | Stdin::Piped | Stdin::Stream(_) => Stdio::piped(),
     };
     let mut spawning = Spawning::new(program);
     spawning
@@ -196,8 +196,27 @@ fn feed(stdin: Stdin, pipe: Option<ChildStdin>) -> Option<Arc<Mutex<Option<Child
             std::thread::spawn(move || drop(pipe.write_all(&bytes)));
             None
         }
+        (Stdin::Stream(stream), Some(pipe)) => {
+            tokio::spawn(feed_stream(stream, pipe));
+            None
+        }
         (Stdin::Piped, pipe) => Some(Arc::new(Mutex::new(pipe))),
         _ => None,
+    }
+}
+
+/// Writes what `stream` gives until either side ends.
+async fn feed_stream(stream: InputStream, mut pipe: ChildStdin) {
+    while let Some(piece) = stream.next_piece().await {
+        let written = apart(move || {
+            let written = pipe.write_all(&piece);
+            // One that ends without reading breaks the pipe, and that is all.
+            Ok(written.ok().map(|()| pipe))
+        });
+        match written.await {
+            Ok(Some(same)) => pipe = same,
+            _ => return,
+        }
     }
 }
 

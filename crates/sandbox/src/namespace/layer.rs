@@ -188,7 +188,6 @@ impl LaidLayer {
             &self.sandbox.plan.shell,
             &self.sandbox.request.limits,
         ));
-        let is_piped = matches!(command.stdin, Stdin::Piped);
         let expected = Expected {
             input: given(&command.stdin),
             wall: spawn.limits.wall_ms.map(std::time::Duration::from_millis),
@@ -207,10 +206,13 @@ impl LaidLayer {
             connection.feed(process)?;
         }
         // Made now: whoever stops waiting for the start drops it, and it is ended.
-        let started = Started::new(process, Arc::clone(connection), source, is_piped);
+        let mut started = Started::new(process, Arc::clone(connection), source, &command.stdin);
         if let Err(failure) = settled(reply).await? {
             connection.forget(process);
             return Err(not_started(&command, &failure));
+        }
+        if let Stdin::Stream(stream) = command.stdin {
+            started.feed(stream);
         }
         Ok(Box::new(started))
     }
@@ -428,7 +430,7 @@ pub(super) fn give_all(user: &User, directory: &OwnedFd) -> rustix::io::Result<(
 fn given(stdin: &Stdin) -> Option<Bytes> {
     match stdin {
         Stdin::Bytes(bytes) => Some(bytes.clone()),
-        Stdin::Closed | Stdin::Piped => None,
+        Stdin::Closed | Stdin::Piped | Stdin::Stream(_) => None,
     }
 }
 

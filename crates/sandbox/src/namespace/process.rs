@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garret_core::{Chunk, Ended, Error, ErrorKind, Exit, Limit, Process, Result, Signal, Usage};
+use garret_core::{Chunk, Ended, Error, ErrorKind, Exit, InputStream, Limit, Process, Result, Signal, Stdin, Usage};
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
 use super::connection::{Connection, Source, ended};
 use crate::supervisor::protocol::{Ask, CREDIT, DATA, EndedExit, Ending};
@@ -23,19 +25,34 @@ pub(super) struct Started {
     /// Bytes that were taken and not yet asked for anew.
     taken: u64,
     exit: Option<Exit>,
+    /// The task that sends a stream of input, where there is one.
+    feeding: Option<AbortHandle>,
 }
 
 impl Started {
-    pub(super) fn new(id: u64, connection: Arc<Connection>, source: Source, is_piped: bool) -> Self {
+    pub(super) fn new(id: u64, connection: Arc<Connection>, source: Source, stdin: &Stdin) -> Self {
         Self {
             id,
             connection,
             source,
-            is_piped,
+            is_piped: matches!(stdin, Stdin::Piped),
             is_output_over: false,
             taken: 0,
             exit: None,
+            feeding: None,
         }
+    }
+
+    /// Sends what `stream` gives, until either side ends.
+    pub(super) fn feed(&mut self, stream: InputStream) {
+        let (connection, room, process) = (self.connection.clone(), self.source.room.clone(), self.id);
+        let feeding = tokio::spawn(async move {
+            // A command that ended, or a sandbox, reads no more; how it ended is told elsewhere.
+            if send_stream(&stream, &connection, &room, process).await.is_ok() {
+                let _ = connection.send(&Ask::CloseInput { process });
+            }
+        });
+        self.feeding = Some(feeding.abort_handle());
     }
 
     /// Makes room for as much as was taken, in large steps.
@@ -90,13 +107,7 @@ impl Process for Started {
                 Error::invalid("the command does not read from a pipe").hint("start it with a piped standard input")
             );
         }
-        for part in bytes.chunks(DATA) {
-            let count = u32::try_from(part.len()).expect("a part is short");
-            let room = self.source.room.acquire_many(count).await.map_err(|_| not_running())?;
-            room.forget();
-            self.connection.send_bytes(self.id, 0, part)?;
-        }
-        Ok(())
+        send_input(&bytes, &self.connection, &self.source.room, self.id).await
     }
 
     async fn close_stdin(&mut self) -> Result<()> {
@@ -115,6 +126,9 @@ impl Process for Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
+        if let Some(feeding) = &self.feeding {
+            feeding.abort();
+        }
         if self.exit.is_none() {
             let _ = self.signal_number(libc::SIGKILL);
         } else if self.is_output_over {
@@ -125,6 +139,27 @@ impl Drop for Started {
             bytes: u64::MAX / 2,
         });
     }
+}
+
+/// Sends every piece of `stream`. The next piece is asked for when the command has room for some of it.
+async fn send_stream(stream: &InputStream, connection: &Connection, room: &Semaphore, process: u64) -> Result<()> {
+    loop {
+        drop(room.acquire().await.map_err(|_| not_running())?);
+        let Some(piece) = stream.next_piece().await else {
+            return Ok(());
+        };
+        send_input(&piece, connection, room, process).await?;
+    }
+}
+
+/// Sends bytes for a process to read, as it has room for them.
+async fn send_input(bytes: &[u8], connection: &Connection, room: &Semaphore, process: u64) -> Result<()> {
+    for part in bytes.chunks(DATA) {
+        let count = u32::try_from(part.len()).expect("a part is short");
+        room.acquire_many(count).await.map_err(|_| not_running())?.forget();
+        connection.send_bytes(process, 0, part)?;
+    }
+    Ok(())
 }
 
 fn not_running() -> Error {

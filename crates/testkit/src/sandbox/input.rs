@@ -1,6 +1,11 @@
 //! What a command reads.
 
-use garret_core::{Command, ErrorKind, Stdin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garret_core::{Command, ErrorKind, InputSource, InputStream, Stdin};
 
 use super::{Stand, finish, in_time, noise, run, says, shell, start};
 
@@ -41,6 +46,56 @@ pub async fn a_command_may_leave_its_input_unread(stand: Stand) {
     let (_room, layer) = stand.lay().await;
     let ran = run(&layer, reading("exit 4", Stdin::Bytes(noise(2_000_000)))).await;
     assert_eq!(ran.code(), 4);
+}
+
+/// Gives a piece so many times, and counts how often it was asked.
+struct Repeated {
+    piece: Bytes,
+    times: usize,
+    asked: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl InputSource for Repeated {
+    async fn next_piece(&self) -> Option<Bytes> {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+        (asked < self.times).then(|| self.piece.clone())
+    }
+}
+
+fn repeated(piece: impl Into<Bytes>, times: usize) -> (Stdin, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let source = Repeated {
+        piece: piece.into(),
+        times,
+        asked: asked.clone(),
+    };
+    (Stdin::Stream(InputStream::new(source)), asked)
+}
+
+/// Promise of `Stdin::Stream`: every piece, and then the end, also while output waits to be read.
+pub async fn a_stream_is_read_whole(stand: Stand) {
+    let (_room, layer) = stand.lay().await;
+    let piece = noise(100_000);
+    let (stdin, _) = repeated(piece.clone(), 30);
+    let ran = run(&layer, reading("cat; echo end", stdin)).await;
+    let expected = [piece.repeat(30).as_slice(), b"end\n"].concat();
+    assert!(
+        ran.stdout == expected,
+        "{} bytes of {}",
+        ran.stdout.len(),
+        expected.len()
+    );
+}
+
+/// Promise of `Stdin::Stream`: no piece is asked for before the command has room for it, and a stream without end ends with the command.
+pub async fn a_stream_is_not_read_ahead_of_the_command(stand: Stand) {
+    let (_room, layer) = stand.lay().await;
+    let (stdin, asked) = repeated(noise(1_000_000), usize::MAX);
+    let ran = run(&layer, reading("head -c 10; sleep 1", stdin)).await;
+    assert_eq!((ran.code(), ran.stdout.len()), (0, 10));
+    let asked = asked.load(Ordering::Relaxed);
+    assert!(asked <= 4, "{asked} MB were read for a command that read 10 bytes");
 }
 
 /// Promise of `Process::write` and `Process::close_stdin`.

@@ -141,6 +141,7 @@ mod tests {
             before: Vec::new(),
             after: Vec::new(),
             is_lossy: false,
+            spans: Vec::new(),
         };
         FileFound {
             found: (1..=matches).map(line).collect(),

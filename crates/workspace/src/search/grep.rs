@@ -3,6 +3,7 @@
 //! A file that has a NUL byte is binary: what was found before it counts, the search of the file ends there, and the result names it.
 //! Text in UTF-16 with its mark is searched as text. `$` stands before the `\n` of a line, so a line that ends in CRLF ends with `\r$`.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use garret_core::{EntryKind, Error, ErrorKind, Result};
@@ -46,6 +47,8 @@ pub struct GrepRequest {
     pub smart_case: bool,
     /// Whether a match must begin and end at the border of a word.
     pub whole_word: bool,
+    /// Whether the lines that do not match are wanted instead.
+    pub invert: bool,
     /// Whether a match may span lines; `.` still does not match a newline unless the pattern says `(?s)`.
     pub multiline: bool,
     /// How many lines before a match are shown.
@@ -68,6 +71,8 @@ pub struct GrepRequest {
     pub max_bytes: usize,
     /// Files over this are skipped and named.
     pub max_file_bytes: u64,
+    /// Whether each line tells where in it the matches are.
+    pub with_spans: bool,
     /// What is answered.
     pub output: GrepOutput,
     /// Whether names that begin with a dot are searched.
@@ -87,6 +92,7 @@ impl Default for GrepRequest {
             ignore_case: false,
             smart_case: false,
             whole_word: false,
+            invert: false,
             multiline: false,
             before: 0,
             after: 0,
@@ -97,6 +103,7 @@ impl Default for GrepRequest {
             offset: 0,
             max_bytes: usize::MAX,
             max_file_bytes: 64 << 20,
+            with_spans: false,
             output: GrepOutput::Content,
             hidden: true,
             include_ignored: false,
@@ -153,6 +160,10 @@ pub struct GrepMatch {
     /// Set where the text is not UTF-8: what could not be read is `�`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lossy: bool,
+    /// Where in `line` the matches are, in bytes, where that was asked for.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub spans: Vec<Range<usize>>,
 }
 
 /// How many matches a file has.
@@ -294,5 +305,6 @@ pub(super) fn shown_match(path: String) -> impl Fn(Found) -> GrepMatch {
         before: found.before,
         after: found.after,
         lossy: found.is_lossy,
+        spans: found.spans,
     }
 }

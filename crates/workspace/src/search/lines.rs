@@ -17,6 +17,8 @@ pub(super) struct Found {
     pub(super) after: Vec<String>,
     /// Whether bytes that are not UTF-8 were replaced, here or around.
     pub(super) is_lossy: bool,
+    /// Where in the text the matches are, where that is wanted.
+    pub(super) spans: Vec<Range<usize>>,
 }
 
 /// How much of a file is wanted.
@@ -32,6 +34,8 @@ pub(super) struct Wanted {
     pub(super) after: usize,
     /// The most bytes that the kept matches may take; the first is kept whatever it takes.
     pub(super) max_bytes: usize,
+    /// Whether each line tells where its matches are.
+    pub(super) spans: bool,
 }
 
 /// What a kept line takes besides its text.
@@ -83,6 +87,11 @@ impl<'a> Lines<'a> {
         self.count += 1;
         if self.found.len() < self.wanted.keep {
             let (text, is_lossy) = text(bytes);
+            let spans = if self.wanted.spans {
+                self.matches_in(&text)
+            } else {
+                Vec::new()
+            };
             let before = self.recent.iter().map(|(line, _)| line.len() + LINE_OVERHEAD);
             self.bytes += text.len() + LINE_OVERHEAD + before.sum::<usize>();
             self.found.push(Found {
@@ -91,9 +100,21 @@ impl<'a> Lines<'a> {
                 before: self.recent.iter().map(|(line, _)| line.clone()).collect(),
                 after: Vec::new(),
                 is_lossy: is_lossy || self.recent.iter().any(|(_, is_lossy)| *is_lossy),
+                spans,
             });
         }
         true
+    }
+
+    /// Where in `text` the pattern matches.
+    fn matches_in(&self, text: &str) -> Vec<Range<usize>> {
+        let mut spans = Vec::new();
+        // A pattern that cannot be searched was refused before.
+        let _ = self.matcher.find_iter(text.as_bytes(), |found| {
+            spans.push(found.start()..found.end());
+            true
+        });
+        spans
     }
 
     /// Remembers lines as context of the matches before and after them; a match is context of its neighbours too.
@@ -215,7 +236,8 @@ impl Sink for Lines<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, searcher: &Searcher, matched: &SinkMatch<'_>) -> io::Result<bool> {
-        if searcher.multi_line_with_matcher(self.matcher) {
+        // Lines that do not match come one by one.
+        if searcher.multi_line_with_matcher(self.matcher) && !searcher.invert_match() {
             return self.add_block(matched);
         }
         Ok(self.add_with_surroundings(matched.line_number().unwrap_or(1), matched.bytes()))

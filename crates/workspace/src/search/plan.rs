@@ -45,6 +45,7 @@ pub(super) struct Plan {
     selection: Option<Selection>,
     wanted: Wanted,
     is_multi_line: bool,
+    is_inverted: bool,
     max_file_bytes: u64,
     /// How many bytes of a path in the storage lead to the root of the view, their slash included.
     base: usize,
@@ -78,8 +79,10 @@ impl Plan {
                 before: request.before,
                 after: request.after,
                 max_bytes: request.max_bytes,
+                spans: request.with_spans && !request.invert,
             },
             is_multi_line: request.multiline,
+            is_inverted: request.invert,
             max_file_bytes: request.max_file_bytes,
             base,
             sink,
@@ -101,6 +104,7 @@ impl Plan {
         SearcherBuilder::new()
             .binary_detection(BinaryDetection::quit(b'\0'))
             .multi_line(self.is_multi_line)
+            .invert_match(self.is_inverted)
             .before_context(self.wanted.before)
             .after_context(self.wanted.after)
             .line_number(true)

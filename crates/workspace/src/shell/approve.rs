@@ -127,7 +127,11 @@ fn surroundings(shop: &Workshop) -> Vec<String> {
 }
 
 fn read_note(stdin: &Stdin, secrets: &Secrets) -> Option<String> {
-    let Stdin::Bytes(bytes) = stdin else { return None };
+    let bytes = match stdin {
+        Stdin::Bytes(bytes) => bytes,
+        Stdin::Stream(_) => return Some("reads a stream that is not known yet".to_owned()),
+        Stdin::Closed | Stdin::Piped => return None,
+    };
     let text = secrets.mask(&String::from_utf8_lossy(bytes));
     let shown = quote(&label::bounded(&text, SHOWN));
     Some(format!("reads {} bytes: {shown}", bytes.len()))

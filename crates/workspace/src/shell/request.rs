@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garret_core::{Chunk, EffectsMode, Program};
+use garret_core::{Chunk, EffectsMode, InputStream, Program};
 
 use super::turn::TurnWaiting;
 
@@ -20,6 +20,8 @@ pub struct RunRequest {
     pub env: BTreeMap<String, String>,
     /// What it reads; nothing where none is given.
     pub stdin: Option<Bytes>,
+    /// What it reads as it comes, of any size; `stdin` must be `None` then.
+    pub stdin_stream: Option<InputStream>,
     /// The time on the clock after which it is ended; that of the policy where none is given, and never more.
     pub timeout: Option<Duration>,
     /// The most bytes of output that are kept; those of the policy where none are given, and never more.
@@ -48,6 +50,7 @@ impl RunRequest {
             cwd: String::new(),
             env: BTreeMap::new(),
             stdin: None,
+            stdin_stream: None,
             timeout: None,
             max_output: None,
             effects: None,

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use garret_core::{
-    BenchState, Command, Effects, EffectsMode, Ended, Error, Exit, Layer, Limit, Limits, Output, OutputCollector,
-    Process, Program, Result, Secrets, Stdin, Taken,
+    BenchState, Command, Effects, EffectsMode, Ended, Error, Exit, InputStream, Layer, Limit, Limits, Output,
+    OutputCollector, Process, Program, Result, Secrets, Stdin, Taken,
 };
 use tokio::sync::RwLock;
 
@@ -147,7 +148,7 @@ impl Workspace {
                 cwd: self.parse(&request.cwd)?.below(&self.view.base)?,
                 program: checked(request.program)?,
                 env: variables,
-                stdin: request.stdin.map_or(Stdin::Closed, Stdin::Bytes),
+                stdin: stdin_of(request.stdin, request.stdin_stream)?,
                 limits,
             },
             hidden: secrets.clone(),
@@ -425,6 +426,18 @@ pub(super) fn wall(policy: Option<Duration>, asked: Option<Duration>) -> Result<
         ))
         .hint("ask for less, start it in the background, or raise `limits.timeout_s` of the shell")),
         (policy, asked) => Ok(asked.or(policy)),
+    }
+}
+
+/// What a command reads.
+fn stdin_of(bytes: Option<Bytes>, stream: Option<InputStream>) -> Result<Stdin> {
+    match (bytes, stream) {
+        (None, None) => Ok(Stdin::Closed),
+        (Some(bytes), None) => Ok(Stdin::Bytes(bytes)),
+        (None, Some(stream)) => Ok(Stdin::Stream(stream)),
+        (Some(_), Some(_)) => {
+            Err(Error::invalid("standard input is given as bytes and as a stream").hint("give one of them"))
+        }
     }
 }
 

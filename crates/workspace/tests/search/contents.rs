@@ -367,3 +367,37 @@ fn results_end_where_their_room_does_and_say_so() {
         }
     }
 }
+
+#[test]
+fn an_inverted_search_finds_the_lines_that_do_not_match() {
+    let rooms = rooms(&[("f", "one\ntwo\nthree\ntwo\n"), ("g", "two\n")]);
+    let request = GrepRequest {
+        invert: true,
+        ..grepping("two")
+    };
+    assert_eq!(rooms.lines(&request), ["f:1:one", "f:3:three"]);
+    let counts = GrepRequest {
+        output: GrepOutput::Counts,
+        ..request.clone()
+    };
+    let counts = rooms.grep(&counts).counts.unwrap();
+    let counts: Vec<_> = counts.iter().map(|file| (file.path.as_str(), file.count)).collect();
+    assert_eq!(counts, [("f", 2)], "a file whose lines all match has none");
+    let over_lines = GrepRequest {
+        multiline: true,
+        pattern: "two\nthree".into(),
+        ..request
+    };
+    assert_eq!(rooms.lines(&over_lines), ["f:1:one", "f:4:two", "g:1:two"]);
+}
+
+#[test]
+fn a_line_tells_where_its_matches_are_where_that_is_asked_for() {
+    let rooms = rooms(&[("f", "a beta, a beta\r\nalpha\n")]);
+    let request = GrepRequest {
+        with_spans: true,
+        ..grepping("beta")
+    };
+    assert_eq!(rooms.grep(&request).matches[0].spans, [2..6, 10..14]);
+    assert!(rooms.grep(&grepping("beta")).matches[0].spans.is_empty());
+}

@@ -1,0 +1,66 @@
+//! `garret __complete`: the names that a shell completes. It makes nothing, asks no server, and never fails aloud.
+
+use clap::{Args, ValueEnum};
+use garret::History as _;
+
+use crate::config_file;
+use crate::output::{Failure, Outcome, Report};
+use crate::session::Session;
+
+#[derive(Debug, Args)]
+pub(crate) struct Complete {
+    /// What is named
+    kind: NameKind,
+}
+
+/// What the names are of.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum NameKind {
+    /// Workspaces of the home and of the configuration
+    Workspaces,
+    /// Workspaces that can be recovered
+    Deleted,
+    /// Snapshots of the workspace
+    Snapshots,
+    /// Branches of the workspace
+    Branches,
+}
+
+impl Complete {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        // Somebody presses a key in the middle of a line: an error would be printed into it.
+        let mut names = self.names(session).await.unwrap_or_default();
+        // A shell could not be given the others on a line.
+        names.retain(|name| !name.contains(|c: char| c.is_control() || c.is_whitespace()));
+        names.sort();
+        names.dedup();
+        let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
+        Ok(Report::done(lines, names))
+    }
+
+    async fn names(&self, session: &Session) -> Result<Vec<String>, Failure> {
+        match self.kind {
+            NameKind::Workspaces => {
+                let file = config_file::load(session.global().config.as_deref()).ok().flatten();
+                let configured = file.iter().flat_map(|file| file.config.workspaces.keys().cloned());
+                let known = session.known(None).await;
+                Ok(configured.chain(known.home).collect())
+            }
+            NameKind::Deleted => Ok(session.known(None).await.deleted),
+            NameKind::Snapshots => {
+                let Some(workspace) = session.history_in_home().await? else {
+                    return Ok(Vec::new());
+                };
+                let snapshots = workspace.snapshots().await?;
+                Ok(snapshots.into_iter().map(|one| one.label).collect())
+            }
+            NameKind::Branches => {
+                let Some(workspace) = session.history_in_home().await? else {
+                    return Ok(Vec::new());
+                };
+                let branches = workspace.branches().await?;
+                Ok(branches.into_iter().filter_map(|one| one.name).collect())
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `garret put`
+
+use std::path::Path;
+
+use clap::Args;
+use garret::path::quote;
+use garret::{EntryKind, Error, PutEntry, PutItem, PutResult, Result, Workspace};
+
+use crate::host_files::{HostTree, joined, last_name};
+use crate::output::{Failure, Outcome, Report};
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::{input, render};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  garret -w notes put ~/report.pdf docs/          into the directory `docs`
+  garret -w notes put report.pdf docs/new.pdf     under another name
+  garret -w notes put src tests Makefile .        several, into the root of the workspace
+  curl -s URL | garret -w notes put - page.html   standard input
+Directories are copied with everything in them. Links in them stay links; permissions are kept, without
+set-user-id. All of it is one change, and `garret undo` takes it back. A file that is there is replaced.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Put {
+    /// Files and directories of this machine; `-` for standard input
+    #[arg(required = true, value_name = "HOST")]
+    sources: Vec<String>,
+    /// The path in the workspace; a directory, or what ends with a slash, takes the files under their names
+    #[arg(required = true)]
+    path: String,
+}
+
+impl Put {
+    pub(crate) async fn run(&self, session: &Session) -> Outcome {
+        let workspace = session.workspace().await?;
+        let into = is_directory(&workspace, &self.path).await?;
+        let progress = Progress::bar("copying");
+        let counter = progress.counter();
+        let mut tree = HostTree::default();
+        for source in &self.sources {
+            let path = self.place_of(source, into).map_err(Failure::usage)?;
+            match source.as_str() {
+                "-" => tree.entries.push(PutEntry {
+                    path,
+                    item: PutItem::File {
+                        content: input::stream(None)?,
+                        mode: None,
+                    },
+                }),
+                source => tree.add(Path::new(source), &path, &counter)?,
+            }
+        }
+        progress.set_total(tree.bytes);
+        let put = workspace.put_entries(tree.entries).await?;
+        drop(progress);
+        let text = format!("put {} into {}", amount(&put), render::shown(&self.path));
+        Ok(Report::done(text, put).with_note(tree.left_out))
+    }
+
+    /// Where a source goes: below the path where that is a directory, else to the path itself.
+    fn place_of(&self, source: &str, into: bool) -> Result<String> {
+        match (into, last_name(source), source) {
+            (true, _, "-") => {
+                Err(Error::invalid("standard input has no name").hint("give the path of the file to write"))
+            }
+            // What has no name of its own, such as `.`, gives what is in it.
+            (true, "", _) => Ok(self.path.clone()),
+            (true, name, _) => Ok(joined(&self.path, name)),
+            (false, ..) if self.sources.len() > 1 => Err(Error::invalid(format!(
+                "several files go to {}, which is no directory",
+                quote(&self.path)
+            ))
+            .hint("end it with a slash to make the directory")),
+            (false, ..) => Ok(self.path.clone()),
+        }
+    }
+}
+
+/// Whether what is put goes below `path`.
+async fn is_directory(workspace: &Workspace, path: &str) -> Result<bool> {
+    if path.ends_with('/') || last_name(path).is_empty() {
+        return Ok(true);
+    }
+    let there = workspace.exists(path).await?;
+    Ok(there.r#type == Some(EntryKind::Directory))
+}
+
+fn amount(put: &PutResult) -> String {
+    render::amount(put.files, put.directories, put.links, put.bytes)
+}

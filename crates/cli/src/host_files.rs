@@ -1,0 +1,284 @@
+//! Files of this machine that go into a workspace, and files of a workspace that are written onto this machine.
+//!
+//! The person who types the command chose the files of this machine, so links that they name are followed. What comes out of a workspace
+//! was written by somebody else: nothing is written through a link, and no file is replaced unless that is asked for.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the command line reads and writes the files that its user names"
+)]
+
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use garret::path::quote;
+use garret::{Content, ContentSource, Error, ErrorKind, PutEntry, PutItem, Result};
+use tempfile::NamedTempFile;
+
+use crate::progress::ProgressCounter;
+
+/// What was found on this machine, to be put into a workspace.
+#[derive(Debug, Default)]
+pub(crate) struct HostTree {
+    pub(crate) entries: Vec<PutEntry>,
+    /// Bytes of all files.
+    pub(crate) bytes: u64,
+    /// What is left out, and why, a line each.
+    pub(crate) left_out: String,
+}
+
+impl HostTree {
+    /// Adds the file or directory `source`, with everything below it, to go to `path` of the workspace.
+    pub(crate) fn add(&mut self, source: &Path, path: &str, counter: &ProgressCounter) -> Result<()> {
+        let metadata = std::fs::metadata(source).map_err(|error| failed(source, "read", &error))?;
+        self.add_entry(source, path, &metadata, counter)
+    }
+
+    fn add_entry(&mut self, source: &Path, path: &str, metadata: &Metadata, counter: &ProgressCounter) -> Result<()> {
+        let kind = metadata.file_type();
+        if kind.is_dir() {
+            self.push(path, PutItem::Directory);
+            return self.add_below(source, path, counter);
+        }
+        if kind.is_symlink() {
+            let target = std::fs::read_link(source).map_err(|error| failed(source, "read", &error))?;
+            match target.to_str() {
+                Some(target) => self.push(path, PutItem::Symlink { target: target.into() }),
+                None => self.leave_out(source, "its target is not UTF-8"),
+            }
+            return Ok(());
+        }
+        if !kind.is_file() {
+            self.leave_out(source, "it is a special file");
+            return Ok(());
+        }
+        self.bytes += metadata.len();
+        let content = Content::from_source(HostFile {
+            path: source.to_owned(),
+            size: metadata.len(),
+            counter: counter.clone(),
+        });
+        // Set-user-id and its like stay behind: a copy gives nobody the rights of its owner.
+        let mode = Some(metadata.permissions().mode() & 0o777);
+        self.push(path, PutItem::File { content, mode });
+        Ok(())
+    }
+
+    fn add_below(&mut self, directory: &Path, path: &str, counter: &ProgressCounter) -> Result<()> {
+        let unreadable = |error: io::Error| failed(directory, "read", &error);
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(directory).map_err(unreadable)? {
+            entries.push(entry.map_err(unreadable)?);
+        }
+        entries.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in entries {
+            let source = entry.path();
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else {
+                self.leave_out(&source, "its name is not UTF-8");
+                continue;
+            };
+            let metadata = entry.metadata().map_err(|error| failed(&source, "read", &error))?;
+            self.add_entry(&source, &joined(path, name), &metadata, counter)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, path: &str, item: PutItem) {
+        self.entries.push(PutEntry {
+            path: path.to_owned(),
+            item,
+        });
+    }
+
+    fn leave_out(&mut self, source: &Path, why: &str) {
+        let name = garret::path::quote(&source.to_string_lossy());
+        self.left_out.push_str(&format!("left out: {name} ({why})\n"));
+    }
+}
+
+/// `name` in the directory `path` of a workspace.
+pub(crate) fn joined(path: &str, name: &str) -> String {
+    match path.trim_end_matches('/') {
+        "" | "." => name.to_owned(),
+        path => format!("{path}/{name}"),
+    }
+}
+
+/// The last name of a path as it was typed; empty for `.`, `..` and the root, which have none.
+pub(crate) fn last_name(path: &str) -> &str {
+    match path.trim_end_matches('/').rsplit('/').next() {
+        Some("." | "..") | None => "",
+        Some(name) => name,
+    }
+}
+
+/// A file of this machine as content. It is opened when it is read, so that any number of them can wait.
+#[derive(Debug)]
+struct HostFile {
+    path: PathBuf,
+    size: u64,
+    counter: ProgressCounter,
+}
+
+impl ContentSource for HostFile {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        let file = File::open(&self.path).map_err(|error| failed(&self.path, "read", &error))?;
+        Ok(Box::new(CountedReader {
+            source: file.take(self.size),
+            counter: self.counter.clone(),
+        }))
+    }
+}
+
+struct CountedReader<R> {
+    source: R,
+    counter: ProgressCounter,
+}
+
+impl<R: Read> Read for CountedReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        self.counter.add(count as u64);
+        Ok(count)
+    }
+}
+
+/// Whether this is a directory of this machine.
+pub(crate) fn is_directory(path: &Path) -> bool {
+    path.is_dir()
+}
+
+/// Refuses a place that is taken: by anything where a file goes, by anything but a directory where one goes. A link is not followed.
+pub(crate) fn check_free(place: &Path, is_for_directory: bool, may_replace: bool) -> Result<()> {
+    let Ok(there) = place.symlink_metadata() else {
+        return Ok(());
+    };
+    let shown = shown(place);
+    match (is_for_directory, there.is_dir()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Error::new(
+            ErrorKind::NotADirectory,
+            format!("{shown} is not a directory, and nothing is written through a link"),
+        )
+        .hint("remove it first, or choose another place")),
+        (false, true) => {
+            Err(Error::new(ErrorKind::IsADirectory, format!("{shown} is a directory")).hint("choose another place"))
+        }
+        (false, false) if may_replace => Ok(()),
+        (false, false) => Err(Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already"))
+            .hint("give --force to replace it, or choose another place")),
+    }
+}
+
+/// Makes a directory; one that is there stays as it is.
+pub(crate) fn make_directory(place: &Path) -> Result<()> {
+    match std::fs::create_dir(place) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !place.is_symlink() && place.is_dir() => Ok(()),
+        made => made.map_err(|error| failed(place, "made", &error)),
+    }
+}
+
+/// A file that appears at its place when it is whole.
+pub(crate) struct NewFile {
+    place: PathBuf,
+    file: NamedTempFile,
+}
+
+impl NewFile {
+    /// Begins a file that will be at `place`.
+    pub(crate) fn begin(place: &Path) -> Result<Self> {
+        let directory = match place.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let made = tempfile::Builder::new()
+            .prefix(".garret-")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(directory);
+        Ok(Self {
+            place: place.to_owned(),
+            file: made.map_err(|error| failed(place, "written", &error))?,
+        })
+    }
+
+    /// Writes the next bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file
+            .write_all(bytes)
+            .map_err(|error| failed(&self.place, "written", &error))
+    }
+
+    /// Puts the file in its place, with these permissions where some are given.
+    pub(crate) fn keep(self, mode: Option<u32>, may_replace: bool) -> Result<()> {
+        let place = self.place;
+        let failed = |error: &io::Error| failed(&place, "written", error);
+        if let Some(mode) = mode {
+            let mode = Permissions::from_mode(mode & 0o777);
+            self.file
+                .as_file()
+                .set_permissions(mode)
+                .map_err(|error| failed(&error))?;
+        }
+        let kept = match may_replace {
+            true => self.file.persist(&place),
+            false => self.file.persist_noclobber(&place),
+        };
+        kept.map(drop).map_err(|error| failed(&error.error))
+    }
+}
+
+/// Makes a symbolic link at `place`.
+pub(crate) fn make_link(place: &Path, target: &str, may_replace: bool) -> Result<()> {
+    if may_replace && place.symlink_metadata().is_ok_and(|there| !there.is_dir()) {
+        std::fs::remove_file(place).map_err(|error| failed(place, "replaced", &error))?;
+    }
+    std::os::unix::fs::symlink(target, place).map_err(|error| failed(place, "made", &error))
+}
+
+fn shown(path: &Path) -> String {
+    quote(&String::from_utf8_lossy(path.as_os_str().as_bytes()))
+}
+
+fn failed(path: &Path, verb: &str, error: &io::Error) -> Error {
+    let shown = shown(path);
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no {shown} on this machine"))
+            .hint("check the name, and that its directory is there"),
+        io::ErrorKind::AlreadyExists => Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already"))
+            .hint("give --force to replace it, or choose another place"),
+        io::ErrorKind::StorageFull => Error::new(ErrorKind::QuotaExceeded, format!("no space is left for {shown}"))
+            .hint("make room on the disk, or choose another place"),
+        _ => Error::new(ErrorKind::Denied, format!("{shown} cannot be {verb}: {}", error.kind()))
+            .hint("choose a file that you may use"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_a_workspace_is_the_directory_and_the_name() {
+        assert_eq!(joined("", "a"), "a");
+        assert_eq!(joined("/", "a"), "a");
+        assert_eq!(joined(".", "a"), "a");
+        assert_eq!(joined("x/y/", "a"), "x/y/a");
+    }
+
+    #[test]
+    fn the_last_name_is_that_of_the_entry() {
+        assert_eq!(last_name("a/b.txt"), "b.txt");
+        assert_eq!(last_name("a/b/"), "b");
+        for none in [".", "..", "/", "a/..", "./"] {
+            assert_eq!(last_name(none), "", "{none}");
+        }
+    }
+}
