@@ -1,7 +1,10 @@
 //! Workspaces by name: made once, kept in the home, opened from anywhere.
 
 use garret_core::path::quote;
-use garret_core::{Capabilities, Error, ErrorKind, HistoryMode, Point, Result, StorageConfig, WorkspaceConfig, shape};
+use garret_core::{
+    Capabilities, Error, ErrorKind, HistoryMode, ListOptions, Point, Result, StorageConfig, WorkspaceConfig, WsPath,
+    shape,
+};
 use garret_depot::{DepotWorkspace, Journaled, NewWorkspace, WorkspaceInfo};
 use garret_tools::Toolbox;
 use garret_workspace::Workspace;
@@ -39,6 +42,12 @@ impl Garret {
             .storages()
             .open(&config.storage, &self.context(HistoryMode::Off))
             .await?;
+        // A storage may be opened without a look at its server: what is wrong with that is to be known before it has a name.
+        let first = ListOptions {
+            limit: 1,
+            ..ListOptions::default()
+        };
+        opened.storage.list(&WsPath::root(), first).await?;
         let kind = config.storage.kind();
         let (Some(options), Some(place)) = (opened.reference, opened.place) else {
             return Err(Error::invalid(format!(
