@@ -113,9 +113,8 @@ fn check_file((path, shown): (PathBuf, String)) -> Result<(PathBuf, String)> {
 fn unreadable(name: &str, error: &std::io::Error) -> Error {
     let shown = garret::path::quote(name);
     match error.kind() {
-        std::io::ErrorKind::InvalidData => {
-            Error::invalid(format!("the configuration file {shown} is no text file")).hint("write it as TOML in UTF-8")
-        }
+        std::io::ErrorKind::InvalidData => Error::invalid(format!("the configuration file {shown} is not a text file"))
+            .hint("write it as TOML in UTF-8"),
         std::io::ErrorKind::NotFound => {
             Error::new(ErrorKind::NotFound, format!("there is no configuration file {shown}"))
                 .hint("check the path given with --config, or the link of that name")

@@ -54,7 +54,7 @@ impl StorageFactory for FilestoreFactory {
     fn options_of_url(&self, rest: &str) -> Result<Map<String, Value>> {
         if rest.is_empty() {
             return Err(Error::invalid("`filestore:` needs the name of a workspace")
-                .hint("write `filestore:notes`; it is made where there is none"));
+                .hint("write `filestore:notes`; the workspace is created if it does not exist"));
         }
         Ok(Map::from_iter([("workspace".to_owned(), rest.into())]))
     }

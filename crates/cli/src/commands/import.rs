@@ -54,7 +54,7 @@ impl Import {
                 let report = unpack(&depot, file, &name).await?;
                 (name, report)
             }
-            _ => unreachable!("one of them is required, with its name"),
+            _ => unreachable!("a FILE, or --from and --name, is required"),
         };
         if !self.capability.is_empty() {
             session.garret().set_capabilities(&name, &capabilities).await?;

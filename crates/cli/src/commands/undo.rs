@@ -21,7 +21,7 @@ such path is named, and nothing is touched.";
 pub(crate) struct Undo {
     /// One change, by its number or id (see `garret log`), wherever it stands
     change: Option<String>,
-    /// The newest so many changes that stand
+    /// The N most recent changes not yet undone
     #[arg(long, value_name = "CHANGES", conflicts_with = "change")]
     last: Option<usize>,
     /// Everything that one session did (see `garret log`)

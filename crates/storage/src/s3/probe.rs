@@ -230,6 +230,7 @@ fn must_be_refused(outcome: Result<String, Failure>) -> Result<()> {
 fn unsafe_for_many(how: &str) -> Error {
     let message =
         format!("the server {how} preconditions (If-None-Match, If-Match): writers would overwrite each other unseen");
-    Error::new(ErrorKind::Unsupported, message)
-        .hint("open with `writers = \"single\"` if nobody else writes there, or use a server that keeps preconditions")
+    Error::new(ErrorKind::Unsupported, message).hint(
+        "open with `writers = \"single\"` if no other program writes there, or use a server that keeps preconditions",
+    )
 }

@@ -292,7 +292,10 @@ impl Workshop {
             let view = live.view.view.clone();
             if let Err(error) = self.unless_dead(&mut slot, error).await {
                 // It is done all the same.
-                let words = format!("the processes do not see yet what was done last: {}", error.message());
+                let words = format!(
+                    "the background processes do not see the last change yet: {}",
+                    error.message()
+                );
                 self.live.notice(&view, words);
             }
         }
