@@ -28,6 +28,7 @@ Exit codes:
   0  done (a search that finds nothing is done)
   1  the operation failed; the reason is on standard error, or in `error` with --json
   2  wrong usage: arguments, JSON, the choice of workspace or its configuration
+  75 `run` and `code`: the command ended with 0, but its effects went to a branch
 `garret run` and `garret code` end with the exit code of what they ran.
 
 With --json, every command prints one object: {\"ok\", \"text\", \"data\", \"error\"}.";
@@ -185,7 +186,7 @@ pub(crate) enum Command {
     /// Say what may be done in a workspace of the home
     #[command(after_help = commands::capabilities::EXAMPLES)]
     Capabilities(commands::capabilities::Capabilities),
-    /// Remove what nobody can get at any more
+    /// Delete unreferenced content
     #[command(after_help = commands::gc::DETAILS)]
     Gc(commands::gc::Gc),
     /// Look the whole home over for damage
@@ -230,13 +231,13 @@ impl Command {
                 "leave out -w; `garret usage NAME` shows one workspace",
             )),
             Self::Gc(_) => Some(("`gc` collects the garbage of the whole home", leave_out)),
-            Self::Fsck(_) => Some(("`fsck` looks the whole home over", leave_out)),
+            Self::Fsck(_) => Some(("`fsck` checks the whole home", leave_out)),
             Self::Import(_) => Some((
                 "`import` makes a new workspace",
                 "leave out -w, and give its name with --name",
             )),
             Self::Demo(_) => Some(("`demo` makes a workspace of its own", leave_out)),
-            Self::Config(_) => Some(("`config` looks at a file", leave_out)),
+            Self::Config(_) => Some(("`config` checks a file", leave_out)),
             Self::Trust(_) => Some(("`trust` is about a file", leave_out)),
             Self::Completions(_) => Some(("`completions` needs no workspace", leave_out)),
             _ => None,

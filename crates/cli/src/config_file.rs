@@ -285,9 +285,8 @@ fn foreign(shown: &str, problem: &str) -> Error {
 fn unreadable(name: &str, error: &io::Error) -> Error {
     let shown = quote(name);
     match error.kind() {
-        io::ErrorKind::InvalidData => {
-            Error::invalid(format!("the configuration file {shown} is no text file")).hint("write it as TOML in UTF-8")
-        }
+        io::ErrorKind::InvalidData => Error::invalid(format!("the configuration file {shown} is not a text file"))
+            .hint("write it as TOML in UTF-8"),
         io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no configuration file {shown}"))
             .hint("check the path of the file"),
         _ => Error::new(

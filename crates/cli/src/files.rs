@@ -127,11 +127,8 @@ fn failed(name: &str, verb: &str, error: &io::Error) -> Error {
             Error::new(ErrorKind::AlreadyExists, format!("there is a file {shown} already"))
                 .hint("choose another name, or remove it first")
         }
-        io::ErrorKind::NotFound => Error::new(
-            ErrorKind::NotFound,
-            format!("there is no {shown} beside the workspaces"),
-        )
-        .hint("check the name, and that its directory is there"),
+        io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("no such file: {shown}"))
+            .hint("check the name, and that its directory is there"),
         _ => Error::new(ErrorKind::Denied, format!("{shown} cannot be {verb}")).hint("name a file that you may use"),
     }
 }

@@ -221,10 +221,7 @@ fn no_spool() -> Error {
 fn unreadable(name: &str, error: &std::io::Error) -> Error {
     let shown = garret::path::quote(name);
     match error.kind() {
-        std::io::ErrorKind::NotFound => Error::new(
-            ErrorKind::NotFound,
-            format!("there is no file {shown} beside the workspace"),
-        ),
+        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("no such file: {shown}")),
         _ => Error::new(ErrorKind::Denied, format!("the file {shown} cannot be read")),
     }
     .hint("name a file that you may read, or `-` for standard input")

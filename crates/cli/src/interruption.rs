@@ -44,11 +44,11 @@ impl Stopped {
     pub(crate) fn report(self, what: &str) -> Result<Report, Failure> {
         match self {
             Self::By(number) => {
-                let note = format!("garret: interrupted; the {what} was ended, and nothing of what it did was kept\n");
+                let note = format!("garret: interrupted; the {what} was ended, and its changes were not kept\n");
                 let code = u8::try_from(128 + number).unwrap_or(u8::MAX);
                 Ok(Report::silent().with_note(note).with_code(code))
             }
-            Self::Unwatched => Err(Failure::unavailable("the system does not tell of signals")),
+            Self::Unwatched => Err(Failure::unavailable("the system cannot report signals")),
         }
     }
 }

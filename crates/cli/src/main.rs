@@ -98,7 +98,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|_| Failure::unavailable("the system gives no threads to run on"))
+        .map_err(|_| Failure::unavailable("the system cannot start threads"))
 }
 
 /// Whether `--json` is given, for when the arguments as a whole make no sense.

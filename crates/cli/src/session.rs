@@ -292,7 +292,7 @@ impl Session {
                     false => Err(self.unknown(text, file.as_deref()).await),
                 }
             }
-            (Choice::Name(..), None) => unreachable!("a name is configured in a file"),
+            (Choice::Name(..), None) => unreachable!("names are configured in a file"),
         }
     }
 

@@ -297,7 +297,7 @@ fn a_branch_is_merged_and_the_merge_undone() {
     assert_eq!(on(&room, &["cat", "b.txt"]).done(), "b\n");
     assert_eq!(
         on(&room, &["merge", "try"]).done(),
-        "nothing to merge from try: it is all here\n"
+        "nothing to merge from try: this workspace has all of its changes\n"
     );
     on(&room, &["undo"]).done();
     assert_eq!(on(&room, &["cat", "a.txt"]).done(), "1\n2\n3\n4\nfive\n");
@@ -316,7 +316,7 @@ fn a_merge_that_leaves_every_conflict_as_it_is_here_says_so_and_counts_nothing()
     assert_eq!(on(&room, &["merge", "try", "--ours"]).done(), format!("settled {rest}"));
     assert_eq!(
         on(&room, &["merge", "try"]).done(),
-        "nothing to merge from try: it is all here\n"
+        "nothing to merge from try: this workspace has all of its changes\n"
     );
     on(&room, &["write", "a.txt", "ours again\n"]).done();
     room.run(&["-w", "try", "write", "a.txt", "theirs again\n"]).done();

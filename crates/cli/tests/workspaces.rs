@@ -112,7 +112,10 @@ fn a_workspace_without_files_has_no_file_commands_and_no_tools() {
 fn config_check_names_the_place_and_the_nearest_key() {
     let room = Room::new();
     room.put("garret.toml", NOTES).put("notes/a", "");
-    assert_eq!(room.run(&["config", "check"]).done(), "garret.toml is right: notes\n");
+    assert_eq!(
+        room.run(&["config", "check"]).done(),
+        "garret.toml is valid (workspaces: notes)\n"
+    );
     let wrong = |text: &str| {
         room.put("wrong.toml", text);
         let ran = room.run(&["config", "check", "wrong.toml"]);

@@ -103,8 +103,7 @@ fn parse_toml(text: &str) -> Result<Value> {
     // Else a limit of `inf` or `nan` would read as null, and so as no limit at all.
     match holds_null(&value) {
         true => {
-            Err(Error::invalid("`inf` and `nan` are no numbers for a configuration")
-                .hint("leave out a limit that is none"))
+            Err(Error::invalid("`inf` and `nan` are no numbers for a configuration").hint("leave out a limit of 0"))
         }
         false => Ok(value),
     }

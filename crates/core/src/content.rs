@@ -261,7 +261,8 @@ fn unreadable(failure: std::io::Error) -> Error {
 
 fn other_size(size: u64, what: &str) -> Error {
     let message = format!("the content to write was said to have {size} bytes, but {what}");
-    Error::new(ErrorKind::Unavailable, message).hint("nothing was changed; try again when nobody changes its source")
+    Error::new(ErrorKind::Unavailable, message)
+        .hint("nothing was changed; try again when no program changes its source")
 }
 
 fn no_room() -> Error {

@@ -65,7 +65,7 @@ impl Pattern {
                 .hint("write patterns as in a `.gitignore`: `target/`, `node_modules/`, `*.log`")
         };
         if text.starts_with('!') {
-            return Err(wrong("what is left out cannot be taken in again"));
+            return Err(wrong("an excluded path cannot be included again"));
         }
         let glob = from_root(text);
         if glob.is_empty() || glob == "**" {

@@ -80,10 +80,8 @@ impl Keep {
         };
         match is_new {
             true => Ok(()),
-            false => Err(
-                Error::invalid(format!("{} limits what is limited already", quote(text)))
-                    .hint("give one age, one number of changes and one size at most"),
-            ),
+            false => Err(Error::invalid(format!("{} sets the same limit twice", quote(text)))
+                .hint("give one age, one number of changes and one size at most")),
         }
     }
 }

@@ -59,7 +59,10 @@ impl Directory for DepotDirectory {
     fn open_file(&self, name: &[u8]) -> Result<OpenFile> {
         let (node, path) = (self.node(name)?, shown(&self.path.child(name)));
         if node.kind != EntryKind::File {
-            let message = format!("{} is not a plain file, and nothing else is opened", path.quoted());
+            let message = format!(
+                "{} is not a regular file, and only regular files can be opened",
+                path.quoted()
+            );
             return Err(Error::new(ErrorKind::Unsupported, message).at(&path));
         }
         let stored = Stored {

@@ -15,7 +15,7 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
         Some(SystemIoFailure) => disk_fails(FAILING),
         Some(CannotOpen) => cannot_open_database(),
         Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
-        Some(TypeMismatch) => misread_database("a number is none"),
+        Some(TypeMismatch) => misread_database("a number is not valid"),
         Some(_) if lacks_a_savepoint(&error) => disk_fails(FAILING),
         Some(_) if lacks_a_part(&error) => lacking_database(),
         Some(code) => Error::new(
@@ -86,7 +86,7 @@ fn lacking_database() -> Error {
 pub(crate) fn lost_database() -> Error {
     Error::new(
         ErrorKind::Corrupt,
-        "the database of this home is lost, and what it held with it",
+        "the database of this home is missing, and its content with it",
     )
     .hint("put `depot.db` back from another copy of the home, or choose another home")
 }
@@ -106,7 +106,7 @@ fn misread(error: &rusqlite::Error) -> Option<String> {
         rusqlite::Error::InvalidColumnType(_, column, found) => Some(format!("the column {column} holds {found}")),
         rusqlite::Error::FromSqlConversionFailure(column, found, _) => Some(format!("column {column} holds {found}")),
         rusqlite::Error::IntegralValueOutOfRange(column, _) => {
-            Some(format!("column {column} holds a number that cannot be"))
+            Some(format!("column {column} holds a number that is out of range"))
         }
         rusqlite::Error::Utf8Error(..) => Some("a text is not UTF-8".to_owned()),
         rusqlite::Error::QueryReturnedNoRows => Some("a row is missing".to_owned()),

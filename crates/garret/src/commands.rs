@@ -300,5 +300,5 @@ fn make_private(directory: &Path) -> Result<()> {
 
 fn unusable() -> Error {
     Error::new(ErrorKind::Unavailable, "the directory for commands cannot be made")
-        .hint("see whether the home, or the directory for temporary files, can be written and has room")
+        .hint("check that the home and the directory for temporary files can be written and have free space")
 }

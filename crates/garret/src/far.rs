@@ -7,7 +7,7 @@ use garret_core::{
     Error, ErrorKind, HistoryMode, OpenContext, Opened, Reach, Result, StorageConfig, StorageFactory, shape,
 };
 use garret_storage::cache::{CacheOptions, CachedStorage, ContentCache};
-use garret_storage::s3::{Finding, S3Factory, S3Options, S3Storage};
+use garret_storage::s3::{Finding, ProbeMemory, S3Factory, S3Options, S3Storage};
 use serde_json::{Map, Value};
 
 use crate::Garret;
@@ -18,6 +18,8 @@ use crate::home::Home;
 pub(crate) struct FarFactory {
     pub(crate) home: Option<Home>,
     temporary: Arc<OnceLock<Temporary>>,
+    /// What servers can do: kept in the home, or for the life of the program.
+    probes: ProbeMemory,
 }
 
 /// A cache that goes with the program.
@@ -30,6 +32,7 @@ struct Temporary {
 impl FarFactory {
     pub(crate) fn in_home(home: Home) -> Self {
         Self {
+            probes: home.probes(),
             home: Some(home),
             temporary: Arc::default(),
         }
@@ -80,9 +83,10 @@ impl StorageFactory for FarFactory {
     }
 
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
-        let parsed: S3Options = shape::from_value(Value::Object(options.clone()))?;
-        let mut opened = S3Factory.open(options, context).await?;
-        opened.reach = reach_of(&parsed);
+        let options: S3Options = shape::from_value(Value::Object(options))?;
+        let reach = reach_of(&options);
+        let mut opened = S3Factory.open_lazily(options, context, self.probes.clone())?;
+        opened.reach = reach;
         let Some(place) = &opened.place else { return Ok(opened) };
         let cached = Arc::new(CachedStorage::new(opened.storage.clone(), self.cache()?, place));
         Ok(Opened {
@@ -104,7 +108,8 @@ impl Garret {
             return Ok(Vec::new());
         }
         let options: S3Options = shape::from_value(Value::Object(options))?;
-        let storage = S3Storage::open(options, &self.context(HistoryMode::Off)).await?;
+        let probes = self.home.as_ref().map(Home::probes).unwrap_or_default();
+        let storage = S3Storage::open_knowing(options, &self.context(HistoryMode::Off), &probes).await?;
         storage.check().await
     }
 }

@@ -356,7 +356,7 @@ fn check_tools(names: &[String]) -> Result<()> {
         Some(near) => format!("did you mean `{near}`? Known: {}", known.join(", ")),
         None => format!("known: {}", known.join(", ")),
     };
-    let message = format!("`require_approval` names {}, which is no tool", quote(unknown));
+    let message = format!("`require_approval` names {}, which is not a tool", quote(unknown));
     Err(Error::invalid(message).hint(hint))
 }
 

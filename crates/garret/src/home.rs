@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use garret_core::{Error, OpenContext, Result};
 use garret_depot::{Depot, DepotOptions, LazyDepot};
 use garret_storage::cache::{CacheOptions, ContentCache};
+use garret_storage::s3::ProbeMemory;
 
 /// Where a depot lives. Cheap to clone; clones open it together, with the clock and the ids of the [`crate::Garret`] that needs it first.
 #[derive(Debug, Clone)]
@@ -49,6 +50,11 @@ impl Home {
             max_bytes: self.cache_bytes,
         })?;
         Ok(self.cache.get_or_init(|| Arc::new(opened)).clone())
+    }
+
+    /// What the probes of S3 servers found.
+    pub(crate) fn probes(&self) -> ProbeMemory {
+        ProbeMemory::in_directory(self.directory.join("probes"))
     }
 
     /// The directory.

@@ -2,7 +2,8 @@
 
 use garret_core::path::quote;
 use garret_core::{
-    Capabilities, Error, ErrorKind, FsRestriction, HistoryMode, Point, Result, StorageConfig, WorkspaceConfig, shape,
+    Capabilities, Error, ErrorKind, FsRestriction, HistoryMode, ListOptions, Point, Result, StorageConfig,
+    WorkspaceConfig, WsPath, shape,
 };
 use garret_depot::{DepotWorkspace, Journaled, NewWorkspace, WorkspaceInfo};
 use garret_tools::Toolbox;
@@ -41,6 +42,12 @@ impl Garret {
             .storages()
             .open(&config.storage, &self.context(HistoryMode::Off))
             .await?;
+        // A storage may be opened without a look at its server: what is wrong with that is to be known before it has a name.
+        let first = ListOptions {
+            limit: 1,
+            ..ListOptions::default()
+        };
+        opened.storage.list(&WsPath::root(), first).await?;
         let kind = config.storage.kind();
         let (Some(options), Some(place)) = (opened.reference, opened.place) else {
             return Err(Error::invalid(format!(

@@ -2,13 +2,14 @@
 //! do is neither missed nor overwritten.
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(clippy::disallowed_methods, reason = "tests look at the home from outside")]
 
 use garret::text::edit::Edit;
 use garret::{
     EditOptions, Garret, GrepRequest, Home, Point, Program, RunRequest, StorageConfig, Toolbox, Workspace,
     WorkspaceConfig, WriteOptions,
 };
-use garret_testkit::s3::{Proxy, Server};
+use garret_testkit::s3::{Fault, Proxy, Rule, Server};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -45,11 +46,18 @@ impl Desk {
         config
     }
 
+    /// A workspace that has met its server.
     async fn open(&self) -> Toolbox {
-        let garret = Garret::new().home(Home::new(self.home.path()));
-        let toolbox = garret.open_config("cloud", &self.config()).await.unwrap();
+        let toolbox = self.open_unmet().await;
+        toolbox.workspace().stat("never/there").await.unwrap_err();
         self.proxy.forget();
         toolbox
+    }
+
+    /// A workspace of a program that begins anew, as it is right after opening.
+    async fn open_unmet(&self) -> Toolbox {
+        let garret = Garret::new().home(Home::new(self.home.path()));
+        garret.open_config("cloud", &self.config()).await.unwrap()
     }
 
     /// What was asked of the server since the last time, in order.
@@ -235,5 +243,89 @@ async fn a_list_of_several_pages_is_whole_and_its_directories_are_listed_side_by
     assert!(
         asked.iter().all(|one| *one == "LIST") && (5..=6).contains(&asked.len()),
         "{asked:?}"
+    );
+}
+
+fn writes(asked: &[&str]) -> usize {
+    let is_write = |one: &&&str| !matches!(**one, "GET" | "HEAD" | "LIST");
+    asked.iter().filter(is_write).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_probed_once_and_asked_only_where_an_operation_needs_it() {
+    let desk = Desk::new();
+    let toolbox = desk.open_unmet().await;
+    assert_eq!(desk.asked(), [""; 0], "opening");
+    write(toolbox.workspace(), "a.txt", "one\n").await;
+    let asked = desk.asked();
+    println!("first write, with the probe: {asked:?}");
+    assert!(writes(&asked) > 5, "the server is probed: {asked:?}");
+    drop(toolbox);
+
+    let toolbox = desk.open_unmet().await;
+    let workspace = toolbox.workspace();
+    let log = workspace.log(Default::default()).await.unwrap();
+    assert_eq!(log.changes.len(), 1);
+    workspace.snapshots().await.unwrap();
+    workspace.branches().await.unwrap();
+    assert_eq!(desk.asked(), [""; 0], "what the journal knows needs no server");
+    assert_eq!(workspace.read_bytes("a.txt").await.unwrap().bytes, "one\n");
+    let asked = desk.asked();
+    println!("first read of a program that knows the server: {asked:?}");
+    assert!(asked.len() <= 2 && writes(&asked) == 0, "{asked:?}");
+    drop(toolbox);
+
+    let toolbox = desk.open_unmet().await;
+    write(toolbox.workspace(), "b.txt", "two\n").await;
+    let asked = desk.asked();
+    println!("first write of a program that knows the server: {asked:?}");
+    assert_eq!(writes(&asked), 1, "{asked:?}");
+    let probes = std::fs::read_dir(desk.home.path().join("probes")).unwrap();
+    for record in probes {
+        let text = std::fs::read_to_string(record.unwrap().path()).unwrap();
+        let keys = desk.server.keys();
+        assert!(
+            !text.contains(&keys.access_key_id) && !text.contains(&keys.secret_access_key),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remembered_probe_is_dropped_when_an_answer_contradicts_it() {
+    let desk = Desk::new();
+    write(desk.open().await.workspace(), "a.txt", "one\n").await;
+    // From now on the server does not support what it supported at the probe.
+    let struck = Rule::new(Fault::Answer {
+        status: 501,
+        code: "NotImplemented",
+    });
+    desk.proxy.add(struck.operation("PUT").target("/b.txt").times(1));
+    let toolbox = desk.open_unmet().await;
+    desk.proxy.forget();
+    let first = toolbox
+        .workspace()
+        .write("b.txt", "two\n", WriteOptions::default())
+        .await;
+    println!("a write that the server answers with 501: {first:?}");
+    write(toolbox.workspace(), "b.txt", "two\n").await;
+    let asked = desk.asked();
+    assert!(writes(&asked) > 5, "the same program probes it again: {asked:?}");
+
+    // Another server answers in its place.
+    for record in std::fs::read_dir(desk.home.path().join("probes")).unwrap() {
+        let path = record.unwrap().path();
+        let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert!(record["server"].is_string(), "{record}");
+        record["server"] = "another server".into();
+        std::fs::write(&path, record.to_string()).unwrap();
+    }
+    let toolbox = desk.open_unmet().await;
+    desk.proxy.forget();
+    write(toolbox.workspace(), "c.txt", "three\n").await;
+    let asked = desk.asked();
+    assert!(
+        writes(&asked) > 5,
+        "another server is probed before anything is written: {asked:?}"
     );
 }

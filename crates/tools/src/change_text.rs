@@ -72,7 +72,7 @@ pub(crate) fn left_alone(change: &ChangeShown) -> String {
     for (words, paths, more) in [
         ("left alone, as history leaves it out", &left.paths, left.more),
         (
-            "deleted for good, as history leaves it out",
+            "deleted, and undo cannot restore it (excluded from history)",
             &left.deleted,
             left.more_deleted,
         ),

@@ -38,7 +38,7 @@ fn told(result: &CodeResult) -> String {
 fn footer(result: &CodeResult) -> String {
     let mut parts = vec![ended(result)];
     if result.truncated {
-        parts.push(format!("{} of output left out", text::bytes(result.left_out_bytes)));
+        parts.push(format!("{} of output omitted", text::bytes(result.left_out_bytes)));
     }
     parts.extend(run_text::changed(&result.changed));
     if !result.isolated {
@@ -46,7 +46,7 @@ fn footer(result: &CodeResult) -> String {
     }
     if !result.leftovers.is_empty() {
         parts.push(format!(
-            "a crash left work that is in no change: {}",
+            "a crash left unsaved work of a command: {}",
             result.leftovers.join(", ")
         ));
     }

@@ -87,15 +87,15 @@ impl Tool for MergeOfCommand {
     const NAME: &'static str = Merge::NAME;
     const SHORT: &'static str = Merge::SHORT;
     const TITLE: &'static str = "Merge what a command did";
-    const DESCRIPTION: &'static str = "Brings in what a command did that was put on a branch, because somebody else changed the same files \
-        meanwhile: as one change that can be undone, file by file, by line in texts. Where both changed the same thing differently, the answer \
+    const DESCRIPTION: &'static str = "Merges the effects of a command that went to a branch because the files changed while it ran, \
+        as one change that can be undone, file by file, by line in texts. Where both changed the same thing differently, the answer \
         lists the conflicts and nothing is written, unless `on_conflict` says what becomes of them.";
     const ANNOTATIONS: Annotations = Merge::ANNOTATIONS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
         if !is_branch_of_command(&arguments.from) {
             let message = format!(
-                "{} is no branch that a command's work was put on",
+                "{} is not a branch with the effects of a command",
                 quote(&arguments.from)
             );
             return Err(Error::new(ErrorKind::Denied, message)
@@ -143,7 +143,7 @@ fn headline(merged: &Merged, from: &str, options: MergeOptions) -> String {
         None if !merged.conflicts.is_empty() => {
             format!("{conflicts} with {from} settled; everything stays as it is here")
         }
-        None => format!("nothing to merge from {from}: it is all here"),
+        None => format!("nothing to merge from {from}: this workspace has all of its changes"),
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Data {
 pub(crate) fn show(change: Option<ChangeShown>, limits: &Limits) -> Output<Data> {
     let text = match &change {
         Some(change) => text::bounded(&change_text::done(change), limits),
-        None => "nothing differs: it is so already".to_owned(),
+        None => "nothing to restore: the files are already in that state".to_owned(),
     };
     let data = Data {
         changed: change.is_some(),

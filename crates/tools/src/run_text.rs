@@ -21,7 +21,7 @@ pub(crate) fn of(result: &RunResult, limits: &Limits) -> String {
 fn footer(result: &RunResult) -> String {
     let mut parts = vec![ended(result)];
     if result.truncated {
-        parts.push(format!("{} of output left out", text::bytes(result.left_out_bytes)));
+        parts.push(format!("{} of output omitted", text::bytes(result.left_out_bytes)));
     }
     parts.extend(changed(&result.changed));
     if !result.isolated {
@@ -29,7 +29,7 @@ fn footer(result: &RunResult) -> String {
     }
     if !result.leftovers.is_empty() {
         parts.push(format!(
-            "a crash left work that is in no change: {}",
+            "a crash left unsaved work of a command: {}",
             result.leftovers.join(", ")
         ));
     }
@@ -97,7 +97,7 @@ pub(crate) fn changed(changed: &Changed) -> Vec<String> {
         parts.push("discarded as asked".to_owned());
     }
     if let Some(refused) = &changed.refused {
-        parts.push(format!("nothing of that was kept: {}", printable(&refused.message)));
+        parts.push(format!("these changes were not kept: {}", printable(&refused.message)));
     }
     if !changed.dropped.is_empty() {
         let shown = changed.dropped.iter().take(5);

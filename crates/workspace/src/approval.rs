@@ -104,7 +104,7 @@ impl Workspace {
         let first = question.paths.first().copied();
         let refused = |why: &str| refused(operation, first, rule, why);
         let Some(approver) = &self.shared.approver else {
-            return Err(refused("and nobody is here to give it")
+            return Err(refused("and no approver is configured")
                 .hint("attach an approver, or take the tool off `require_approval`"));
         };
         let paths = question.paths.iter().map(|path| self.path_to_approve(path));

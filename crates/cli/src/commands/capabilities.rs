@@ -38,7 +38,7 @@ impl Capabilities {
         };
         let declared = declared.declared();
         let text = match declared.is_empty() {
-            true => format!("{} declares nothing", printable(name)),
+            true => format!("{} declares no capabilities", printable(name)),
             false => format!("{} declares {}", printable(name), declared.join(", ")),
         };
         Ok(Report::done(text, json!({"name": name, "capabilities": declared})))

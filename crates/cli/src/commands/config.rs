@@ -45,9 +45,9 @@ fn report(file: &ConfigFile) -> Report {
     let name = file.name();
     let names: Vec<&String> = file.config.workspaces.keys().collect();
     let text = match names.len() {
-        0 => format!("{name} is right, and names no workspace"),
+        0 => format!("{name} is valid (no workspaces)"),
         _ => format!(
-            "{name} is right: {}",
+            "{name} is valid (workspaces: {})",
             names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(", ")
         ),
     };

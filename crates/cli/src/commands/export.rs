@@ -82,7 +82,7 @@ fn target<'a>(file: Option<&'a str>, to: Option<&'a str>) -> Result<Target<'a>> 
     match (file, to) {
         (None, Some(place)) => Ok(Target::Files(place)),
         (Some(file), None) => Ok(Target::Portable(file)),
-        (None, None) => Err(Error::invalid("it is not said where to export to")
+        (None, None) => Err(Error::invalid("the destination of the export is missing")
             .hint("name a portable FILE, or a directory or an archive with --to")),
         (Some(_), Some(_)) => {
             Err(Error::invalid("a portable file and --to are both given").hint("leave out one of them"))

@@ -31,7 +31,7 @@ pub(crate) struct Fsck {
 impl Fsck {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let depot = session.depot().await?;
-        let progress = Progress::spinner("looking everything over");
+        let progress = Progress::spinner("checking the home");
         let repaired = match self.repair {
             true => depot.repair().await?,
             false => Repaired::default(),
@@ -62,7 +62,7 @@ async fn in_buckets(session: &Session, all: &[WorkspaceInfo]) -> Vec<String> {
                     .map(|odd| format!("{name}: {}: {}", quote(&odd.key), odd.trouble.message())),
             ),
             Err(error) => notes.push(format!(
-                "{name}: its bucket could not be looked at: {}",
+                "{name}: its bucket could not be checked: {}",
                 printable(error.message())
             )),
         }
@@ -78,7 +78,7 @@ fn names(all: &[WorkspaceInfo]) -> Names {
 
 fn text(found: &Inspection, repaired: &Repaired, names: &Names) -> String {
     let looked = format!(
-        "looked at {}, {}, {} of content",
+        "checked {}, {}, {} of content",
         render::counted(found.workspaces, "workspace"),
         match found.entries {
             1 => "1 entry".to_owned(),

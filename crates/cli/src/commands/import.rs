@@ -60,7 +60,7 @@ impl Import {
                 let report = unpack(&depot, file, &name).await?;
                 (name, report)
             }
-            _ => unreachable!("one of them is required, with its name"),
+            _ => unreachable!("a FILE, or --from and --name, is required"),
         };
         if storage.kind() != "filestore" {
             move_to(session, &depot, &name, &storage).await?;

@@ -50,7 +50,7 @@ fn kept(id: &str, changed: Changed) -> Report {
         (Some(branch), _, _) => format!("kept {id} on the branch {}", quote(branch)),
         (_, Some(refused), _) => format!("{id} was not kept: {}", printable(&refused.message)),
         (_, _, Some(change)) => format!("kept {id} as change {}: {}", change.number, changed.counts()),
-        _ => format!("{id} holds nothing new"),
+        _ => format!("{id} has no changes to keep"),
     };
     match changed.refused.is_some() {
         true => Report::wanting(text, changed),
@@ -68,7 +68,7 @@ fn listed(leftovers: Vec<Leftover>) -> Report {
         format!("{}  {what}  {command}", printable(&one.id))
     };
     let text = match leftovers.is_empty() {
-        true => "nothing was left".to_owned(),
+        true => "no leftovers".to_owned(),
         false => leftovers.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
     Report::done(text, json!({"leftovers": leftovers}))

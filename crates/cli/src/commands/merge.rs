@@ -102,7 +102,9 @@ fn headline(branch: &str, merged: &Merged, on_conflict: OnConflict) -> Option<St
     match &merged.change {
         Some(change) => Some(format!("change {}: merged {branch}, {paths}", change.number)),
         None if !merged.merged.is_empty() => Some(format!("would merge {branch}, {paths}")),
-        None if merged.conflicts.is_empty() => Some(format!("nothing to merge from {branch}: it is all here")),
+        None if merged.conflicts.is_empty() => Some(format!(
+            "nothing to merge from {branch}: this workspace has all of its changes"
+        )),
         None if on_conflict == OnConflict::Report => None,
         None => {
             let settled = if merged.dry_run { "would settle" } else { "settled" };

@@ -56,7 +56,7 @@ impl Restore {
             Some(_) => {
                 Error::invalid("the path of the file is missing").hint("write `garret restore --version VERSION PATH`")
             }
-            None => Error::invalid("it is not said which point to restore").hint("write `garret restore POINT [PATH]`"),
+            None => Error::invalid("the point to restore is missing").hint("write `garret restore POINT [PATH]`"),
         };
         self.first.as_deref().ok_or_else(missing)
     }

@@ -221,11 +221,11 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     }
     if ran.timed_out {
         note(format!(
-            "the {what} took too long, and was ended with everything that it started"
+            "the {what} exceeded its time limit; it and every process that it started were ended"
         ));
     } else if let Some(limit) = ran.limit {
         note(format!(
-            "the {what} came to its limit of {}, and was ended",
+            "the {what} reached its limit of {} and was ended",
             limit.words()
         ));
     }
@@ -233,10 +233,7 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
         note(format!("discarded: {}", changed.counts()));
     }
     if let Some(refused) = &changed.refused {
-        note(format!(
-            "nothing of what it did was kept: {}",
-            printable(&refused.message)
-        ));
+        note(format!("its changes were not kept: {}", printable(&refused.message)));
     }
     for dropped in &changed.dropped {
         note(format!("not taken: {} ({})", quote(&dropped.path), dropped.what));
@@ -245,12 +242,15 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
         note(format!("and {} more, not taken", changed.more_dropped));
     }
     for path in &changed.excluded.deleted_paths {
-        note(format!("deleted for good, as history leaves it out: {}", quote(path)));
+        note(format!(
+            "deleted, and undo cannot restore it (excluded from history): {}",
+            quote(path)
+        ));
     }
     let named = changed.excluded.deleted_paths.len() as u64;
     if changed.excluded.deleted > named {
         note(format!(
-            "and {} more, deleted for good",
+            "and {} more paths deleted that undo cannot restore",
             changed.excluded.deleted - named
         ));
     }
@@ -264,7 +264,7 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
         note(format!("the {what} was not isolated from this machine"));
     }
     if !ran.leftovers.is_empty() {
-        note("a crash left work that is in no change; see `garret leftovers`".into());
+        note("a crash left unsaved work of a command; see `garret leftovers`".into());
     }
     notes
 }

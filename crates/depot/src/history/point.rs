@@ -51,7 +51,7 @@ pub(crate) fn check_kept(session: Session<'_>, level: Level) -> Result<()> {
 
 /// The error for a point that retention dropped.
 pub(crate) fn no_longer_kept(oldest: i64) -> Error {
-    let message = format!("that point is no longer kept: this history begins after change {oldest}");
+    let message = format!("that point was removed from the history, which begins after change {oldest}");
     Error::new(ErrorKind::NotFound, message).hint("list the changes and the snapshots to see which points are kept")
 }
 

@@ -227,7 +227,7 @@ impl Changing<'_> {
         let is_directory = node.is_some_and(|node| node.kind == EntryKind::Directory);
         match is_directory || self.tree.below(path).next()?.is_none() {
             true => Ok(()),
-            false => Err(changed(put).hint("something else came to be below it")),
+            false => Err(changed(put).hint("another program created files below it")),
         }
     }
 }
@@ -248,7 +248,7 @@ fn file_of(content: &Prepared, mode: u32, now: i64) -> Node {
 pub(crate) fn changed(put: &Put) -> Error {
     let error = Error::new(
         ErrorKind::Conflict,
-        format!("{} is no longer what it was", quote(&put.path.shown())),
+        format!("{} was changed by others", quote(&put.path.shown())),
     );
     let root = WsPath::root();
     error

@@ -43,7 +43,7 @@ impl DepotWorkspace {
         let work = move |session: Session<'_>| {
             let targets = select(session, number)?;
             if targets.is_empty() {
-                let error = Error::new(ErrorKind::NotFound, "there is nothing to reverse");
+                let error = Error::new(ErrorKind::NotFound, "there is no change to undo or redo");
                 return Err(error.hint("look at the history to see which changes there are"));
             }
             let changing = Changing::begin(session, &shared, number, durability)?;

@@ -37,7 +37,7 @@ impl Journaled {
         self.drained().await?.ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
-                "nothing was changed here yet, so there is no history",
+                "no change was recorded yet, so there is no history",
             )
             .hint("a history begins with the first change, or with a snapshot")
         })
@@ -57,7 +57,7 @@ impl Journaled {
     async fn reverse(&self, operation: Operation, making: Making) -> Result<Reversed> {
         match self.operate(operation, making).await? {
             Outcome::Done(Some(change)) => Ok(Reversed::Done(change)),
-            Outcome::Done(None) => Err(Error::new(ErrorKind::NotFound, "there is nothing to reverse")),
+            Outcome::Done(None) => Err(Error::new(ErrorKind::NotFound, "there is no change to undo or redo")),
             Outcome::Clashed(clashes) => Ok(Reversed::Clashed(clashes)),
         }
     }

@@ -243,7 +243,7 @@ pub(super) async fn foreseen(room: &DepotWorkspace, steps: Vec<LoggedStep>, foll
     }
 }
 
-const ONLY_LOOKING: &str = "this was only looked at";
+const ONLY_LOOKING: &str = "this was a trial run";
 
 /// The refusal of whoever only wants to know what a change would do.
 pub(super) fn only_looking() -> Error {

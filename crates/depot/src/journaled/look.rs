@@ -196,18 +196,15 @@ impl Turn<'_> {
     }
 
     async fn note(&mut self, kind: ChangeKind, entries: Vec<FoundEntry>, is_whole: bool) -> Result<()> {
-        let (operation, door, words) = match kind {
-            ChangeKind::Outside => ("", "outside", "changed by other programs"),
-            _ => ("", "garret", "met for the first time"),
+        let door = match kind {
+            ChangeKind::Outside => "outside",
+            _ => "garret",
         };
         let by = Authorship {
             change: self.journaled.ids.next(),
             at: self.now(),
-            operation: operation.to_owned(),
-            summary: match entries.len() {
-                1 => format!("1 path {words}"),
-                count => format!("{count} paths {words}"),
-            },
+            operation: String::new(),
+            summary: summary_of_found(kind, &entries),
             actor: ChangeActor {
                 door: door.to_owned(),
                 ..ChangeActor::default()
@@ -568,6 +565,24 @@ pub(super) fn known_of(stat: &Stat) -> Known {
         },
         target: stat.target.clone(),
         token: stat.version.as_ref().map(|version| version.as_str().to_owned()),
+    }
+}
+
+/// The words for what a look found.
+fn summary_of_found(kind: ChangeKind, entries: &[FoundEntry]) -> String {
+    let count = |number: usize, one: &str, more: &str| match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {more}"),
+    };
+    if kind == ChangeKind::Outside {
+        return format!("{} changed by other programs", count(entries.len(), "path", "paths"));
+    }
+    match entries.iter().filter(|entry| !entry.is_directory()).count() {
+        0 => format!(
+            "Recorded {}",
+            count(entries.len(), "existing directory", "existing directories")
+        ),
+        files => format!("Recorded {}", count(files, "existing file", "existing files")),
     }
 }
 

@@ -49,7 +49,7 @@ impl PastView {
             Ok(true) => Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "{} was never captured, so it cannot be told what it was at this point",
+                    "{} was never recorded, so its state at this point is not known",
                     path.quoted()
                 ),
             )

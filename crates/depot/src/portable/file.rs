@@ -211,6 +211,5 @@ fn cut_short() -> Error {
 }
 
 fn not_portable() -> Error {
-    Error::invalid("this is no workspace that Garret exported")
-        .hint("import a directory or a tar archive as files instead")
+    Error::invalid("this file is not an export of Garret").hint("import a directory or a tar archive as files instead")
 }

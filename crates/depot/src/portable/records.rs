@@ -139,7 +139,8 @@ impl EntryRecord {
 
     /// The content that the entry names.
     pub(super) fn address(&self) -> Result<Option<Address>> {
-        let address = |digits: &String| Address::from_hex(digits).ok_or_else(|| damaged("an address is no address"));
+        let address =
+            |digits: &String| Address::from_hex(digits).ok_or_else(|| damaged("a content address is not valid"));
         self.content.as_ref().map(address).transpose()
     }
 
@@ -158,7 +159,7 @@ impl EntryRecord {
             check_target(target).map_err(|_| damaged("a link points where none can").at_text(shown))?;
         }
         if !fits {
-            return Err(damaged("an entry is nothing that a workspace holds"));
+            return Err(damaged("an entry is of an unknown kind"));
         }
         let node = Node {
             kind: self.kind,
@@ -181,10 +182,10 @@ fn is_word(text: &str) -> bool {
 
 /// The path that a record writes; the root and anything that is not in its normal form are refused.
 pub(super) fn path_of(token: &str) -> Result<Vec<u8>> {
-    let path = EntryPath::from_token(token).map_err(|_| damaged("a path is no path"))?;
+    let path = EntryPath::from_token(token).map_err(|_| damaged("a path is not valid"))?;
     match is_path(path.as_bytes()) {
         true => Ok(path.as_bytes().to_vec()),
-        false => Err(damaged("a path is no path")),
+        false => Err(damaged("a path is not valid")),
     }
 }
 

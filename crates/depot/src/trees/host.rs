@@ -23,8 +23,10 @@ use super::{
 pub(super) fn read(root: &Path, sender: &SyncSender<Result<Message>>) -> Result<()> {
     let metadata = std::fs::metadata(root).map_err(|error| host_error(&error, b""))?;
     if !metadata.is_dir() {
-        return Err(Error::new(ErrorKind::NotADirectory, "what is imported is no directory")
-            .hint("name a directory, or a file that ends in .tar, .tar.gz or .tar.zst"));
+        return Err(
+            Error::new(ErrorKind::NotADirectory, "the source of the import is not a directory")
+                .hint("name a directory, or a file that ends in .tar, .tar.gz or .tar.zst"),
+        );
     }
     let mut waiting = names(root, b"")?;
     while let Some(path) = waiting.pop() {
@@ -101,7 +103,7 @@ fn changed(path: &[u8]) -> Error {
     let shown = garret_core::EntryPath::from_bytes(path.to_vec()).shown();
     Error::new(ErrorKind::Conflict, message)
         .at_text(shown)
-        .hint("nothing was imported; try again when nobody writes there")
+        .hint("nothing was imported; try again when no program writes there")
 }
 
 fn send(sender: &SyncSender<Result<Message>>, message: Message) -> Result<()> {

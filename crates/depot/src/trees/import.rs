@@ -133,7 +133,7 @@ fn put(changing: &mut Changing<'_>, path: &[u8], node: Node) -> Result<()> {
         match changing.tree.node(&path[..slash])? {
             Some(above) if is_directory(&above) => {}
             Some(_) => {
-                let message = "something that is no directory lies above it";
+                let message = "a parent of it is not a directory";
                 return Err(error_at(Error::new(ErrorKind::NotADirectory, message)).hint("nothing was imported"));
             }
             None => changing.set(&path[..slash], Some(directory(0o755, changing.now())))?,

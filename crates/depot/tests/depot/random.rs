@@ -386,7 +386,7 @@ impl Run {
     fn reversed(&mut self, outcome: garret_core::Result<Reversed>, targets: Vec<usize>, sort: Sort) {
         if targets.is_empty() {
             assert_eq!(
-                outcome.expect_err("there is nothing to reverse").kind(),
+                outcome.expect_err("there is no change to undo or redo").kind(),
                 ErrorKind::NotFound
             );
             return;

@@ -105,7 +105,7 @@ fn what_is_unusual_about_a_command_is_told() {
         assert_eq!(
             asked.last().notes,
             [
-                "runs something that its text does not tell",
+                "runs a command that cannot be read from its text",
                 "forgets what it does to the files",
                 "is given the variable `LD_PRELOAD` with the value `./[TOKEN].so\\n`",
                 "reads 27 bytes: `rm -rf src # [TOKEN]`",

@@ -102,7 +102,7 @@ impl CheckoutBench {
     fn home(&self) -> Result<Home> {
         let unusable = |_| {
             Error::new(ErrorKind::Unavailable, "the directory for checkouts cannot be used")
-                .hint("see whether Garret's home can be written and has room")
+                .hint("check that the home can be written and has free space")
         };
         let directory = &self.options.directory;
         let mut builder = std::fs::DirBuilder::new();

@@ -296,5 +296,5 @@ fn out_of_handles() -> Error {
 }
 
 pub(super) fn stopped() -> Error {
-    Error::new(ErrorKind::Unavailable, "bringing the bench up to date was stopped")
+    Error::new(ErrorKind::Unavailable, "updating the files for commands was stopped")
 }

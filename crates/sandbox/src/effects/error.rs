@@ -17,30 +17,53 @@ impl<T> At<T> for std::result::Result<T, Errno> {
 fn refused(errno: Errno, path: &[u8]) -> Error {
     let (kind, why) = match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::ISDIR | Errno::LOOP | Errno::XDEV | Errno::AGAIN | Errno::STALE => {
-            (ErrorKind::Unavailable, "it changed while it was worked on")
+            (ErrorKind::Unavailable, "another program changed it at the same time")
         }
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
             (ErrorKind::Unavailable, "the system is out of handles or memory")
         }
-        Errno::NOSPC | Errno::DQUOT => (ErrorKind::QuotaExceeded, "the disk is full"),
-        Errno::ACCESS | Errno::PERM | Errno::ROFS => (ErrorKind::Denied, "the system does not permit it"),
-        Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL => (ErrorKind::Unsupported, "the file system cannot do it"),
+        Errno::NOSPC | Errno::DQUOT => (ErrorKind::QuotaExceeded, "no space is left on the disk"),
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => (ErrorKind::Denied, "permission denied"),
+        Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL => {
+            (ErrorKind::Unsupported, "the file system does not support it")
+        }
         _ => (ErrorKind::Internal, "the system refused"),
     };
     let shown = EntryPath::from_bytes(path.to_vec()).shown();
-    let named = if shown.is_empty() { "/" } else { &shown };
-    let message = format!("{} in the bench: {why} ({errno})", garret_core::path::quote(named));
-    Error::new(kind, message).at_text(named)
+    if shown.is_empty() {
+        // The files of a checkout, and everything that is noted beside them, lie in the home.
+        let message = match kind {
+            ErrorKind::QuotaExceeded => format!("No space left in the home ({errno})"),
+            _ => format!("the directory for commands cannot be used: {why} ({errno})"),
+        };
+        return Error::new(kind, message).at_text("/");
+    }
+    let message = format!("{} cannot be used: {why} ({errno})", garret_core::path::quote(&shown));
+    Error::new(kind, message).at_text(shown)
 }
 
 /// The error for content that is no longer what it was when it was looked at.
 pub(crate) fn moved(path: &[u8]) -> Error {
     let shown = EntryPath::from_bytes(path.to_vec()).shown();
-    let message = format!(
-        "{} is no longer what the command left",
-        garret_core::path::quote(&shown)
-    );
+    let message = format!("{} changed after the command ended", garret_core::path::quote(&shown));
     Error::new(ErrorKind::Unavailable, message)
         .at_text(shown)
         .hint("nothing was changed; run the command again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_names_the_home_or_the_file() {
+        let of_home = refused(Errno::NOSPC, b"");
+        assert_eq!(of_home.kind(), ErrorKind::QuotaExceeded);
+        assert!(of_home.message().starts_with("No space left in the home"), "{of_home}");
+        let of_file = refused(Errno::NOSPC, b"a/b");
+        assert!(
+            of_file.message().starts_with("`a/b` cannot be used: no space is left"),
+            "{of_file}"
+        );
+    }
 }

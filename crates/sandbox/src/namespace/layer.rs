@@ -499,7 +499,10 @@ fn item_of(effect: &Effect) -> Option<(Item, Option<Content>)> {
 }
 
 fn not_laid(failure: &Failure) -> Error {
-    let message = format!("a layer cannot be laid over the bench: {} failed", failure.step);
+    let message = format!(
+        "the files of the workspace cannot be mounted for the command: {} failed",
+        failure.step
+    );
     Error::new(ErrorKind::Unsupported, message)
         .hint("use a kernel of 5.11 or newer, and keep the scratch directory on ext4, xfs, btrfs or tmpfs")
 }

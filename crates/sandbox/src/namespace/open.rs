@@ -108,7 +108,7 @@ impl Open {
         };
         let plan = plan(&request, &machine, &wishes);
         if !plan.is_writable_down() {
-            return Err(Error::invalid("the path of the bench is not text")
+            return Err(Error::invalid("the path of the directory for commands is not UTF-8")
                 .hint("move the workspace to a directory with a plain name"));
         }
         if let Overlays::Tried(trial) = &plan.overlays {

@@ -85,7 +85,7 @@ fn unusable() -> Error {
         ErrorKind::Unavailable,
         "the directory for cached content cannot be used",
     )
-    .hint("see whether Garret's home can be written and has room")
+    .hint("check that the home can be written and has free space")
 }
 
 #[cfg(test)]

@@ -240,7 +240,7 @@ impl Attempt<'_> {
         match failure {
             Failure::Refused(error) if left > 0 => {
                 let hint = format!(
-                    "{left} earlier steps of the same request could not be taken back, because another program changed \
+                    "{left} earlier steps of the same request could not be undone, because another program changed \
                      those paths meanwhile; look before you try again"
                 );
                 Failure::Refused(error.hint(hint))

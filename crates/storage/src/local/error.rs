@@ -89,7 +89,7 @@ pub(super) fn from_errno(errno: Errno, path: &WsPath) -> Error {
         Errno::BUSY | Errno::TXTBSY => of(ErrorKind::Unavailable, format!("{shown} is in use")),
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::INTR => of(
             ErrorKind::Unavailable,
-            format!("the system is short of what {shown} needs"),
+            format!("the system lacks memory or file handles for {shown}"),
         ),
         Errno::IO | Errno::STALE => of(ErrorKind::Unavailable, format!("the disk fails on {shown}"))
             .hint("try again; if it stays so, check the disk"),
@@ -101,7 +101,10 @@ pub(super) fn from_errno(errno: Errno, path: &WsPath) -> Error {
 }
 
 fn special_file(path: &WsPath) -> Error {
-    let message = format!("{} is not a plain file, and nothing else is opened", path.quoted());
+    let message = format!(
+        "{} is not a regular file, and only regular files can be opened",
+        path.quoted()
+    );
     Error::new(ErrorKind::Unsupported, message)
         .at(path)
         .hint("name a plain file; fifos, sockets and devices are listed only")

@@ -27,7 +27,7 @@ impl Trouble {
     /// What is wrong, in a sentence.
     pub fn message(self) -> &'static str {
         match self {
-            Self::NoPath => "the key is no path, so no tool can name it",
+            Self::NoPath => "the key is not a valid path, so no tool can name it",
             Self::BelowAFile => "the key lies below an object that is a file, so no list shows it",
             Self::MarkerWithContent => "the key is the marker of a directory and has content that nothing reads",
         }

@@ -15,6 +15,7 @@ mod check;
 mod credentials;
 mod keys;
 mod known;
+mod lazy;
 mod list;
 mod locate;
 mod make;
@@ -26,6 +27,7 @@ mod options;
 mod order;
 mod pages;
 mod probe;
+mod probe_memory;
 mod profile;
 mod read;
 mod remove;
@@ -58,6 +60,8 @@ use self::locate::{Last, Way};
 pub use self::open::S3Factory;
 pub use self::options::{S3Options, Writers};
 use self::probe::Abilities;
+use self::probe_memory::ProbeKey;
+pub use self::probe_memory::ProbeMemory;
 pub use self::secret::Secret;
 use self::turns::Turns;
 pub use self::wire::Requests;
@@ -87,7 +91,23 @@ impl S3Storage {
     /// Fails with `denied` where credentials or a permission are missing or wrong, naming which; with `not_found` where there is no
     /// bucket; with `unsupported` where the server ignores preconditions and `writers` is not `single`.
     pub async fn open(options: S3Options, context: &OpenContext) -> Result<Arc<Self>> {
-        open::open(options, context).await
+        Self::open_knowing(options, context, &ProbeMemory::default()).await
+    }
+
+    /// Opens the prefix, and tries the server out only where `memory` does not know it.
+    pub async fn open_knowing(options: S3Options, context: &OpenContext, memory: &ProbeMemory) -> Result<Arc<Self>> {
+        open::open(options, context, memory).await
+    }
+
+    /// Whether an answer contradicts what was known of the server when this was opened.
+    fn is_contradicted(&self) -> bool {
+        self.shared.bucket.wire.identity().is_contradicted()
+    }
+
+    /// Has the server tried out at the next opening.
+    fn forget_probe(&self, memory: &ProbeMemory) {
+        let place = self.shared.bucket.wire.place();
+        memory.forget(&ProbeKey::new(&place, self.shared.options.writers));
     }
 
     /// The options it was opened with; what is secret in them shows itself to nobody.
@@ -111,16 +131,21 @@ impl S3Storage {
     }
 }
 
+/// What every storage of this kind is.
+fn storage_info() -> StorageInfo {
+    StorageInfo {
+        kind: "s3".into(),
+        is_durable: true,
+        has_modes: true,
+        has_symlinks: true,
+        file_mode: Some(0o644),
+    }
+}
+
 #[async_trait]
 impl Storage for S3Storage {
     fn info(&self) -> StorageInfo {
-        StorageInfo {
-            kind: "s3".into(),
-            is_durable: true,
-            has_modes: true,
-            has_symlinks: true,
-            file_mode: Some(0o644),
-        }
+        storage_info()
     }
 
     async fn resolve(&self, path: &WsPath) -> Result<WsPath> {

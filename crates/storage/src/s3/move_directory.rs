@@ -74,9 +74,7 @@ impl Work<'_> {
         };
         self.drop_other_marker(&to.path, &objects, from).await?;
         let Some(written) = written.advance(self.shared, Phase::Removing).await? else {
-            return Err(
-                Error::conflict(from, None).hint("somebody else has taken the move over; look at both directories")
-            );
+            return Err(Error::conflict(from, None).hint("another process continues this move; check both directories"));
         };
         self.keep_parent(from).await?;
         self.remove_sources(from, copied).await?;

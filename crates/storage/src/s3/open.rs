@@ -3,50 +3,93 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use garret_core::{Error, OpenContext, Opened, Result, StorageFactory, WsPath, shape};
+use garret_core::{Error, OpenContext, Opened, Result, Storage, StorageFactory, WsPath, shape};
 use serde_json::{Map, Value};
 
 use super::bucket::{Bucket, ListCall, PAGE};
 use super::keys::Layout;
 use super::known::Known;
+use super::lazy::LazyS3Storage;
 use super::locate::children;
 use super::options::S3Options;
+use super::probe::Abilities;
+use super::probe_memory::{ProbeKey, ProbeMemory, ProbeRecord};
 use super::secret::Secret;
 use super::turns::Turns;
 use super::wire::Wire;
 use super::wire::failure::Failure;
-use super::{S3Storage, Shared, credentials, move_directory, probe, url};
+use super::{S3Storage, Shared, credentials, move_directory, probe, url, wire};
 
-/// Opens the prefix: finds the credentials, sees that the bucket is there, tries the server out, and finishes moves that were cut short.
-pub(super) async fn open(options: S3Options, context: &OpenContext) -> Result<Arc<S3Storage>> {
+/// Opens the prefix: finds the credentials, sees that the bucket is there, tries the server out unless `memory` knows it, and finishes moves
+/// that were cut short.
+pub(super) async fn open(options: S3Options, context: &OpenContext, memory: &ProbeMemory) -> Result<Arc<S3Storage>> {
     options.check()?;
     let layout = Layout::new(&options.prefix)?;
     let provider = credentials::find(&options)?;
     let wire = Wire::new(&options, provider, context.clock.clone(), context.ids.clone())?;
-    let bucket = Arc::new(Bucket { wire });
-    let opening = |error: Error| error.during("open");
-    let known = Known::new(context.clock.clone());
-    see_bucket(&bucket, &layout, &options, &known).await.map_err(opening)?;
-    let id = context.ids.next();
-    let abilities = probe::probe(&bucket, &layout, &id, options.writers)
-        .await
-        .map_err(opening)?;
-    let shared = Shared {
-        bucket,
-        layout: layout.sparing_backslash(abilities.takes_backslash),
-        abilities,
+    let opening = Opening {
+        key: ProbeKey::new(&wire.place(), options.writers),
+        bucket: Arc::new(Bucket { wire }),
+        layout,
         options,
-        known,
-        turns: Turns::default(),
-        clock: context.clock.clone(),
-        ids: context.ids.clone(),
+        context,
+        memory,
     };
-    move_directory::resume(&shared)
-        .await
-        .map_err(|failure| opening(failure.into_error()))?;
-    Ok(Arc::new(S3Storage {
-        shared: Arc::new(shared),
-    }))
+    opening.open().await.map_err(|error| error.during("open"))
+}
+
+/// A storage on its way.
+struct Opening<'a> {
+    key: ProbeKey,
+    bucket: Arc<Bucket>,
+    layout: Layout,
+    options: S3Options,
+    context: &'a OpenContext,
+    memory: &'a ProbeMemory,
+}
+
+impl Opening<'_> {
+    async fn open(self) -> Result<Arc<S3Storage>> {
+        let identity = self.bucket.wire.identity();
+        if let Some(record) = self.memory.find(&self.key, self.context.clock.now()) {
+            identity.expect(record.server.clone());
+            let known = Known::new(self.context.clock.clone());
+            let opened = self.finish(record.abilities, known).await;
+            if !identity.is_contradicted() {
+                return opened;
+            }
+            self.memory.forget(&self.key);
+        }
+        identity.forget();
+        let known = Known::new(self.context.clock.clone());
+        see_bucket(&self.bucket, &self.layout, &self.options, &known).await?;
+        let id = self.context.ids.next();
+        let abilities = probe::probe(&self.bucket, &self.layout, &id, self.options.writers).await?;
+        // What it does not support was found out.
+        identity.trust();
+        let record = ProbeRecord::new(abilities, identity.name(), self.context.clock.now());
+        self.memory.keep(&self.key, record);
+        self.finish(abilities, known).await
+    }
+
+    /// The storage on a server with these abilities, with no move left half done.
+    async fn finish(&self, abilities: Abilities, known: Known) -> Result<Arc<S3Storage>> {
+        let shared = Shared {
+            bucket: self.bucket.clone(),
+            layout: self.layout.clone().sparing_backslash(abilities.takes_backslash),
+            abilities,
+            options: self.options.clone(),
+            known,
+            turns: Turns::default(),
+            clock: self.context.clock.clone(),
+            ids: self.context.ids.clone(),
+        };
+        let resumed = move_directory::resume(&shared).await;
+        resumed.map_err(Failure::into_error)?;
+        Ok(Arc::new(S3Storage {
+            shared: Arc::new(shared),
+        }))
+    }
 }
 
 /// Asks for one list: wrong keys, a missing bucket and a missing permission show here, with their reason.
@@ -93,21 +136,34 @@ impl StorageFactory for S3Factory {
 
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         let options: S3Options = shape::from_value(Value::Object(options))?;
-        let reference = reference(&options);
-        let storage = open(options, context).await?;
-        Ok(Opened {
-            place: Some(storage.place()),
-            reference,
-            ..storage.into()
-        })
+        let known = (place(&options)?, reference(&options));
+        let storage = open(options, context, &ProbeMemory::default()).await?;
+        Ok(opened(storage, known))
     }
 }
 
-impl S3Storage {
-    /// What tells this place from every other.
-    fn place(&self) -> String {
-        format!("{}/{}", self.shared.bucket.wire.place(), self.shared.layout.prefix())
+impl S3Factory {
+    /// Opens a prefix without a request: the server is met by the first operation that needs it, and what it can do is looked up in `memory`.
+    /// What is wrong with credentials, bucket or server shows then.
+    pub fn open_lazily(&self, options: S3Options, context: &OpenContext, memory: ProbeMemory) -> Result<Opened> {
+        options.check()?;
+        let known = (place(&options)?, reference(&options));
+        Ok(opened(Arc::new(LazyS3Storage::new(options, context, memory)), known))
     }
+}
+
+fn opened<S: Storage + 'static>(storage: Arc<S>, (place, reference): (String, Option<Map<String, Value>>)) -> Opened {
+    Opened {
+        place: Some(place),
+        reference,
+        ..storage.into()
+    }
+}
+
+/// What tells the files of these options from all others.
+fn place(options: &S3Options) -> Result<String> {
+    let layout = Layout::new(&options.prefix)?;
+    Ok(format!("{}/{}", wire::place(options), layout.prefix()))
 }
 
 /// The options by which the same files are opened again: keys only as references, since a ref is written down.

@@ -152,7 +152,7 @@ impl S3Options {
             return Ok(());
         }
         Err(
-            Error::invalid(format!("{} is no name of a bucket", quote(&self.bucket)))
+            Error::invalid(format!("{} is not a valid bucket name", quote(&self.bucket)))
                 .hint("a bucket has letters, digits, `.` and `-`; what follows it is the `prefix`"),
         )
     }
@@ -164,7 +164,7 @@ impl S3Options {
             .find_map(|scheme| endpoint.strip_prefix(scheme));
         let wrong = |rest: &str| rest.is_empty() || rest.contains(['@', '?', '#', ' ']);
         if rest.is_none_or(wrong) {
-            return Err(Error::invalid("`endpoint` is no URL of a server")
+            return Err(Error::invalid("`endpoint` is not a valid URL")
                 .hint("write it as `http://host:port` or `https://host`, without user, query or fragment"));
         }
         Ok(())

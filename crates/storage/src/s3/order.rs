@@ -5,9 +5,10 @@
 //! everything in `a` stands before `a-b`. So an entry can be shown as soon as no key that is still to come tells of one before it.
 
 use garret_core::WsPath;
+use serde::{Deserialize, Serialize};
 
 /// The order of a server's lists.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Order {
     /// None that can be relied on.
     #[default]

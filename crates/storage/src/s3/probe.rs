@@ -1,4 +1,4 @@
-//! What the server really does, tried out at each opening.
+//! What the server really does, tried out when it is first used (`probe_memory` remembers it for a day).
 //!
 //! Some servers answer 200 to a conditional write and ignore the condition; some honour it one request at a time and not in a race. No
 //! list of names and versions tells, so a few objects are written below the reserved directory, and removed again.
@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use futures::future::join_all;
 use garret_core::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
 
 use super::bucket::{Bucket, Condition, CopyCall, ListCall, PAGE};
 use super::keys::Layout;
@@ -20,7 +21,7 @@ const RACERS: usize = 4;
 const NOBODY: &str = "00000000000000000000000000000000";
 
 /// What a server can do beyond what every server can.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Abilities {
     /// Whether a copy may be made only where nothing is.
     pub(super) conditional_copy: bool,
@@ -229,6 +230,7 @@ fn must_be_refused(outcome: Result<String, Failure>) -> Result<()> {
 fn unsafe_for_many(how: &str) -> Error {
     let message =
         format!("the server {how} preconditions (If-None-Match, If-Match): writers would overwrite each other unseen");
-    Error::new(ErrorKind::Unsupported, message)
-        .hint("open with `writers = \"single\"` if nobody else writes there, or use a server that keeps preconditions")
+    Error::new(ErrorKind::Unsupported, message).hint(
+        "open with `writers = \"single\"` if no other program writes there, or use a server that keeps preconditions",
+    )
 }

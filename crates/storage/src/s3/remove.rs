@@ -173,7 +173,7 @@ impl Work<'_> {
         let is_odd = |object: &&Listed| matches!(self.shared.layout.meaning(&object.key), Meaning::Odd(_));
         let odd = objects.iter().filter(is_odd).count();
         if odd > 0 {
-            let message = format!("{} holds {odd} objects whose keys are no paths", path.quoted());
+            let message = format!("{} holds {odd} objects whose keys are not valid paths", path.quoted());
             return Err(Error::new(ErrorKind::NotEmpty, message)
                 .at(path)
                 .hint("a check of the workspace names them; remove them with another S3 tool"));

@@ -261,7 +261,10 @@ fn undo_steps_back_and_redo_forward() {
     done(&tools, "undo", json!({"what": "redo"}));
     assert_eq!(content(&tools, "d/b.txt"), "b\n");
     let text = refused(&tools, "undo", json!({"what": "redo"}));
-    assert!(text.starts_with("not_found: there is nothing to reverse"), "{text}");
+    assert!(
+        text.starts_with("not_found: there is no change to undo or redo"),
+        "{text}"
+    );
     done(&tools, "undo", json!({"count": 3}));
     assert_eq!(done(&tools, "ls", json!({})).0, "[empty directory]");
 }

@@ -178,7 +178,10 @@ fn a_merge_brings_in_what_a_branch_did() {
     let again = done(&tools, "merge", json!({"from": "try"}));
     assert_eq!(
         (again.0.as_str(), &again.1["merged_count"]),
-        ("nothing to merge from `try`: it is all here", &json!(0))
+        (
+            "nothing to merge from `try`: this workspace has all of its changes",
+            &json!(0)
+        )
     );
     done(&tools, "undo", json!({}));
     assert_eq!(

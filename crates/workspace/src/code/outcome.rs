@@ -90,7 +90,7 @@ impl Outcome {
         Self {
             error: Some(CodeError {
                 kind: "Unreadable".to_owned(),
-                message: "what the code came to cannot be read".to_owned(),
+                message: "the result of the code cannot be read".to_owned(),
                 traceback: String::new(),
             }),
             ..Self::default()

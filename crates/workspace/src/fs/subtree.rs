@@ -58,7 +58,7 @@ impl Workspace {
 fn holds_hidden(directory: &WsPath, refusal: &Error) -> Error {
     let rule = refusal.refused_by().unwrap_or("the policy");
     let rule = rule.split([' ', '=', ':']).next().unwrap_or(rule);
-    let message = format!("{} holds something that `{rule}` keeps from it", directory.quoted());
+    let message = format!("{} contains a path that the rule `{rule}` denies", directory.quoted());
     Error::new(ErrorKind::Denied, message)
         .at(directory)
         .rule(rule)

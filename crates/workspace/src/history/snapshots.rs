@@ -69,11 +69,10 @@ impl Workspace {
         let work = async {
             match self.is_fenced() {
                 false => self.journal()?.snapshot_sizes().await,
-                true => Err(Error::new(
-                    ErrorKind::Denied,
-                    "this view does not see every file that a snapshot holds",
-                )
-                .hint("ask for the sizes in the whole workspace")),
+                true => Err(
+                    Error::new(ErrorKind::Denied, "this view does not show every file of the snapshot")
+                        .hint("ask for the sizes in the whole workspace"),
+                ),
             }
         };
         self.operate("list_snapshots", &[], |_: &Vec<_>| 0, work).await

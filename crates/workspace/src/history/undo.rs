@@ -189,6 +189,6 @@ fn is_asked(request: &UndoRequest, change: &Change) -> bool {
 }
 
 fn nothing_to_reverse() -> Error {
-    Error::new(ErrorKind::NotFound, "there is nothing to reverse")
+    Error::new(ErrorKind::NotFound, "there is no change to undo or redo")
         .hint("look at the history to see which changes there are")
 }

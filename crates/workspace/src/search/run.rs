@@ -168,7 +168,7 @@ fn not_searched() -> Error {
         ErrorKind::Unsupported,
         "this workspace is not searched: `search_enabled` is false",
     )
-    .hint("list its directories, or have whoever configured the storage set `search_enabled` to true")
+    .hint("list its directories, or set `search_enabled` to true in the configuration of the storage")
 }
 
 fn no_thread() -> Error {

@@ -101,7 +101,7 @@ fn notes(shop: &Workshop, prepared: &Prepared, program: &Program, reads: Option<
         notes.push("lives on in the background".to_owned());
     }
     if !CommandLine::of(program).is_whole {
-        notes.push("runs something that its text does not tell".to_owned());
+        notes.push("runs a command that cannot be read from its text".to_owned());
     }
     if prepared.effects == EffectsMode::Discard {
         notes.push("forgets what it does to the files".to_owned());

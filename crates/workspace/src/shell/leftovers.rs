@@ -130,7 +130,7 @@ impl Workspace {
         let found = layers.into_iter().find(|layer| layer.id() == id);
         let layer = found.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("there is no leftover {}", quote(id)))
-                .hint("`leftovers` lists those that there are")
+                .hint("`leftovers` lists the existing ones")
         })?;
         Ok((left, layer))
     }
@@ -172,7 +172,7 @@ impl Workspace {
         let maker = Maker {
             origin: Origin {
                 command: command.clone(),
-                ..under.origin("commit_leftover", format!("what was left of{words} after a crash"))
+                ..under.origin("commit_leftover", format!("work of{words} that a crash left"))
             },
             mode,
             has_quota_turns: false,

@@ -327,7 +327,10 @@ impl Workshop {
             let view = live.view.view.clone();
             if let Err(error) = self.unless_ended(&mut slot, error, Told::Nobody).await {
                 // It is done all the same.
-                let words = format!("the processes do not see yet what was done last: {}", error.message());
+                let words = format!(
+                    "the background processes do not see the last change yet: {}",
+                    error.message()
+                );
                 self.live.notice(&view, words);
             }
         }

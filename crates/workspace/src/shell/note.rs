@@ -114,6 +114,9 @@ fn place(state: &BenchState, id: &str) -> PathBuf {
 }
 
 fn failed() -> Error {
-    Error::new(garret_core::ErrorKind::Unavailable, "the bench cannot be written")
-        .hint("see whether the disk of the home is full, or may not be written")
+    Error::new(
+        garret_core::ErrorKind::Unavailable,
+        "the directory for commands in the home cannot be written",
+    )
+    .hint("check that the home can be written and has free space")
 }

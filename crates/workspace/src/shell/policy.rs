@@ -152,12 +152,10 @@ fn refusal(what: &str, rule: &str, hint: &str) -> Error {
 }
 
 fn refused_mistake(mistake: &dangerous::Mistake) -> Error {
-    let message = format!("{} {}, which is hardly meant", quote(&mistake.shown), mistake.does);
+    let message = format!("Refused: this would {}: {}", mistake.would, quote(&mistake.shown));
     Error::new(ErrorKind::Denied, message)
         .rule("prevent_dangerous = true")
-        .hint(format!(
-            "name exactly what is meant, such as a path in the workspace; {ADVICE}"
-        ))
+        .hint(format!("name the exact path in the workspace; {ADVICE}"))
 }
 
 fn unreadable() -> Error {
@@ -175,10 +173,11 @@ fn check_variable(key: &str, name: &str) -> Result<()> {
     let is_name = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
     match !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit()) && name.bytes().all(is_name) {
         true => Ok(()),
-        false => Err(
-            Error::invalid(format!("`{key}` names {}, which is no variable", quote(name)))
-                .hint("a variable has letters, digits and `_`"),
-        ),
+        false => Err(Error::invalid(format!(
+            "`{key}` names {}, which is not a valid variable name",
+            quote(name)
+        ))
+        .hint("a variable has letters, digits and `_`")),
     }
 }
 

@@ -343,7 +343,7 @@ impl Processes {
         let found = number.and_then(|number: u64| self.table().entries.get(&number).cloned());
         found.filter(|entry| entry.is_known_to(view)).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("there is no process {}", quote(id)))
-                .hint("`processes` lists those that there are")
+                .hint("`processes` lists the existing ones")
         })
     }
 

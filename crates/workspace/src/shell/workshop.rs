@@ -129,7 +129,7 @@ impl Workshop {
             let most = self.rules.policy().max_processes;
             Error::new(
                 ErrorKind::QuotaExceeded,
-                format!("{most} processes and contexts may live in the background, and as many do"),
+                format!("{most} processes and contexts run in the background, which is the limit"),
             )
             .rule(format!("max_processes = {most}"))
             .hint(match self.contexts.running() {

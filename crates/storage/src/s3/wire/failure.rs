@@ -74,7 +74,7 @@ impl Failure {
                 .hint("make the bucket first, or correct its name"),
             Self::Precondition => Error::new(ErrorKind::Conflict, "it was changed meanwhile"),
             Self::Range => Error::invalid("the range lies past the end of the object"),
-            Self::NoUpload => Error::new(ErrorKind::Unavailable, "the upload was ended by somebody else"),
+            Self::NoUpload => Error::new(ErrorKind::Unavailable, "another process ended the upload"),
             Self::NoCredentials => no_credentials(),
             Self::Refused { operation, code } => refused(operation, code.as_deref()),
             Self::Unsupported => Error::new(ErrorKind::Unsupported, "the server does not support this request"),
@@ -123,7 +123,7 @@ fn refused(operation: Operation, code: Option<&str>) -> Error {
             "check `secret_access_key`, or AWS_SECRET_ACCESS_KEY, and `region`",
         ),
         Some(code @ ("ExpiredToken" | "InvalidToken" | "TokenRefreshRequired")) => (
-            format!("the session token is no longer good ({code})"),
+            format!("the session token has expired or is not valid ({code})"),
             "get new credentials",
         ),
         Some("RequestTimeTooSkewed") => (

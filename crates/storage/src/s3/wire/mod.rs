@@ -10,6 +10,7 @@ mod count;
 pub(super) mod encode;
 mod endpoint;
 pub(super) mod failure;
+mod identity;
 mod retry;
 pub(super) mod xml;
 
@@ -28,6 +29,7 @@ use self::count::Counter;
 pub use self::count::Requests;
 use self::endpoint::Endpoint;
 use self::failure::Failure;
+use self::identity::ServerIdentity;
 use self::retry::Backoff;
 use super::options::S3Options;
 
@@ -41,6 +43,7 @@ pub(super) struct Wire {
     timeout: Duration,
     backoff: Backoff,
     counter: Arc<Counter>,
+    identity: ServerIdentity,
 }
 
 impl Wire {
@@ -60,7 +63,13 @@ impl Wire {
             timeout,
             backoff: Backoff::new(options, clock, ids),
             counter: Arc::default(),
+            identity: ServerIdentity::default(),
         })
+    }
+
+    /// The server as its answers show it.
+    pub(super) fn identity(&self) -> &ServerIdentity {
+        &self.identity
     }
 
     /// What was sent so far.
@@ -113,6 +122,7 @@ impl Wire {
             .map_err(|_| Failure::TimedOut(self.timeout))?
             .map_err(|error| unreachable(&error, self.timeout))?;
         let (parts, body) = response.into_parts();
+        self.identity.see_answer(&parts.headers);
         let mut answer = Answer::new(parts.headers, body, self.timeout, self.counter.clone());
         if !parts.status.is_success() {
             return Err(self.refusal(call, parts.status, answer).await);
@@ -149,7 +159,9 @@ impl Wire {
 
     async fn refusal(&self, call: &Call, status: StatusCode, mut answer: Answer) -> Failure {
         let body = answer.take_whole().await.unwrap_or_default();
-        Failure::of(call.operation, status, xml::error_code(&body))
+        let failure = Failure::of(call.operation, status, xml::error_code(&body));
+        self.identity.see_failure(&failure);
+        failure
     }
 }
 
@@ -172,6 +184,11 @@ fn unreachable(error: &HttpError, timeout: Duration) -> Failure {
         HttpErrorKind::Connect => Failure::Unreachable("no connection to the server could be made"),
         _ => Failure::Unreachable("the connection broke before the answer was whole"),
     }
+}
+
+/// What tells the bucket of these options from every other; nothing is sent.
+pub(super) fn place(options: &S3Options) -> String {
+    Endpoint::new(options).place()
 }
 
 /// The value of a header as text.

@@ -10,7 +10,7 @@ pub(super) struct Mistake {
     /// What is wrong, as it was read.
     pub(super) shown: String,
     /// What it would do.
-    pub(super) does: &'static str,
+    pub(super) would: &'static str,
 }
 
 const DOWNLOADERS: &[&str] = &["curl", "wget", "fetch", "aria2c"];
@@ -35,25 +35,25 @@ const HARMLESS_BELOW: &[&str] = &["fd/", "pts/", "shm/", "tcp/", "udp/"];
 /// Finds the first mistake.
 pub(super) fn check(line: &CommandLine) -> Result<(), Mistake> {
     if let Some(name) = line.bombs.first() {
-        return Err(mistake(name, "starts itself without end"));
+        return Err(mistake(name, "start processes without end"));
     }
     if let Some(device) = line.writes.iter().find(|word| is_device(&word.text)) {
-        return Err(mistake(&device.text, "is a device that would be overwritten"));
+        return Err(mistake(&device.text, "overwrite a device"));
     }
     for (index, command) in line.commands.iter().enumerate() {
-        let found =
-            of_command(command).or_else(|| runs_download(line, index).then_some("runs what was just downloaded"));
-        if let Some(does) = found {
-            return Err(mistake(&shown(command), does));
+        let found = of_command(command)
+            .or_else(|| runs_download(line, index).then_some("run a program that was just downloaded"));
+        if let Some(would) = found {
+            return Err(mistake(&shown(command), would));
         }
     }
     Ok(())
 }
 
-fn mistake(shown: &str, does: &'static str) -> Mistake {
+fn mistake(shown: &str, would: &'static str) -> Mistake {
     Mistake {
         shown: shown.to_owned(),
-        does,
+        would,
     }
 }
 
@@ -68,15 +68,15 @@ fn of_command(command: &SimpleCommand) -> Option<&'static str> {
     let says = |text: &str| arguments.iter().any(|word| word.text == text);
     match command.name() {
         "rm" if is_recursive(arguments) && any(|word| is_root(word) || is_home(word)) => {
-            Some("removes everything there is")
+            Some("delete the whole workspace")
         }
-        "find" if says("-delete") && any(|word| is_root(word) || is_home(word)) => Some("removes everything there is"),
-        "chmod" | "chown" | "chgrp" if is_recursive(arguments) && any(is_root) => Some("changes the whole system"),
-        "dd" if any(|word| word.text.strip_prefix("of=").is_some_and(is_device)) => Some("overwrites a device"),
-        name if is_to_device(name) && any(|word| is_device(&word.text)) => Some("overwrites a device"),
-        "shutdown" | "reboot" | "halt" | "poweroff" => Some("stops the machine"),
-        "init" | "telinit" if says("0") || says("6") => Some("stops the machine"),
-        "systemctl" if ["poweroff", "reboot", "halt", "kexec"].into_iter().any(says) => Some("stops the machine"),
+        "find" if says("-delete") && any(|word| is_root(word) || is_home(word)) => Some("delete the whole workspace"),
+        "chmod" | "chown" | "chgrp" if is_recursive(arguments) && any(is_root) => Some("change the whole system"),
+        "dd" if any(|word| word.text.strip_prefix("of=").is_some_and(is_device)) => Some("overwrite a device"),
+        name if is_to_device(name) && any(|word| is_device(&word.text)) => Some("overwrite a device"),
+        "shutdown" | "reboot" | "halt" | "poweroff" => Some("stop the machine"),
+        "init" | "telinit" if says("0") || says("6") => Some("stop the machine"),
+        "systemctl" if ["poweroff", "reboot", "halt", "kexec"].into_iter().any(says) => Some("stop the machine"),
         _ => None,
     }
 }

@@ -340,7 +340,7 @@ fn a_refusal_says_what_and_why() {
     let error = refuses(&rules_of(ShellPolicy::default()), "rm -rf /");
     assert_eq!(
         error.message(),
-        "`rm -rf /` removes everything there is, which is hardly meant"
+        "Refused: this would delete the whole workspace: `rm -rf /`"
     );
 }
 
