@@ -34,7 +34,7 @@ impl Driver {
     pub(super) fn garret(peer: &Peer, directory: &Path) -> Self {
         let (program, home) = (program(), home_of_mcp(directory).join("home"));
         let workspace = format!("filestore:{}", super::library::WORKSPACE);
-        let command = json!([program, "--home", home, "mcp", workspace]);
+        let command = json!([program, "--home", home, "mcp", workspace, "--structured"]);
         Self::start(peer, json!({"store": "garret", "command": command}))
     }
 
