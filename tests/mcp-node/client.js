@@ -78,7 +78,7 @@ async function cancels() {
   await client.ping();
 }
 
-await client.connect(new StdioClientTransport({ command: garret, args: ["mcp", directory] }));
+await client.connect(new StdioClientTransport({ command: garret, args: ["mcp", directory, "--structured"] }));
 assert.equal(client.getServerVersion().name, "garret");
 assert.match(client.getInstructions(), /workspace/);
 await client.ping();

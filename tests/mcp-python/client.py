@@ -85,12 +85,25 @@ async def serves_calls_at_the_same_time(session: ClientSession) -> None:
     assert sorted(map(int, read.structured_content["content"].split())) == list(range(50))
 
 
+async def is_given_text_alone(garret: str, directory: Path) -> None:
+    """Without --structured there are neither output schemas nor data."""
+    (directory / "plain.txt").write_text("one\ntwo\n")
+    server = StdioServerParameters(command=garret, args=["mcp", str(directory)])
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+        await session.initialize()
+        assert all(tool.output_schema is None for tool in (await session.list_tools()).tools)
+        read_file = await session.call_tool("read_file", {"path": str(directory / "plain.txt")})
+        assert read_file.structured_content is None and read_file.content[0].text == "     1\tone\n     2\ttwo", read_file
+    (directory / "plain.txt").unlink()
+
+
 async def main(garret: str, directory: Path) -> None:
     many = directory / "many"
     many.mkdir()
     for number in range(200):
         (many / f"{number}.txt").write_text("abécabcabécabcabcabcabcabc\n" * 2400)
-    server = StdioServerParameters(command=garret, args=["mcp", str(directory)])
+    await is_given_text_alone(garret, directory)
+    server = StdioServerParameters(command=garret, args=["mcp", str(directory), "--structured"])
     async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
         started = await session.initialize()
         assert started.server_info.name == "garret" and "workspace" in started.instructions

@@ -20,6 +20,7 @@ mod depot_sync;
 mod files;
 mod journal;
 mod mcp;
+mod mcp_bytes;
 mod measure;
 mod peers;
 mod report;
@@ -60,7 +61,8 @@ fn main() {
     let lines: Vec<_> = chosen.flat_map(|(_, run)| run(&runtime)).collect();
     let table = report::table(&lines);
     println!("{table}");
-    let sections: [(&str, Section); 6] = [
+    let sections: [(&str, Section); 7] = [
+        ("bytes", |_| mcp_bytes::section()),
         ("shell", |runtime| runtime.block_on(shell::section())),
         ("sync", |_| depot_sync::section()),
         ("peers", |runtime| runtime.block_on(peers::section())),

@@ -36,7 +36,7 @@ pub(crate) fn lines() -> Vec<Line> {
 }
 
 /// A client that waits for each answer.
-struct Client {
+pub(crate) struct Client {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -44,7 +44,7 @@ struct Client {
 }
 
 impl Client {
-    fn start(mut command: Command, directory: &Path) -> Self {
+    pub(crate) fn start(mut command: Command, directory: &Path) -> Self {
         let command = command
             .current_dir(directory)
             .stdin(Stdio::piped())
@@ -76,11 +76,16 @@ impl Client {
     }
 
     fn request(&mut self, method: &str, params: Value) -> Value {
+        serde_json::from_str(&self.answer_line(method, params)).expect("an answer is JSON")
+    }
+
+    /// The line with which the server answers.
+    pub(crate) fn answer_line(&mut self, method: &str, params: Value) -> String {
         self.number += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}));
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the server answers");
-        serde_json::from_str(&line).expect("an answer is JSON")
+        line
     }
 
     fn send(&mut self, message: &Value) {

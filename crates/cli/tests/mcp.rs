@@ -74,20 +74,16 @@ fn a_whole_session_over_a_pipe() {
     let tools = pipe.ask(2, "tools/list", json!({}))["result"]["tools"].clone();
     assert_eq!(tools.as_array().unwrap().len(), 23);
     let written = pipe.call(3, "write_file", json!({"path": "a", "content": "one\n"}));
-    assert_eq!(
-        (&written["isError"], &written["structuredContent"]["size"]),
-        (&json!(false), &json!(4))
-    );
+    assert_eq!(written["isError"], false);
     let read = pipe.call(4, "read_file", json!({"path": "a"}));
-    assert_eq!(read["structuredContent"]["content"], "one\n");
+    assert_eq!(
+        (&read["content"][0]["text"], read.get("structuredContent")),
+        (&json!("     1\tone"), None)
+    );
     let missing = pipe.call(5, "read_file", json!({"path": "b"}));
     assert_eq!(
         (&missing["isError"], &missing["_meta"]["garret/error"]["kind"]),
         (&json!(true), &json!("not_found"))
-    );
-    assert!(
-        missing.get("structuredContent").is_none(),
-        "a failure has no data that a schema could refuse"
     );
     let unknown = pipe.ask(6, "tools/call", json!({"name": "reed_file", "arguments": {}}));
     assert_eq!(unknown["error"]["code"], -32602);
@@ -134,6 +130,100 @@ fn what_is_not_listed_cannot_be_called() {
         -32602
     );
     assert_eq!(named.call(2, "read", json!({"path": "garret.toml"}))["isError"], false);
+}
+
+#[test]
+fn only_the_tools_that_are_selected_are_listed_and_called() {
+    let room = Room::new();
+    room.put("a", "x");
+    let mut pipe = Pipe::open(&room, &["mcp", ".", "--tools", "read_file,undo"]);
+    let tools = pipe.ask(1, "tools/list", json!({}))["result"]["tools"].clone();
+    let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["read_file", "undo"]);
+    let call = json!({"name": "rm", "arguments": {"path": "a"}});
+    assert_eq!(pipe.ask(2, "tools/call", call)["error"]["code"], -32602);
+    assert_eq!(pipe.call(3, "read_file", json!({"path": "a"}))["isError"], false);
+    assert_eq!(pipe.close(), "");
+    assert_eq!(room.get("a"), b"x");
+    let wrong = room.run(&["mcp", ".", "--tools", "read_fil"]);
+    assert_eq!(wrong.misused(), "invalid");
+    assert!(wrong.err().contains("did you mean `read_file`?"), "{}", wrong.err());
+    assert_eq!(room.run(&["mcp", ".", "--tools", "run"]).misused(), "invalid");
+}
+
+#[test]
+fn undo_by_tool_call_takes_the_id_that_the_model_knows() {
+    let room = Room::new();
+    let mut pipe = Pipe::open(&room, &["mcp"]);
+    for (id, (key, call)) in (1..).zip([("claudecode/toolUseId", "toolu_01"), ("garret/toolCallId", "call_02")]) {
+        let arguments = json!({"path": call, "content": "x"});
+        let params = json!({"name": "write_file", "arguments": arguments, "_meta": {key: call}});
+        assert_eq!(pipe.ask(id, "tools/call", params)["result"]["isError"], false);
+    }
+    let undone = pipe.call(3, "undo", json!({"what": "tool_call", "id": "toolu_01"}));
+    assert_eq!(undone["isError"], false, "{undone}");
+    assert_eq!(pipe.close(), "");
+    assert_eq!(room.run(&["ls"]).done(), "call_02\n");
+    room.run(&["undo", "--tool-call", "call_02"]).done();
+    assert_eq!(room.run(&["ls"]).done(), "");
+}
+
+#[test]
+fn absolute_paths_of_the_host_name_files_of_the_workspace() {
+    let room = Room::new();
+    room.put("src/a.txt", "one\n");
+    let host = |path: &str| room.path().join(path).to_str().unwrap().to_owned();
+    let mut pipe = Pipe::open(&room, &["mcp", ".", "--shell"]);
+    let mut done = |id, tool: &str, arguments: Value| {
+        let answer = pipe.call(id, tool, arguments);
+        let text = answer["content"][0]["text"].as_str().unwrap().to_owned();
+        assert_eq!(answer["isError"], false, "{text}");
+        assert!(!text.contains(room.path().to_str().unwrap()), "{text}");
+        text
+    };
+    assert_eq!(done(1, "read_file", json!({"path": host("src/a.txt")})), "     1\tone");
+    done(2, "write_file", json!({"path": host("src/b.txt"), "content": "two\n"}));
+    done(
+        3,
+        "edit_file",
+        json!({"path": host("src/b.txt"), "old_text": "two", "new_text": "three"}),
+    );
+    let name = host("src/b.txt");
+    let patch = format!("--- {name}\n+++ {name}\n@@ -1 +1 @@\n-three\n+four\n");
+    done(4, "apply_patch", json!({"diff": patch}));
+    assert!(done(5, "glob", json!({"pattern": host("src/*.txt")})).starts_with("src/a.txt\nsrc/b.txt"));
+    assert!(done(6, "grep", json!({"pattern": "four", "path": host("src")})).starts_with("src/b.txt:1:four"));
+    assert!(done(7, "run", json!({"command": "pwd", "cwd": host("src")})).starts_with("/workspace/src\n"));
+    assert!(done(8, "history", json!({"path": host("src/b.txt")})).contains("src/b.txt"));
+    let refused = pipe.call(9, "write_file", json!({"path": "/home/me/proj/x", "content": "x"}));
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(
+        refused["isError"] == true && text.starts_with("path_escape") && text.contains("leading slash"),
+        "{text}"
+    );
+    assert_eq!(pipe.close(), "");
+    assert_eq!(room.run(&["ls"]).done(), "src/\n");
+    assert_eq!(room.run(&["cat", &host("src/b.txt")]).done(), "four\n");
+}
+
+#[test]
+fn a_damaged_message_is_answered_over_a_pipe() {
+    let room = Room::new();
+    let mut pipe = Pipe::open(&room, &["mcp", "memory:"]);
+    let input = pipe.server.stdin.as_mut().unwrap();
+    input
+        .write_all(b"{\"method\":\"ping\",\"x\":\"\xff\",\"id\":1}\n")
+        .unwrap();
+    let answer = pipe.next();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32700)));
+    let long = "x".repeat(65 << 20);
+    pipe.send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "write_file", "arguments": {"path": "a", "content": long}}}));
+    let answer = pipe.next();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(2), &json!(-32600)));
+    let large = "x".repeat(17 << 20);
+    let written = pipe.call(3, "write_file", json!({"path": "a", "content": large}));
+    assert_eq!(written["isError"], false, "more than the SDK's own limit passes");
+    assert_eq!(pipe.close(), "");
 }
 
 #[test]
@@ -215,7 +305,7 @@ fn text<'a>(answer: &'a Value, stream: &str) -> &'a Value {
 #[test]
 fn code_runs_in_every_language() {
     let room = Room::new();
-    let mut pipe = Pipe::open(&room, &["mcp", "--code"]);
+    let mut pipe = Pipe::open(&room, &["mcp", "--code", "--structured"]);
     let tools = pipe.ask(1, "tools/list", json!({}))["result"]["tools"].clone();
     let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     assert!(names.contains(&&json!("run_code")), "{names:?}");
@@ -268,7 +358,7 @@ fn contexts_keep_their_state_between_calls_and_a_dead_one_says_so() {
     );
     room.trust();
     room.put("lab/in", "40");
-    let mut pipe = Pipe::open(&room, &["mcp", "lab"]);
+    let mut pipe = Pipe::open(&room, &["mcp", "lab", "--structured"]);
     let mut contexts = Vec::new();
     for (id, language) in (1..).zip(["python", "javascript", "bash"]) {
         let made = pipe.call(id, "create_code_context", json!({"language": language}));
@@ -392,6 +482,35 @@ fn the_official_python_client_is_served() {
     assert!(run_client(command, &room).contains("the Python client is content"));
 }
 
+/// A Python that has the Claude Agent SDK. The package brings a client of several hundred megabytes, so nothing installs it for the tests.
+fn python_with_claude() -> Option<PathBuf> {
+    let named = std::env::var_os("GARRET_TEST_CLAUDE_PYTHON").map(PathBuf::from);
+    let known = [repository().join(".venv/bin/python"), PathBuf::from("python3")];
+    let has_sdk = |python: &PathBuf| {
+        let import = Command::new(python).args(["-c", "import claude_agent_sdk"]).output();
+        import.is_ok_and(|output| output.status.success())
+    };
+    named.into_iter().chain(known).find(has_sdk)
+}
+
+#[test]
+fn the_client_of_the_claude_agent_sdk_shows_the_model_our_text() {
+    let Some(python) = python_with_claude() else {
+        eprintln!(
+            "not run: no Python here has the package claude-agent-sdk; install it in a virtual environment and name that one's Python in \
+             GARRET_TEST_CLAUDE_PYTHON"
+        );
+        return;
+    };
+    let room = Room::new();
+    let mut command = Command::new(python);
+    command
+        .arg(client("tests/mcp-python/claude_agent.py"))
+        .arg(GARRET)
+        .arg(room.path());
+    assert!(run_client(command, &room).contains("the client of the Claude Agent SDK is content"));
+}
+
 #[test]
 fn the_official_typescript_client_is_served() {
     let room = Room::new();
@@ -425,7 +544,7 @@ fn the_inspector_lists_and_calls() {
         "--tool-arg",
         "path=a.txt",
     ]);
-    assert_eq!(read["structuredContent"]["content"], "inspected\n");
+    assert_eq!(read["content"][0]["text"], "     1\tinspected");
 }
 
 #[test]
@@ -442,7 +561,7 @@ fn a_command_beside_a_process_sees_what_another_program_wrote_and_its_work_is_ke
             "fs,shell,snapshot",
         ];
         room.run(&create).done();
-        let mut pipe = Pipe::open(&room, &["-w", name, "mcp"]);
+        let mut pipe = Pipe::open(&room, &["-w", name, "mcp", "--structured"]);
         pipe.call(1, "start", json!({"command": "sleep 1000"}));
         let ran = pipe.call(2, "run", json!({"command": "cat d"}));
         assert_eq!(ran["structuredContent"]["exit_code"], 1, "{ran}");

@@ -173,23 +173,32 @@ fn is_normal(text: &str) -> bool {
     !text.split('/').any(odd)
 }
 
+/// Whether an absolute path is one of the workspace as commands see it: `/workspace`, or something below.
+pub fn is_at_mount_point(text: &str) -> bool {
+    text.starts_with('/') && after_mount_point(below_root(text)).is_some()
+}
+
 /// The text after a leading `/workspace`, so that it is read relative to the root.
 fn inside_mount_point(text: &str) -> &str {
     if !text.starts_with('/') {
         return text;
     }
-    let mut rest = text;
-    loop {
-        rest = rest.trim_start_matches('/');
-        match rest.strip_prefix("./") {
-            Some(after) => rest = after,
-            None => break,
-        }
+    let rest = below_root(text);
+    after_mount_point(rest).unwrap_or(rest)
+}
+
+/// An absolute path without the slashes and dots that it begins with.
+fn below_root(text: &str) -> &str {
+    let mut rest = text.trim_start_matches('/');
+    while let Some(after) = rest.strip_prefix("./") {
+        rest = after.trim_start_matches('/');
     }
-    match rest.strip_prefix(&MOUNT_POINT[1..]) {
-        Some(after) if after.is_empty() || after.starts_with('/') => after,
-        _ => rest,
-    }
+    rest
+}
+
+fn after_mount_point(below_root: &str) -> Option<&str> {
+    let after = below_root.strip_prefix(&MOUNT_POINT[1..])?;
+    (after.is_empty() || after.starts_with('/')).then_some(after)
 }
 
 /// Checks that a symbolic link can point to `target`: no system makes one that is empty, holds a NUL or has more than 4095 bytes.
@@ -431,6 +440,16 @@ mod tests {
         assert_eq!(parse("workspace/a"), "workspace/a");
         assert_eq!(parse("/workspaces/a"), "workspaces/a");
         assert_eq!(parse("/workspace"), "");
+    }
+
+    #[test]
+    fn the_mount_point_is_told_from_other_absolute_paths() {
+        for text in ["/workspace", "//workspace/", "/./workspace/a", "/workspace/../a"] {
+            assert!(is_at_mount_point(text), "{text}");
+        }
+        for text in ["workspace/a", "/workspaces/a", "/a/workspace", "/", ""] {
+            assert!(!is_at_mount_point(text), "{text}");
+        }
     }
 
     #[test]

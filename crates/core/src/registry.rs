@@ -41,6 +41,8 @@ pub struct Opened {
     pub durability: Durability,
     /// The directory in which the files lie in plain form, where they do: commands work on it. It never reaches a user.
     pub directory: Option<PathBuf>,
+    /// The absolute path by which that directory was given, which may lead through links. It never reaches a user.
+    pub given_directory: Option<PathBuf>,
     /// How much of the files is read and searched at once.
     pub reach: Reach,
     /// Where content of files that are far away lies at hand.
@@ -56,6 +58,7 @@ impl<S: Storage + 'static> From<Arc<S>> for Opened {
             reference: None,
             durability: Durability::Full,
             directory: None,
+            given_directory: None,
             reach: Reach::default(),
             near: None,
         }

@@ -262,12 +262,14 @@ impl Garret {
             None => nothing(),
         };
         let policy = declared.clone().unwrap_or_else(undeclared);
+        let host_directories: Vec<_> = opened.directory.into_iter().chain(opened.given_directory).collect();
         let mut builder = Workspace::builder(opened.storage)
             .history(opened.history)
             .reference(reference)
             .branch_config(branch_config(config)?)
             .reach(opened.reach)
             .near(opened.near)
+            .host_directories(&host_directories)
             .name(name)
             .policy(policy)
             .shell(shell)

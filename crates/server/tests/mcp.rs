@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garret::{Garret, MemoryEvents, MemoryStorage, OpenContext, Opened, Outcome, Result, StorageFactory, async_trait};
+use garret_server::mcp::ServeOptions;
 use garret_testkit::{Call, Hook, Hooked};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
@@ -54,12 +55,16 @@ struct Session {
 
 impl Session {
     async fn open() -> Self {
+        Self::open_with(ServeOptions::default()).await
+    }
+
+    async fn open_with(options: ServeOptions) -> Self {
         let (gate, events) = (Arc::new(Semaphore::new(0)), Arc::new(MemoryEvents::default()));
         let garret = Garret::new().register(SlowFactory(gate.clone())).events(events.clone());
         let toolbox = garret.open_url("slow:").await.unwrap();
         let (ours, theirs) = duplex(1 << 16);
         let (their_reader, their_writer) = split(theirs);
-        tokio::spawn(garret_server::mcp::serve(toolbox, their_reader, their_writer));
+        tokio::spawn(garret_server::mcp::serve(toolbox, options, their_reader, their_writer));
         let (reader, writer) = split(ours);
         let mut session = Self {
             gate,
@@ -90,6 +95,10 @@ impl Session {
     async fn send(&mut self, mut message: Value) {
         message["jsonrpc"] = json!("2.0");
         self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn send_line(&mut self, line: &[u8]) {
+        self.writer.write_all(&[line, b"\n"].concat()).await.unwrap();
     }
 
     async fn call(&mut self, id: u64, tool: &str, arguments: Value) {
@@ -146,7 +155,7 @@ async fn a_slow_call_does_not_hold_up_another() {
     session.call(3, "exists", json!({"path": "a"})).await;
     assert_eq!(session.next().await["id"], 3);
     session.gate.add_permits(10);
-    assert_eq!(session.next().await["result"]["structuredContent"]["content"], "x");
+    assert_eq!(session.next().await["result"]["content"][0]["text"], "     1\tx");
 }
 
 #[tokio::test]
@@ -192,13 +201,114 @@ async fn tools_are_listed_with_titles_schemas_and_hints() {
     let tools = session.next().await["result"]["tools"].clone();
     for tool in tools.as_array().unwrap() {
         assert!(tool["title"].is_string() && tool["description"].is_string(), "{tool}");
-        assert_eq!(
-            (&tool["inputSchema"]["type"], &tool["outputSchema"]["type"]),
-            (&json!("object"), &json!("object")),
-            "{tool}"
-        );
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        assert!(tool.get("outputSchema").is_none(), "{tool}");
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
             assert!(tool["annotations"][hint].is_boolean(), "{hint}: {tool}");
         }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_text_alone_unless_data_is_wanted_too() {
+    let read = json!({"path": "a"});
+    let mut session = Session::open().await;
+    session.gate.add_permits(10);
+    session.call(2, "read_file", read.clone()).await;
+    let result = session.next().await["result"].clone();
+    assert_eq!(result["content"][0]["text"], "     1\tx");
+    assert!(result.get("structuredContent").is_none(), "{result}");
+    session.call(3, "read_file", json!({"path": "b"})).await;
+    let failed = session.next().await["result"].clone();
+    let text = failed["content"][0]["text"].as_str().unwrap();
+    assert!(failed["isError"] == true && text.starts_with("not_found"), "{failed}");
+    assert!(failed.get("structuredContent").is_none(), "{failed}");
+
+    let mut session = Session::open_with(ServeOptions { structured: true }).await;
+    session.gate.add_permits(10);
+    session.send(json!({"id": 2, "method": "tools/list"})).await;
+    let tools = session.next().await["result"]["tools"].clone();
+    let has_schema = |tool: &Value| tool["outputSchema"]["type"] == "object";
+    assert!(tools.as_array().unwrap().iter().all(has_schema), "{tools}");
+    session.call(3, "read_file", read).await;
+    let result = session.next().await["result"].clone();
+    assert_eq!(result["structuredContent"]["content"], "x");
+    assert_eq!(result["content"][0]["text"], "     1\tx");
+}
+
+#[tokio::test]
+async fn a_damaged_line_is_answered_and_the_calls_around_it_too() {
+    let mut session = Session::open().await;
+    session.call(2, "read_file", json!({"path": "a"})).await;
+    assert_eq!(session.message().await["method"], "notifications/progress");
+    let damaged: [(&[u8], Value); 3] = [
+        (
+            br#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"exists","arguments":{"path":"\ud800"}}}"#,
+            json!(3),
+        ),
+        (b"{\"method\":\"ping\",\"params\":{\"\xff\":1},\"jsonrpc\":\"2.0\",\"id\":4}", json!(4)),
+        (b"]", Value::Null),
+    ];
+    for (line, id) in damaged {
+        session.send_line(line).await;
+        let answer = session.next().await;
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&id, &json!(-32700)),
+            "{answer}"
+        );
+    }
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    session
+        .send_line(format!(r#"{{"id":5,"params":{deep}}}"#).as_bytes())
+        .await;
+    assert_eq!(session.next().await["id"], 5);
+    session.gate.add_permits(10);
+    assert_eq!(session.next().await["id"], 2, "the call before them goes on");
+}
+
+#[tokio::test]
+async fn a_damaged_line_before_the_first_message_does_not_end_the_connection() {
+    let toolbox = Garret::new().open_url("memory:").await.unwrap();
+    let (ours, theirs) = duplex(1 << 16);
+    let (their_reader, their_writer) = split(theirs);
+    tokio::spawn(garret_server::mcp::serve(
+        toolbox,
+        ServeOptions::default(),
+        their_reader,
+        their_writer,
+    ));
+    let (reader, mut writer) = split(ours);
+    let mut lines = BufReader::new(reader).lines();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
+        {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    writer.write_all(format!("{{\n{hello}\n").as_bytes()).await.unwrap();
+    let mut answer = async || -> Value { serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap() };
+    let mut answers = [answer().await, answer().await];
+    answers.sort_by_key(|answer| answer["error"].is_null());
+    assert_eq!(answers[0]["error"]["code"], -32700, "{answers:?}");
+    assert_eq!(answers[1]["result"]["serverInfo"]["name"], "garret", "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_call_carries_the_id_that_the_model_gave_it() {
+    let mut session = Session::open().await;
+    let (own, claude) = ("garret/toolCallId", "claudecode/toolUseId");
+    let metas = [
+        (json!({}), "2".to_owned()),
+        (json!({claude: "toolu_1"}), "toolu_1".to_owned()),
+        (json!({claude: "toolu_1", own: "call_1"}), "call_1".to_owned()),
+        (json!({own: 7, claude: "toolu_2"}), "toolu_2".to_owned()),
+        (json!({own: ""}), "6".to_owned()),
+        (json!({own: "x".repeat(300)}), "x".repeat(200)),
+    ];
+    for (id, (meta, expected)) in (2..).zip(metas) {
+        let params = json!({"name": "exists", "arguments": {"path": "a"}, "_meta": meta});
+        session
+            .send(json!({"id": id, "method": "tools/call", "params": params}))
+            .await;
+        assert_eq!(session.next().await["id"], id);
+        let event = session.events.events().last().unwrap().clone();
+        assert_eq!(event.actor.tool_call, Some(expected));
     }
 }

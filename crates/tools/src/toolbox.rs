@@ -24,6 +24,7 @@ pub struct Toolbox {
     offered: Arc<[Offered]>,
 }
 
+#[derive(Clone)]
 struct Offered {
     name: String,
     tool: &'static dyn AnyTool,
@@ -73,6 +74,23 @@ impl Toolbox {
             workspace,
             ..self.clone()
         }
+    }
+
+    /// The toolbox with the tools in `names` alone, each by its canonical name or by the one under which it is offered. A name of no tool,
+    /// or of one that the workspace does not offer, is `invalid`. What is left out can be neither seen nor called.
+    pub fn only(&self, names: &[impl AsRef<str>]) -> Result<Self> {
+        let is_named = |offered: &Offered, name: &str| offered.name == name || offered.tool.name() == name;
+        for name in names.iter().map(AsRef::as_ref) {
+            if !self.offered.iter().any(|offered| is_named(offered, name)) {
+                return Err(self.not_offered(name));
+            }
+        }
+        let is_wanted = |offered: &&Offered| names.iter().any(|name| is_named(offered, name.as_ref()));
+        let offered = self.offered.iter().filter(is_wanted).cloned().collect();
+        Ok(Self {
+            offered,
+            ..self.clone()
+        })
     }
 
     /// What is offered, always in the same order.
@@ -133,6 +151,16 @@ impl Toolbox {
         let answer = Answer::of_error(error);
         let text = text::bounded(&answer.text, &self.limits);
         Answer { text, ..answer }
+    }
+
+    /// The error for a tool that cannot be selected: it is of a capability that is not declared, or it does not exist.
+    fn not_offered(&self, name: &str) -> Error {
+        if registry::tool_names().any(|tool| tool == name) {
+            let message = format!("this workspace does not offer the tool {}", quote(name));
+            return Error::invalid(message)
+                .hint("declare the capability that it belongs to, such as `shell` or `code`");
+        }
+        self.unknown(name, self.offered.iter().map(|offered| offered.name.as_str()))
     }
 
     fn unknown<'a>(&self, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Error {

@@ -31,7 +31,7 @@ pub(crate) enum Names {
 impl Workspace {
     /// Parses a path of this view.
     pub(crate) fn parse(&self, path: &str) -> Result<WsPath> {
-        WsPath::parse_with(path, self.on_escape())
+        self.parse_with(path, self.on_escape())
     }
 
     fn on_escape(&self) -> OnEscape {
@@ -41,6 +41,13 @@ impl Workspace {
     /// Parses `path` and checks each access; the result is what the storage is asked for.
     pub(crate) async fn admit(&self, path: &str, names: Names, accesses: &[Access]) -> Result<Target> {
         self.admit_path(self.parse(path)?, names, accesses).await
+    }
+
+    /// Like [`Workspace::admit`], for a path at which something may be created.
+    pub(crate) async fn admit_creation(&self, path: &str, names: Names, accesses: &[Access]) -> Result<Target> {
+        let target = self.admit(path, names, accesses).await?;
+        self.refuse_host_tree(path, &target.shown).await?;
+        Ok(target)
     }
 
     pub(crate) async fn admit_path(&self, shown: WsPath, names: Names, accesses: &[Access]) -> Result<Target> {

@@ -101,8 +101,8 @@ impl Workspace {
         if may_last && self.approved().contains(&self.consent(rule)) {
             return Ok(());
         }
-        let first = question.paths.first().copied();
-        let refused = |why: &str| refused(operation, first, rule, why);
+        let first = question.paths.first().map(|path| self.own_name(path));
+        let refused = |why: &str| refused(operation, first.as_deref(), rule, why);
         let Some(approver) = &self.shared.approver else {
             return Err(refused("and no approver is configured")
                 .hint("attach an approver, or take the tool off `require_approval`"));

@@ -12,6 +12,7 @@ mod code;
 mod commit;
 mod fs;
 mod history;
+mod host_path;
 mod neighbours;
 mod operation;
 mod quota;

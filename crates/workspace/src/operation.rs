@@ -88,7 +88,7 @@ impl<'a> Operation<'a> {
             workspace: shared.name.clone(),
             actor: self.workspace.actor().clone(),
             operation: self.name,
-            path: self.path.map(str::to_owned),
+            path: self.path.map(|path| self.workspace.own_name(path)),
             bytes,
             duration: shared.clock.elapsed().saturating_sub(self.started),
             outcome,
@@ -103,6 +103,11 @@ impl Drop for Operation<'_> {
 }
 
 impl Workspace {
+    /// A path as the caller wrote it, without the host's part of it.
+    pub(crate) fn own_name(&self, path: &str) -> String {
+        self.below_host_root(path).unwrap_or_else(|| path.to_owned())
+    }
+
     /// An error of the storage in the words of this view: paths relative to it.
     fn as_seen_here(&self, error: Error) -> Error {
         let base = &self.view.base;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use garret_core::{FsPolicy, Result, WsPath};
+use garret_core::{FsPolicy, Result};
 
 use crate::Workspace;
 use crate::workspace::{Layer, View};
@@ -21,7 +21,7 @@ impl Workspace {
     /// Narrows the workspace to the directory `path`. A path that leaves this view is `path_escape`, whatever `on_escape` says: a
     /// tenant must not be handed another's room. The directory need not exist yet; a link that later takes its place leads nowhere.
     pub fn scope(&self, path: &str, options: ScopeOptions) -> Result<Self> {
-        let base = WsPath::parse(path)?.below(&self.view.base)?;
+        let base = self.parse_strictly(path)?.below(&self.view.base)?;
         let layer = Arc::new(Layer::new(base.clone(), options.policy)?);
         let layers = self.view.layers.iter().cloned().chain([layer]).collect();
         let mut env = self.view.env.clone();

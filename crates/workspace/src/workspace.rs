@@ -1,6 +1,7 @@
 //! The workspace itself and how one is put together.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
@@ -9,6 +10,7 @@ use garret_core::{
 };
 
 use crate::code::CodeRules;
+use crate::host_path::HostRoots;
 use crate::quota::Quota;
 use crate::shell::ShellParts;
 use crate::shell::benched::Benched;
@@ -43,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) is_partial: bool,
     /// Where content of files that are far away lies at hand.
     pub(crate) near: Option<Arc<dyn NearContent>>,
+    /// The directory of the host in which the files lie, where they lie in one.
+    pub(crate) host_roots: HostRoots,
     /// What code may run, where it may.
     pub(crate) code: Option<CodeRules>,
     /// Where commands run, where they may.
@@ -125,6 +129,7 @@ impl Workspace {
             approver: None,
             reach: Reach::default(),
             near: None,
+            host_roots: HostRoots::default(),
             shell: None,
             code: None,
             actor: Actor {
@@ -219,6 +224,7 @@ pub struct WorkspaceBuilder {
     approver: Option<Arc<dyn Approver>>,
     reach: Reach,
     near: Option<Arc<dyn NearContent>>,
+    host_roots: HostRoots,
     shell: Option<ShellParts>,
     code: Option<CodePolicy>,
     actor: Actor,
@@ -316,6 +322,14 @@ impl WorkspaceBuilder {
         self
     }
 
+    /// The absolute paths by which the host knows the directory of the files, where they lie in one: paths beneath it name files of the
+    /// workspace. No message shows them.
+    #[must_use]
+    pub fn host_directories(mut self, directories: &[PathBuf]) -> Self {
+        self.host_roots = HostRoots::new(directories);
+        self
+    }
+
     /// Where commands run, and what they may do; without it none can.
     #[must_use]
     pub fn shell(mut self, shell: Option<ShellParts>) -> Self {
@@ -355,6 +369,7 @@ impl WorkspaceBuilder {
             reach: self.reach,
             is_partial: false,
             near: self.near,
+            host_roots: self.host_roots,
             code: self.code.map(CodeRules::new).transpose()?,
             workshop: None,
         };
@@ -420,6 +435,7 @@ impl Shared {
             reach: self.reach.clone(),
             is_partial: self.is_partial,
             near: self.near.clone(),
+            host_roots: self.host_roots.clone(),
             code: self.code.clone(),
             workshop: None,
         }

@@ -40,7 +40,7 @@ impl Driver {
             .args(["create", workspace])
             .status();
         assert!(made.is_ok_and(|status| status.success()), "the workspace is made");
-        let command = json!([program, "--home", home, "mcp", workspace]);
+        let command = json!([program, "--home", home, "mcp", workspace, "--structured"]);
         Self::start(peer, json!({"store": "garret", "command": command}))
     }
 

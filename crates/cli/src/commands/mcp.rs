@@ -1,7 +1,8 @@
 //! `garret mcp`
 
 use clap::Args;
-use garret::{Actor, Error, ErrorKind};
+use garret::{Actor, Error, ErrorKind, Toolbox};
+use garret_server::mcp::ServeOptions;
 
 use crate::choice;
 use crate::commands::tools::NamingChoice;
@@ -13,6 +14,7 @@ Examples:
   garret mcp .
   garret mcp . --shell --code
   garret -w site mcp --read-only
+  garret mcp . --tools read_file,grep,glob
 In a client's configuration: {\"command\": \"garret\", \"args\": [\"mcp\", \"path/to/project\"]}";
 
 #[derive(Debug, Args)]
@@ -31,6 +33,12 @@ pub(crate) struct Mcp {
     /// Offer the tools for code, which runs in a sandbox
     #[arg(long)]
     code: bool,
+    /// Offer these tools alone, by the names of `garret tools`
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    tools: Option<Vec<String>>,
+    /// Send data with output schemas beside the text; some clients then show the model the data alone
+    #[arg(long)]
+    structured: bool,
 }
 
 impl Mcp {
@@ -54,11 +62,22 @@ impl Mcp {
         });
         let toolbox = chosen.open_with(session, &garret).await?;
         let workspace = toolbox.workspace().clone();
-        let served = garret_server::mcp::serve_stdio(toolbox).await.map_err(closed);
+        let served = self.serve(toolbox).await;
         // What still runs ends here, and what it did is kept.
         workspace.close().await?;
         served?;
         Ok(Report::silent())
+    }
+
+    async fn serve(&self, toolbox: Toolbox) -> Result<(), Failure> {
+        let toolbox = match &self.tools {
+            Some(names) => toolbox.only(names).map_err(Failure::usage)?,
+            None => toolbox,
+        };
+        let options = ServeOptions {
+            structured: self.structured,
+        };
+        garret_server::mcp::serve_stdio(toolbox, options).await.map_err(closed)
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Tools {
 /// The shapes of an export.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// The `tools` of an MCP server
+    /// The `tools` of an MCP server, as `garret mcp --structured` lists them
     Mcp,
     /// The `tools` of an OpenAI request
     Openai,

@@ -223,7 +223,7 @@ impl Scene {
     /// Starts a script in the background, and once it has said `wanted` calls tools beside it: each must do its work. What the last one said,
     /// or the first that did not.
     pub(crate) fn beside(&self, script: &str, wanted: &str, calls: &[(&str, Value)]) -> Ran {
-        let mut client = Client::open(self.command().args(["-w", "box", "mcp"]));
+        let mut client = Client::open(self.command().args(["-w", "box", "mcp", "--structured"]));
         let mut answers = vec![client.call("start", &json!({"command": script}))];
         let id = answers[0]["structuredContent"]["id"].clone();
         let has_said = |client: &mut Client| {

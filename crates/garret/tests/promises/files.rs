@@ -220,7 +220,43 @@ async fn promise_07_one_file_has_one_name() {
             room.write(name, name).await;
             assert_eq!(room.read(name).await, name, "{}", room.kind);
         }
+        for path in ["/home/me/x", "/tmp/x", "/Users"] {
+            let arguments = json!({"path": path, "content": "x"});
+            assert_eq!(
+                room.refused("write_file", arguments).await,
+                "path_escape",
+                "{}",
+                room.kind
+            );
+        }
+        room.write("tmp/x", "own").await;
+        room.write("/tmp/y", "own").await;
+        assert_eq!(room.read("/workspace/tmp/y").await, "own");
+        if let Some(host) = room.host_path() {
+            let path = host.join("a/b");
+            assert_eq!(room.read(path.to_str().unwrap()).await, "same");
+        }
     }
+}
+
+#[tokio::test]
+async fn a_directory_is_known_by_the_path_given_and_by_the_one_behind_links() {
+    let around = tempfile::tempdir().unwrap();
+    let around = around.path().canonicalize().unwrap();
+    std::fs::create_dir(around.join("real")).unwrap();
+    std::os::unix::fs::symlink(around.join("real"), around.join("link")).unwrap();
+    let given = around.join("link");
+    let toolbox = Garret::new().open_dir(&given).await.unwrap();
+    let write = async |path: std::path::PathBuf| {
+        let arguments = json!({"path": path.to_str().unwrap(), "content": "x"});
+        let answer = toolbox.call("write_file", arguments).await;
+        assert!(answer.ok, "{}", answer.text);
+        assert!(!answer.text.contains(around.to_str().unwrap()), "{}", answer.text);
+    };
+    write(given.join("one")).await;
+    write(around.join("real/two")).await;
+    let names = std::fs::read_dir(&given).unwrap().count();
+    assert_eq!(names, 2, "both are in the directory itself");
 }
 
 #[tokio::test]

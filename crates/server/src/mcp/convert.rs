@@ -6,21 +6,27 @@ use garret::{Answer, Definition, Error};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::Value;
 
+use super::ServeOptions;
+
 /// Where the metadata of a failed call holds its error: `kind`, `message`, `hint`, `path`.
 const ERROR_KEY: &str = "garret/error";
 
-/// A definition as `tools/list` shows it.
-pub(super) fn tool(definition: Definition) -> Tool {
+/// A definition as `tools/list` shows it: with an output schema where the answers carry data.
+pub(super) fn tool(definition: Definition, options: ServeOptions) -> Tool {
     let hints = definition.annotations;
     let annotations = ToolAnnotations::with_title(definition.title)
         .read_only(hints.read_only)
         .destructive(hints.destructive)
         .idempotent(hints.idempotent)
         .open_world(false);
-    Tool::new(definition.name, definition.description, object(definition.input_schema))
+    let tool = Tool::new(definition.name, definition.description, object(definition.input_schema))
         .with_title(definition.title)
-        .with_raw_output_schema(object(definition.output_schema))
-        .with_annotations(annotations)
+        .with_annotations(annotations);
+    if options.structured {
+        tool.with_raw_output_schema(object(definition.output_schema))
+    } else {
+        tool
+    }
 }
 
 fn object(schema: Value) -> Arc<JsonObject> {
@@ -30,9 +36,9 @@ fn object(schema: Value) -> Arc<JsonObject> {
     }
 }
 
-/// An answer as `tools/call` returns it: the text, images beside it, and the data. A failure has no data, and clients hold structured
+/// An answer as `tools/call` returns it: the text, images beside it, and the data where it is wanted. A failure has no data, and clients hold structured
 /// content against the output schema even then; so its error goes where a program finds it and no schema applies: the metadata.
-pub(super) fn result(answer: Answer) -> CallToolResult {
+pub(super) fn result(answer: Answer, options: ServeOptions) -> CallToolResult {
     let images = answer
         .images
         .iter()
@@ -41,7 +47,7 @@ pub(super) fn result(answer: Answer) -> CallToolResult {
     match answer.error {
         None => {
             let mut result = CallToolResult::success(content);
-            result.structured_content = answer.data;
+            result.structured_content = answer.data.filter(|_| options.structured);
             result
         }
         Some(error) => {

@@ -14,8 +14,19 @@ use super::progress::Progress;
 
 /// How many characters of what a client calls itself and its calls are kept with each change.
 const NAME_CHARACTERS: usize = 200;
+/// Where the metadata of a request may hold the model's id of the call; the first that is there counts. The first key is Garret's own,
+/// the other is sent by Claude Code and the Claude Agent SDK.
+const CALL_ID_KEYS: [&str; 2] = ["garret/toolCallId", "claudecode/toolUseId"];
 /// How much of an id names a session.
 const SESSION_LETTERS: usize = 12;
+
+/// How a toolbox is served.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServeOptions {
+    /// Whether tools have output schemas and answers carry data beside the text. Several clients show a model the data alone where there
+    /// is any, without the line numbers and hints of the text.
+    pub structured: bool,
+}
 
 /// Serves one toolbox to one client. Lists and calls come from the same toolbox, so what is not listed cannot be called.
 #[derive(Debug, Clone)]
@@ -25,19 +36,22 @@ pub struct Handler {
     tools: Vec<Tool>,
     /// What the changes of this connection have in common.
     session: String,
+    options: ServeOptions,
 }
 
 impl Handler {
     /// Serves `toolbox`. The session is the one that its actor names, or a new one: the ids of calls begin again with every connection,
     /// and mean something only within it.
-    pub fn new(toolbox: Toolbox) -> Self {
-        let tools = toolbox.definitions().into_iter().map(convert::tool).collect();
+    pub fn new(toolbox: Toolbox, options: ServeOptions) -> Self {
+        let tool = |definition| convert::tool(definition, options);
+        let tools = toolbox.definitions().into_iter().map(tool).collect();
         let session = toolbox.workspace().actor().session.clone();
         let session = session.unwrap_or_else(|| new_session(toolbox.workspace().ids()));
         Self {
             toolbox,
             tools,
             session,
+            options,
         }
     }
 
@@ -47,7 +61,7 @@ impl Handler {
         let actor = Actor {
             agent: context.client_info().map(|client| cut(&client.name)),
             session: Some(self.session.clone()),
-            tool_call: Some(cut(&context.id.to_string())),
+            tool_call: Some(call_id(context)),
             ..workspace.actor().clone()
         };
         self.toolbox.on(workspace.acting_as(actor))
@@ -73,8 +87,8 @@ impl Handler {
         };
         format!(
             "The tools work on the files of one workspace, `{}`.{limits} Paths are relative to its root; `/a`, `a` and `/workspace/a` are one \
-             file, and nothing outside can be reached. A failed call says why and what to try instead. Reads give a `version`; pass it \
-             as `if_version` when you write, so that nobody else's change is lost. Long results are paged: the last line says how to go on.{commands}{way_back}",
+             file, and nothing outside can be reached. A failed call says why and what to try instead. `stat` and every write give a \
+             `version`; pass it as `if_version` when you write, so that nobody else's change is lost. Long results are paged: the last line says how to go on.{commands}{way_back}",
             garret::path::printable(workspace.name()),
         )
     }
@@ -129,8 +143,15 @@ impl ServerHandler for Handler {
             // Dropping the call ends it where it stands; nobody waits for an answer any more.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
         };
-        Ok(convert::result(answer).into())
+        Ok(convert::result(answer, self.options).into())
     }
+}
+
+/// The model's id of the call, where the client tells it; else the id of the request.
+fn call_id(context: &RequestContext<RoleServer>) -> String {
+    let told = CALL_ID_KEYS.iter().filter_map(|key| context.meta.get(*key)?.as_str());
+    let told = told.map(cut).find(|id| !id.is_empty());
+    told.unwrap_or_else(|| cut(&context.id.to_string()))
 }
 
 fn cut(name: &str) -> String {

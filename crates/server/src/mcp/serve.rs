@@ -8,7 +8,8 @@ use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Handler;
+use super::transport::LineTransport;
+use super::{Handler, ServeOptions};
 
 /// Why serving ended other than by the client's going away.
 #[derive(Debug)]
@@ -31,18 +32,20 @@ impl fmt::Display for ServeError {
 impl std::error::Error for ServeError {}
 
 /// Serves on standard input and output until the client closes them. Nothing else may write to standard output meanwhile.
-pub async fn serve_stdio(toolbox: Toolbox) -> Result<(), ServeError> {
+pub async fn serve_stdio(toolbox: Toolbox, options: ServeOptions) -> Result<(), ServeError> {
     let (reader, writer) = stdio_pipes();
-    serve(toolbox, reader, writer).await
+    serve(toolbox, options, reader, writer).await
 }
 
 /// Serves one client on a pair of streams until it goes away. Calls that are under way then are given a few seconds to answer.
 pub async fn serve(
     toolbox: Toolbox,
+    options: ServeOptions,
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), ServeError> {
-    let service = match Handler::new(toolbox).serve((reader, writer)).await {
+    let transport = LineTransport::new(reader, writer);
+    let service = match Handler::new(toolbox, options).serve(transport).await {
         Ok(service) => service,
         // A client that leaves before it said anything has done nothing wrong.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

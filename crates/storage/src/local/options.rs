@@ -62,6 +62,7 @@ impl StorageFactory for LocalFactory {
         let reference = place.as_deref().and_then(|place| reference(place, &options));
         Ok(Opened {
             directory: place.as_deref().and_then(directory),
+            given_directory: std::path::absolute(&options.dir).ok(),
             place,
             reference,
             durability: options.durability,

@@ -1,8 +1,9 @@
 //! What models are told about the tools, in every form.
 
-use garret_core::{FsPolicy, Naming, ToolsConfig};
+use futures::executor::block_on;
+use garret_core::{ErrorKind, FsPolicy, Naming, ToolsConfig};
 use garret_tools::{ExportFormat, Toolbox};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{historic, with_history};
 
@@ -93,4 +94,38 @@ fn an_output_schema_is_an_object_without_references() {
             definition.canonical
         );
     }
+}
+
+#[test]
+fn only_the_tools_that_are_named_are_offered_and_called() {
+    let config = ToolsConfig {
+        naming: Naming::Short,
+        ..ToolsConfig::default()
+    };
+    let all = Toolbox::new(with_history(FsPolicy::default()), config);
+    let some = all.only(&["grep", "read_file", "write"]).unwrap();
+    let names: Vec<_> = some.definitions().into_iter().map(|one| one.canonical).collect();
+    assert_eq!(names, ["read_file", "write_file", "grep"], "in the order of the list");
+    for answer in [
+        block_on(some.call("rm", json!({"path": "a"}))),
+        block_on(some.call_canonical("rm", json!({"path": "a"}))),
+        block_on(some.on(some.workspace().clone()).call("rm", json!({"path": "a"}))),
+    ] {
+        assert_eq!(answer.error.unwrap().kind(), ErrorKind::Invalid, "{}", answer.text);
+    }
+    assert!(block_on(some.call("write", json!({"path": "a", "content": "x"}))).ok);
+}
+
+#[test]
+fn a_tool_that_cannot_be_selected_is_refused() {
+    let tools = historic();
+    let wrong = tools.only(&["read_file", "grap"]).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::Invalid);
+    assert!(wrong.hint_text().contains("`grep`"), "{wrong}");
+    let missing = tools.only(&["run"]).unwrap_err();
+    assert!(
+        missing.to_string().contains("does not offer the tool `run`"),
+        "{missing}"
+    );
+    assert!(missing.hint_text().contains("capability"), "{missing}");
 }

@@ -14,7 +14,7 @@ impl Workspace {
 
     async fn copy_entry(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
         let from = self.admit(src, Names::Content, &[Access::Read]).await?;
-        let to = self.admit(dest, Names::Entry, &[Access::Write]).await?;
+        let to = self.admit_creation(dest, Names::Entry, &[Access::Write]).await?;
         let real = Target {
             real: self.followed(&from).await?,
             ..from.clone()

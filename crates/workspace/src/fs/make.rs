@@ -20,7 +20,7 @@ impl Workspace {
     /// Makes a directory. With `parents`, what is missing above is made too, and an existing directory is fine.
     pub async fn make_dir(&self, path: &str, parents: bool) -> Result<Made> {
         let work = async {
-            let target = self.admit(path, Names::Content, &[Access::Write]).await?;
+            let target = self.admit_creation(path, Names::Content, &[Access::Write]).await?;
             let applied = self
                 .commit(
                     "mkdir",

@@ -61,9 +61,21 @@ impl Workspace {
     /// Applies a unified diff: every file of it, or none. What somebody else's write overtook is worked out again.
     pub async fn apply_patch(&self, diff: &str, options: PatchOptions) -> Result<Patched> {
         let patch = parse(diff.as_bytes()).map_err(|error| patch_error(&error));
+        let patch = patch.map(|patch| self.with_own_names(patch));
         let paths = patch.as_ref().map_or_else(|_| Vec::new(), paths_of);
         let work = async { self.patch_files(patch.as_ref().map_err(Error::clone)?, options).await };
         self.operate("apply_patch", &paths, |_| diff.len() as u64, work).await
+    }
+
+    /// A patch whose files are named from the root of this view, where it names them by their paths on the host.
+    fn with_own_names(&self, mut patch: Patch) -> Patch {
+        let files = patch.files.iter_mut();
+        for name in files.flat_map(|file| file.old_path.iter_mut().chain(&mut file.new_path)) {
+            if let Some(inside) = self.below_host_root(name) {
+                *name = inside;
+            }
+        }
+        patch
     }
 
     async fn patch_files(&self, patch: &Patch, options: PatchOptions) -> Result<Patched> {
@@ -105,7 +117,7 @@ impl Workspace {
             (Action::Delete, _) => None,
             (Action::Modify, Some((target, _))) => Some(target.clone()),
             _ => Some(
-                self.admit(file.path(), Names::Content, &[Access::Read, Access::Write])
+                self.admit_creation(file.path(), Names::Content, &[Access::Read, Access::Write])
                     .await?,
             ),
         };

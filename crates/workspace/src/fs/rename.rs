@@ -39,7 +39,7 @@ impl Workspace {
 
     async fn rename_entry(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
         let from = self.admit(src, Names::Entry, &[Access::Read, Access::Write]).await?;
-        let to = self.admit(dest, Names::Entry, &[Access::Write]).await?;
+        let to = self.admit_creation(dest, Names::Entry, &[Access::Write]).await?;
         if from.shown.is_root() {
             return Err(root_is_kept());
         }

@@ -100,7 +100,7 @@ impl Workspace {
         accesses: &[Access],
         mutation: impl FnOnce(garret_core::WsPath) -> Mutation,
     ) -> Result<Written> {
-        let target = self.admit(path, Names::Content, accesses).await?;
+        let target = self.admit_creation(path, Names::Content, accesses).await?;
         let applied = self
             .commit(operation, vec![mutation(target.real)], target.follow)
             .await?;

@@ -91,6 +91,7 @@ impl Workspace {
     /// where it is so already. One change, which can be undone.
     pub async fn restore_version(&self, path: &str, version: &str) -> Result<Option<ChangeShown>> {
         let work = async {
+            self.refuse_host_tree(path, &self.parse(path)?).await?;
             let path = self.recorded_path(path, &[Access::Read, Access::Write]).await?;
             if self.is_fenced() {
                 self.check_version(&path, version).await?;

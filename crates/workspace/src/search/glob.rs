@@ -84,6 +84,10 @@ impl Workspace {
         if request.limit == 0 {
             return Err(Error::invalid("`limit` must be at least 1"));
         }
+        let request = GlobRequest {
+            pattern: self.glob_within(request.pattern, &request.path)?,
+            ..request
+        };
         let wanted = Wanted::of(&request, self)?;
         let place = self.place(&request.path).await?;
         if place.kind != EntryKind::Directory {

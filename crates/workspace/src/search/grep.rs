@@ -199,6 +199,10 @@ impl Workspace {
         if request.limit == 0 || request.max_matches_per_file == Some(0) {
             return Err(Error::invalid("`limit` and `max_matches_per_file` must be at least 1"));
         }
+        let path = request.path.clone();
+        for glob in request.include.iter_mut().chain(&mut request.exclude) {
+            *glob = self.glob_within(std::mem::take(glob), &path)?;
+        }
         let place = self.place(&request.path).await?;
         let is_file = place.kind != EntryKind::Directory;
         let base = self.base_length();

@@ -5,6 +5,7 @@
 mod events;
 mod files;
 mod history;
+mod host_paths;
 mod huge;
 mod policy;
 mod quota;

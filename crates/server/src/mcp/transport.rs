@@ -1,0 +1,366 @@
+//! JSON-RPC messages as lines on a pair of streams.
+//!
+//! The SDK's own transport drops a line that it cannot read, and its client then waits forever. This one answers every line: a line
+//! that is not JSON with a parse error, a line that is no message or is too long with an invalid request. The error carries the id of
+//! the damaged request where one can be found, because a client waits for its id. After an error the connection goes on.
+
+use std::io;
+use std::sync::Arc;
+
+use rmcp::RoleServer;
+use rmcp::model::ErrorCode;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+use super::request_id::IdScanner;
+
+/// The largest message that is read. The content of a large file fits; a line without an end does not fill the memory.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+/// How much capacity the line buffer keeps between two messages.
+const KEPT_CAPACITY: usize = 1 << 20;
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Reads and writes one message a line.
+pub(super) struct LineTransport<R, W> {
+    reader: BufReader<R>,
+    /// The beginning of the next line. Kept here and not in a future, because the SDK drops the future of a read when something else
+    /// happens first.
+    line: Vec<u8>,
+    /// Looks for the id in a line that became too long, once it did.
+    oversized: Option<IdScanner>,
+    writer: Arc<Mutex<Option<W>>>,
+    /// The error replies that are being written; a task, so that a dropped read does not leave half a line on the wire.
+    replying: Option<JoinHandle<()>>,
+    max_bytes: usize,
+}
+
+/// What was read.
+enum Line {
+    /// A whole line, now in the buffer.
+    Whole,
+    /// The end of a line that was too long, and the id found in it.
+    Oversized(Option<Value>),
+    /// The end of the input.
+    End,
+}
+
+impl<R, W> LineTransport<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    pub(super) fn new(reader: R, writer: W) -> Self {
+        Self {
+            reader: BufReader::new(reader),
+            line: Vec::new(),
+            oversized: None,
+            writer: Arc::new(Mutex::new(Some(writer))),
+            replying: None,
+            max_bytes: MAX_MESSAGE_BYTES,
+        }
+    }
+
+    /// Reads up to the end of a line. What was read stays when this future is dropped.
+    async fn read_line(&mut self) -> Line {
+        loop {
+            // A stream that fails has no more to say, like one that ended.
+            let available = self.reader.fill_buf().await.unwrap_or_default();
+            let is_end = available.is_empty();
+            let newline = available.iter().position(|byte| *byte == b'\n');
+            let used = newline.map_or(available.len(), |at| at + 1);
+            let bytes = &available[..newline.unwrap_or(available.len())];
+            match &mut self.oversized {
+                Some(scanner) => scanner.feed(bytes),
+                None if self.line.len() + bytes.len() > self.max_bytes => {
+                    let mut scanner = IdScanner::default();
+                    scanner.feed(&self.line);
+                    scanner.feed(bytes);
+                    self.line = Vec::new();
+                    self.oversized = Some(scanner);
+                }
+                None => self.line.extend_from_slice(bytes),
+            }
+            self.reader.consume(used);
+            let is_whole = newline.is_some() || is_end;
+            match is_whole.then(|| self.oversized.take()) {
+                None => {}
+                Some(Some(scanner)) => return Line::Oversized(scanner.id()),
+                Some(None) if is_end && self.line.is_empty() => return Line::End,
+                Some(None) => return Line::Whole,
+            }
+        }
+    }
+
+    /// The message in the buffer, which is empty afterwards; `None` for a line that needs no message: it is blank, was answered with an
+    /// error, or is a notification that nobody knows.
+    async fn take_message(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let mut line = std::mem::take(&mut self.line);
+        let read = read_message(&line);
+        line.clear();
+        line.shrink_to(KEPT_CAPACITY);
+        self.line = line;
+        match read {
+            Ok(message) => message,
+            Err(replies) => {
+                self.reply(replies).await;
+                None
+            }
+        }
+    }
+
+    /// Starts to write error replies. Waits for those before, so that a client that does not read cannot pile them up.
+    async fn reply(&mut self, replies: Vec<Value>) {
+        self.finish_replying().await;
+        let writer = self.writer.clone();
+        self.replying = Some(tokio::spawn(async move {
+            for reply in replies {
+                // A client that went away needs no reply; the next read ends the connection.
+                let _ = write_line(&writer, reply.to_string().into_bytes()).await;
+            }
+        }));
+    }
+
+    async fn finish_replying(&mut self) {
+        if let Some(task) = &mut self.replying {
+            let _ = task.await;
+            self.replying = None;
+        }
+    }
+}
+
+impl<R, W> Transport<RoleServer> for LineTransport<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let writer = self.writer.clone();
+        async move { write_line(&writer, serde_json::to_vec(&message)?).await }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            match self.read_line().await {
+                Line::Whole => {
+                    if let Some(message) = self.take_message().await {
+                        return Some(message);
+                    }
+                }
+                Line::Oversized(id) => {
+                    let reply = error_reply(ErrorCode::INVALID_REQUEST, &oversized(self.max_bytes), id);
+                    self.reply(vec![reply]).await;
+                }
+                Line::End => {
+                    self.finish_replying().await;
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        self.finish_replying().await;
+        self.writer.lock().await.take();
+        Ok(())
+    }
+}
+
+async fn write_line<W: AsyncWrite + Unpin>(writer: &Mutex<Option<W>>, mut line: Vec<u8>) -> Result<(), io::Error> {
+    line.push(b'\n');
+    let mut writer = writer.lock().await;
+    let writer = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+    writer.write_all(&line).await?;
+    writer.flush().await
+}
+
+/// Reads one line: a message, nothing where nobody needs an answer, or the error replies.
+fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<Value>> {
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(line)
+        .map(Some)
+        .or_else(|_| match serde_json::from_slice(line) {
+            Ok(value) => not_a_message(&value),
+            Err(error) => {
+                let message = format!("the line is not valid JSON: {error}");
+                let mut scanner = IdScanner::default();
+                scanner.feed(line);
+                Err(vec![error_reply(ErrorCode::PARSE_ERROR, &message, scanner.id())])
+            }
+        })
+}
+
+/// What becomes of JSON that is no message: a notification that nobody knows is ignored, as the protocol asks; everything else gets an
+/// error, a batch one for each of its requests.
+fn not_a_message(value: &Value) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<Value>> {
+    let refused = |message: &str, id| error_reply(ErrorCode::INVALID_REQUEST, message, id);
+    match value {
+        Value::Object(object) if object.contains_key("method") && !object.contains_key("id") => Ok(None),
+        Value::Array(batch) => {
+            let message = "batches are not supported: send each message on a line of its own";
+            let ids: Vec<_> = batch.iter().filter_map(usable_id).collect();
+            Err(match ids.is_empty() {
+                true => vec![refused(message, None)],
+                false => ids.into_iter().map(|id| refused(message, Some(id))).collect(),
+            })
+        }
+        value => {
+            let message = "the line is JSON, and no JSON-RPC 2.0 message";
+            Err(vec![refused(message, usable_id(value))])
+        }
+    }
+}
+
+fn usable_id(message: &Value) -> Option<Value> {
+    message.get("id").filter(|id| id.is_string() || id.is_number()).cloned()
+}
+
+/// The SDK's error type leaves out an id that is not known; JSON-RPC says null.
+fn error_reply(code: ErrorCode, message: &str, id: Option<Value>) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}})
+}
+
+fn oversized(max_bytes: usize) -> String {
+    format!(
+        "the message has more than {max_bytes} bytes, the most that one can have; write a larger file in parts with `append_file`"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, duplex};
+
+    use super::*;
+
+    /// What a transport with a small limit answers to `input`, and how many messages it let through.
+    async fn answers(input: &[u8]) -> (Vec<Value>, usize) {
+        let (ours, mut theirs) = duplex(1 << 20);
+        let mut transport = LineTransport::new(input, ours);
+        transport.max_bytes = 300;
+        let mut messages = 0;
+        while Transport::receive(&mut transport).await.is_some() {
+            messages += 1;
+        }
+        Transport::close(&mut transport).await.unwrap();
+        let mut written = String::new();
+        theirs.read_to_string(&mut written).await.unwrap();
+        let answers = written
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        (answers, messages)
+    }
+
+    async fn only_answer(input: &[u8]) -> (i64, Value) {
+        let (answers, messages) = answers(input).await;
+        assert_eq!((answers.len(), messages), (1, 0), "{}", String::from_utf8_lossy(input));
+        (answers[0]["error"]["code"].as_i64().unwrap(), answers[0]["id"].clone())
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_not_json_is_a_parse_error_with_the_id_that_it_has() {
+        let deep = format!(r#"{{"id":3,"x":{}1{}}}"#, "[".repeat(130), "]".repeat(130));
+        let lines: [(&[u8], Value); 8] = [
+            (
+                br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\ud800"}}"#,
+                json!(1),
+            ),
+            (
+                b"{\"method\":\"ping\",\"params\":{\"x\":\"\xff\"},\"jsonrpc\":\"2.0\",\"id\":2}",
+                json!(2),
+            ),
+            (deep.as_bytes(), json!(3)),
+            (br#"{"jsonrpc":"2.0","id":"four","method":"#, json!("four")),
+            (br#"{"params":{"id":5},"method":"ping""#, Value::Null),
+            (b"hello", Value::Null),
+            (b"\x00\x01", Value::Null),
+            (b"{\"id\":7,\"method\":\"a\tb\"}", json!(7)),
+        ];
+        for (line, id) in lines {
+            assert_eq!(only_answer(&[line, b"\n"].concat()).await, (-32700, id));
+        }
+    }
+
+    #[tokio::test]
+    async fn json_that_is_no_message_is_an_invalid_request() {
+        for (line, id) in [
+            ("42", Value::Null),
+            ("{}", Value::Null),
+            (r#"{"jsonrpc":"1.0","id":3,"method":"ping"}"#, json!(3)),
+            (r#"{"jsonrpc":"2.0","id":"x"}"#, json!("x")),
+            (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, Value::Null),
+            ("[]", Value::Null),
+            (r#"[{"jsonrpc":"2.0","id":8,"method":"ping"}]"#, json!(8)),
+        ] {
+            assert_eq!(
+                only_answer(format!("{line}\n").as_bytes()).await,
+                (-32600, id),
+                "{line}"
+            );
+        }
+        let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"ping"}]"#;
+        let (answers, _) = answers(batch.as_bytes()).await;
+        assert_eq!((&answers[0]["id"], &answers[1]["id"]), (&json!(1), &json!(2)));
+    }
+
+    #[tokio::test]
+    async fn a_message_above_the_limit_is_refused_by_its_id_wherever_that_is() {
+        let long = "x".repeat(100_000);
+        for (line, id) in [
+            (
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":"{long}"}}}}"#),
+                json!(1),
+            ),
+            (
+                format!(r#"{{"method":"ping","params":{{"id":9,"x":"{long}"}},"jsonrpc":"2.0","id":"two"}}"#),
+                json!("two"),
+            ),
+            (format!(r#"{{"method":"{long}"#), Value::Null),
+            (long.clone(), Value::Null),
+        ] {
+            assert_eq!(
+                only_answer(line.as_bytes()).await,
+                (-32600, id.clone()),
+                "at the end of the input"
+            );
+            assert_eq!(only_answer(format!("{line}\n").as_bytes()).await, (-32600, id));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_connection_goes_on_after_an_error() {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let long = "x".repeat(1000);
+        let input = format!("{ping}\nbroken\n\n{ping}\r\n{long}\n  \n\u{feff}{ping}\n{ping}");
+        let (answers, messages) = answers(input.as_bytes()).await;
+        assert_eq!((answers.len(), messages), (2, 4));
+    }
+
+    #[tokio::test]
+    async fn a_notification_that_nobody_knows_is_ignored() {
+        let unknown = r#"{"jsonrpc":"2.0","method":"notifications/unheard_of","params":3}"#;
+        let (answers, _) = answers(unknown.as_bytes()).await;
+        assert!(answers.is_empty(), "{answers:?}");
+    }
+
+    #[tokio::test]
+    async fn a_line_of_exactly_the_limit_passes() {
+        let head = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":""#;
+        let line = format!("{head}{}\"}}}}", "x".repeat(300 - head.len() - 3));
+        assert_eq!(line.len(), 300);
+        assert_eq!(answers(format!("{line}\n").as_bytes()).await, (Vec::new(), 1));
+        let longer = line.replace("xx", "xxx");
+        assert_eq!(only_answer(format!("{longer}\n").as_bytes()).await, (-32600, json!(1)));
+    }
+}

@@ -1,0 +1,204 @@
+//! Absolute paths of the host, which coding models send.
+//!
+//! Where the files of a workspace lie in a directory of the host, an absolute path beneath that directory names the file that it names
+//! there. Every other absolute path begins at the root of the workspace. A path that begins with the name of a directory that every
+//! machine has is most likely one of the host, so it does not create such a directory.
+
+use std::path::PathBuf;
+
+use garret_core::path::{is_at_mount_point, quote};
+use garret_core::{Error, ErrorKind, Follow, OnEscape, Result, StatOptions, WsPath};
+
+use crate::Workspace;
+
+/// Top-level directories of machines. An absolute path creates none of them in a workspace.
+const HOST_TREES: [&str; 9] = ["home", "Users", "root", "tmp", "var", "etc", "usr", "opt", "mnt"];
+
+/// The absolute paths of the directory in which the files lie: as it was given, and with links resolved. No message shows them.
+#[derive(Clone, Default)]
+pub(crate) struct HostRoots(Vec<Vec<String>>);
+
+impl std::fmt::Debug for HostRoots {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("HostRoots").finish_non_exhaustive()
+    }
+}
+
+impl HostRoots {
+    /// A directory whose path is not UTF-8 is left out: no tool can write such a path.
+    pub(crate) fn new(directories: &[PathBuf]) -> Self {
+        let roots = directories.iter().filter_map(|directory| directory.to_str());
+        let roots = roots.filter(|root| root.starts_with('/'));
+        let roots = roots.map(|root| components(root).map(str::to_owned).collect());
+        // Below `/` every absolute path begins at the root of the workspace anyway.
+        Self(roots.filter(|root: &Vec<String>| !root.is_empty()).collect())
+    }
+
+    /// The part of the absolute path `text` below the directory `base` of the workspace; `None` where it lies elsewhere. A path that
+    /// begins below it and climbs out keeps its `..`, so that whoever reads it sees an escape.
+    fn below(&self, text: &str, base: &WsPath) -> Option<String> {
+        let written: Vec<&str> = components(text).collect();
+        let resolved = resolve_dots(&written);
+        self.0.iter().find_map(|root| {
+            let root = || root.iter().map(String::as_str).chain(base.components());
+            strip(&resolved, root()).or_else(|| strip(&written, root()))
+        })
+    }
+}
+
+fn components(text: &str) -> impl Iterator<Item = &str> {
+    text.split('/').filter(|part| !part.is_empty() && *part != ".")
+}
+
+fn resolve_dots<'a>(written: &[&'a str]) -> Vec<&'a str> {
+    let mut resolved = Vec::with_capacity(written.len());
+    for part in written {
+        match *part {
+            ".." => drop(resolved.pop()),
+            name => resolved.push(name),
+        }
+    }
+    resolved
+}
+
+fn strip<'a>(path: &[&str], root: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut rest = path.iter();
+    for name in root {
+        rest.next().filter(|part| **part == name)?;
+    }
+    Some(rest.copied().collect::<Vec<_>>().join("/"))
+}
+
+impl Workspace {
+    /// What an absolute path of the host names in this view; `None` for every other path.
+    pub(crate) fn below_host_root(&self, path: &str) -> Option<String> {
+        self.below_host_directory(path, &WsPath::root())
+    }
+
+    /// What an absolute path of the host names below the directory `within` of this view; `None` for every other path.
+    fn below_host_directory(&self, path: &str, within: &WsPath) -> Option<String> {
+        if !path.starts_with('/') || is_at_mount_point(path) || self.shared.host_roots.0.is_empty() {
+            return None;
+        }
+        let directory = within.below(&self.view.base).ok()?;
+        self.shared.host_roots.below(path, &directory)
+    }
+
+    /// A path of this view whose text does not leave it, whatever `on_escape` says.
+    pub(crate) fn parse_strictly(&self, path: &str) -> Result<WsPath> {
+        self.parse_with(path, OnEscape::Reject)
+    }
+
+    pub(crate) fn parse_with(&self, path: &str, on_escape: OnEscape) -> Result<WsPath> {
+        match self.below_host_root(path) {
+            Some(inside) => WsPath::parse_with(&inside, on_escape),
+            None => WsPath::parse_with(path, on_escape),
+        }
+    }
+
+    /// A glob on the paths below the directory `within`, without the host's path of that directory.
+    pub(crate) fn glob_within(&self, glob: String, within: &str) -> Result<String> {
+        let inside = self.below_host_directory(&glob, &self.parse(within)?);
+        // The `./` keeps a glob of one name a glob on paths: alone, it would speak of names at any depth.
+        Ok(inside.map_or(glob, |inside| format!("./{inside}")))
+    }
+
+    /// Refuses to create a top-level directory of a machine by an absolute path: the caller means a file of the host.
+    pub(crate) async fn refuse_host_tree(&self, path: &str, shown: &WsPath) -> Result<()> {
+        let Some(top) = shown.components().next().filter(|_| path.starts_with('/')) else {
+            return Ok(());
+        };
+        let is_own = || is_at_mount_point(path) || self.below_host_root(path).is_some();
+        if !HOST_TREES.contains(&top) || is_own() || self.has_top_level(top).await? {
+            return Ok(());
+        }
+        Err(host_tree(top).at(shown))
+    }
+
+    /// Whether this view shows something called `name` at its root.
+    async fn has_top_level(&self, name: &str) -> Result<bool> {
+        let path = WsPath::root().child(name)?.below(&self.view.base)?;
+        let options = StatOptions {
+            follow: Follow::Never,
+            with_version: false,
+        };
+        match self.storage().stat(&path, options).await {
+            Ok(_) => Ok(self.is_visible(&path, true)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn host_tree(top: &str) -> Error {
+    let message = format!(
+        "an absolute path of the machine is not in this workspace, and would create the directory {} in it",
+        quote(top)
+    );
+    Error::new(ErrorKind::PathEscape, message).hint(format!(
+        "give the path from the root of the workspace, such as `src/main.rs`; to create a directory that is really called {}, leave out the \
+         leading slash",
+        quote(top)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn below(text: &str, base: &str) -> Option<String> {
+        let roots = HostRoots::new(&[
+            "/private/tmp/proj".into(),
+            "/tmp/./proj/".into(),
+            "/".into(),
+            "x".into(),
+        ]);
+        roots.below(text, &WsPath::parse(base).unwrap())
+    }
+
+    #[test]
+    fn both_paths_of_the_directory_are_known_in_every_spelling() {
+        for text in [
+            "/tmp/proj/src/a.rs",
+            "/private/tmp/proj/src/a.rs",
+            "//tmp//proj/./src/a.rs",
+            "/tmp/proj/x/../src/a.rs",
+            "/tmp/other/../proj/src/a.rs",
+            "/tmp/proj/../proj/src/a.rs",
+        ] {
+            assert_eq!(below(text, "").as_deref(), Some("src/a.rs"), "{text}");
+        }
+        assert_eq!(below("/tmp/proj", "").as_deref(), Some(""));
+        assert_eq!(below("/tmp/proj/", "").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_path_elsewhere_is_none() {
+        for text in ["/tmp", "/tmp/project/a", "/proj/a", "/", "/tmp/x/proj/a"] {
+            assert_eq!(below(text, ""), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_climbs_out_keeps_its_dots() {
+        assert_eq!(below("/tmp/proj/../secret", "").as_deref(), Some("../secret"));
+        assert_eq!(
+            below("/tmp/proj/../../etc/passwd", "").as_deref(),
+            Some("../../etc/passwd")
+        );
+    }
+
+    #[test]
+    fn a_scope_knows_its_own_directory_alone() {
+        assert_eq!(below("/tmp/proj/alice/a", "alice").as_deref(), Some("a"));
+        assert_eq!(below("/tmp/proj/bob/a", "alice"), None);
+        assert_eq!(below("/tmp/proj", "alice"), None);
+        assert_eq!(below("/tmp/proj/alice/../bob/a", "alice").as_deref(), Some("../bob/a"));
+    }
+
+    #[test]
+    fn no_message_shows_the_directory() {
+        let roots = HostRoots::new(&["/srv/secret-project".into()]);
+        assert!(!format!("{roots:?}").contains("secret"));
+    }
+}
