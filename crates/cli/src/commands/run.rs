@@ -71,6 +71,7 @@ impl Run {
             what: "command",
             timed_out: result.timed_out,
             limit: result.limit,
+            lowered_timeout_ms: result.lowered_timeout_ms,
             changed: &result.changed,
             isolated: result.isolated,
             leftovers: &result.leftovers,
@@ -140,6 +141,7 @@ pub(crate) struct Ran<'a> {
     pub(crate) what: &'static str,
     pub(crate) timed_out: bool,
     pub(crate) limit: Option<Limit>,
+    pub(crate) lowered_timeout_ms: Option<u64>,
     pub(crate) changed: &'a Changed,
     pub(crate) isolated: bool,
     pub(crate) leftovers: &'a [String],
@@ -150,6 +152,10 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     let Ran { what, changed, .. } = ran;
     let mut notes = String::new();
     let mut note = |text: String| notes.push_str(&format!("garret: {text}\n"));
+    if let Some(milliseconds) = ran.lowered_timeout_ms {
+        let seconds = milliseconds as f64 / 1_000.0;
+        note(format!("the time limit is {seconds} s, the maximum of the workspace"));
+    }
     if ran.timed_out {
         note(format!(
             "the {what} took too long, and was ended with everything that it started"

@@ -117,6 +117,7 @@ fn a_process_that_ends_is_told_with_its_exit_code_and_its_work_is_kept() {
             cursor,
             wait: Duration::from_secs(20),
             max_bytes: 1_000,
+            with_tail: false,
         };
         let mut last = room.workspace().output(request(0)).await.unwrap();
         let mut text = last.output.clone();
