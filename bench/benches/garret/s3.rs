@@ -120,7 +120,7 @@ fn list(workspace: &Workspace) {
     let request = ListRequest {
         depth: usize::MAX,
         limit: usize::MAX,
-        cursor: None,
+        ..ListRequest::default()
     };
     let listed = wait(workspace.list("", request)).expect("it is listed");
     assert!(listed.entries.len() >= files() as usize);

@@ -54,6 +54,54 @@ fn a_directory_is_worked_on_where_it_is() {
 }
 
 #[test]
+fn a_model_sees_the_error_behind_much_output_and_can_ask_for_the_rest() {
+    let room = room();
+    let call = |arguments: serde_json::Value| {
+        let ran = room.run(&["-w", "box", "call", "run", &arguments.to_string(), "--json"]);
+        let answer = ran.json();
+        assert_eq!(answer["ok"], true, "{answer}");
+        answer["text"].as_str().expect("a text").to_owned()
+    };
+    let command = "seq 1 3000; echo 'error: the reason' >&2; exit 1";
+    let text = call(serde_json::json!({"cmd": command}));
+    assert!(text.len() <= 8_000, "{}", text.len());
+    assert!(
+        text.starts_with("stderr:\nerror: the reason\nstdout:\n1\n2\n"),
+        "{text}"
+    );
+    let (output, footer) = text.rsplit_once('\n').expect("a footer");
+    assert!(output.ends_with("\n2999\n3000"), "{text}");
+    assert!(footer.starts_with("[exit code 1 after "), "{footer}");
+    // What the footer says is true.
+    let most = footer
+        .split_once("`max_output_bytes` (at most ")
+        .expect("how to get more")
+        .1;
+    let most: u64 = most.split_once(')').expect("a number").0.parse().expect("a number");
+    let whole = call(serde_json::json!({"command": command, "max_output_bytes": most}));
+    let lines: Vec<&str> = whole.lines().collect();
+    assert_eq!(lines.len(), 3_002, "every line, the error and the footer");
+    assert!(lines.contains(&"1500") && lines.contains(&"error: the reason"));
+    assert!(!whole.contains("left out"));
+}
+
+#[test]
+fn a_time_limit_above_the_maximum_is_lowered_and_the_answer_says_so() {
+    let room = room();
+    let arguments = serde_json::json!({"command": "echo done", "timeoutMs": 86_400_000});
+    let answer = room
+        .run(&["-w", "box", "call", "run", &arguments.to_string(), "--json"])
+        .json();
+    let text = answer["text"].as_str().expect("a text");
+    assert!(text.starts_with("done\n[exit code 0 after "), "{text}");
+    assert!(text.contains("; its time limit was lowered to "), "{text}");
+    assert!(answer["data"]["lowered_timeout_ms"].is_u64(), "{answer}");
+    let ran = room.run(&["-w", "box", "run", "--timeout", "24h", "-c", "echo done"]);
+    assert_eq!(ran.code(), 0);
+    assert!(ran.err().contains("garret: the time limit is "), "{}", ran.err());
+}
+
+#[test]
 fn output_and_exit_code_are_the_commands_own() {
     let room = room();
     let ran = room.run(&[

@@ -240,6 +240,8 @@ pub struct ToolsConfig {
     pub max_lines: usize,
     /// The most KiB in one answer.
     pub max_kib: usize,
+    /// The KiB of an answer whose call asks for no `limit`; never more than `max_kib`.
+    pub page_kib: usize,
 }
 
 impl Default for ToolsConfig {
@@ -248,6 +250,7 @@ impl Default for ToolsConfig {
             naming: Naming::default(),
             max_lines: 2_000,
             max_kib: 100,
+            page_kib: 24,
         }
     }
 }

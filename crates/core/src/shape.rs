@@ -1,7 +1,8 @@
 //! Data from outside into typed values: configuration files and tool arguments.
 //!
 //! The type's own JSON schema says which keys exist, so both spellings of a key (`max_files`, `maxFiles`) are accepted, a null counts
-//! as absent (models fill every optional parameter), and an unknown key is refused with the nearest name that exists.
+//! as absent (models fill every optional parameter), and an unknown key is refused with the nearest name that exists. A caller may pass
+//! further names of keys ([`Alias`]); the schema does not show them.
 
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
@@ -10,12 +11,48 @@ use serde_json::{Map, Value};
 use crate::path::quote;
 use crate::{Error, Result};
 
+/// Another name of a key, which callers know from elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub struct Alias {
+    /// The other name.
+    pub name: &'static str,
+    /// The key that it stands for, in every object that has this key and has no key called `name`.
+    pub key: &'static str,
+    /// Turns the value into a value of `key`; gives none where the value says nothing. Without it, the value stays as it is.
+    pub convert: Option<fn(Value) -> Result<Option<Value>>>,
+}
+
 /// Reads `value` as a `T`; a wrong key, type or value is an `invalid` error that names the place and the right shape.
 pub fn from_value<T: DeserializeOwned + JsonSchema>(value: Value) -> Result<T> {
+    from_value_with(value, &[])
+}
+
+/// Reads `value` as a `T` whose keys may be called by `aliases` too. Where several aliases of one name fit an object, the first is meant.
+pub fn from_value_with<T: DeserializeOwned + JsonSchema>(mut value: Value, aliases: &[Alias]) -> Result<T> {
     let schema = schemars::schema_for!(T);
-    let mut value = value;
-    normalise(&mut value, schema.as_value(), &schema, "")?;
+    let names = Names { root: &schema, aliases };
+    normalise(&mut value, schema.as_value(), &names, "")?;
     serde_path_to_error::deserialize(value).map_err(|error| wrong_shape(&error, &schema))
+}
+
+/// The names that keys may have.
+struct Names<'a> {
+    root: &'a Schema,
+    aliases: &'a [Alias],
+}
+
+impl Names<'_> {
+    /// The alias that `key` is in an object with these properties.
+    fn alias(&self, key: &str, snake: &str, properties: &Map<String, Value>) -> Option<&Alias> {
+        let mut fitting = self.fitting(properties);
+        fitting.find(|alias| alias.name == key || alias.name == snake)
+    }
+
+    /// The aliases that an object with these properties takes.
+    fn fitting(&self, properties: &Map<String, Value>) -> impl Iterator<Item = &Alias> {
+        let fits = |alias: &&Alias| properties.contains_key(alias.key) && !properties.contains_key(alias.name);
+        self.aliases.iter().filter(fits)
+    }
 }
 
 /// The nearest of `names` to `name`, where one is near enough to be meant.
@@ -44,24 +81,24 @@ pub fn snake_case(key: &str) -> String {
 }
 
 /// Renames keys to the spelling of `schema`, drops nulls, and refuses keys that it does not know; `place` is for the message.
-fn normalise(value: &mut Value, schema: &Value, root: &Schema, place: &str) -> Result<()> {
-    let schema = resolve(schema, root);
+fn normalise(value: &mut Value, schema: &Value, names: &Names<'_>, place: &str) -> Result<()> {
+    let schema = resolve(schema, names.root);
     if let Some(variants) = alternatives(schema) {
-        return normalise_variant(value, variants, root, place);
+        return normalise_variant(value, variants, names, place);
     }
     match value {
-        Value::Object(object) => normalise_object(object, schema, root, place),
+        Value::Object(object) => normalise_object(object, schema, names, place),
         Value::Array(items) => {
             let Some(item) = schema.get("items") else { return Ok(()) };
             let mut numbered = items.iter_mut().enumerate();
-            numbered.try_for_each(|(index, value)| normalise(value, item, root, &format!("{place}[{index}]")))
+            numbered.try_for_each(|(index, value)| normalise(value, item, names, &format!("{place}[{index}]")))
         }
         _ => Ok(()),
     }
 }
 
 /// Of several possible shapes, the one that fits the value's JSON type; a bool or string variant needs nothing.
-fn normalise_variant(value: &mut Value, variants: &[Value], root: &Schema, place: &str) -> Result<()> {
+fn normalise_variant(value: &mut Value, variants: &[Value], names: &Names<'_>, place: &str) -> Result<()> {
     let wanted = match value {
         Value::Object(_) => "object",
         Value::Array(_) => "array",
@@ -69,51 +106,75 @@ fn normalise_variant(value: &mut Value, variants: &[Value], root: &Schema, place
     };
     let fitting = variants
         .iter()
-        .map(|variant| resolve(variant, root))
+        .map(|variant| resolve(variant, names.root))
         .find(|variant| variant["type"] == wanted);
-    fitting.map_or(Ok(()), |variant| normalise(value, variant, root, place))
+    fitting.map_or(Ok(()), |variant| normalise(value, variant, names, place))
 }
 
-fn normalise_object(object: &mut Map<String, Value>, schema: &Value, root: &Schema, place: &str) -> Result<()> {
+fn normalise_object(object: &mut Map<String, Value>, schema: &Value, names: &Names<'_>, place: &str) -> Result<()> {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-        return normalise_map(object, schema, root, place);
+        return normalise_map(object, schema, names, place);
     };
+    // The spelling under which each key was given.
+    let mut spellings: Map<String, Value> = Map::new();
     for (key, mut value) in std::mem::take(object) {
-        let name = if properties.contains_key(&key) {
-            key.clone()
+        let snake = snake_case(&key);
+        let (name, convert) = if properties.contains_key(&key) {
+            (key.clone(), None)
+        } else if properties.contains_key(&snake) {
+            (snake, None)
+        } else if let Some(alias) = names.alias(&key, &snake, properties) {
+            (alias.key.to_owned(), alias.convert)
+        } else if let Some(other) = open_values(schema) {
+            normalise(&mut value, other, names, &join(place, &key))?;
+            object.insert(key, value);
+            continue;
         } else {
-            snake_case(&key)
-        };
-        let Some(property) = properties.get(&name) else {
-            if let Some(other) = open_values(schema) {
-                normalise(&mut value, other, root, &join(place, &key))?;
-                object.insert(key, value);
-                continue;
-            }
-            return Err(unknown_key(&key, properties, place));
+            return Err(unknown_key(&key, properties, names, place));
         };
         if value.is_null() {
             continue;
         }
-        normalise(&mut value, property, root, &join(place, &name))?;
-        if object.insert(name, value).is_some() {
-            return Err(Error::invalid(format!(
-                "{} is given twice, in two spellings",
-                quote(&join(place, &key))
-            )));
+        if let Some(convert) = convert {
+            match convert(value)? {
+                Some(converted) => value = converted,
+                None => continue,
+            }
+        }
+        normalise(&mut value, &properties[&name], names, &join(place, &name))?;
+        let other = spellings.insert(name.clone(), key.clone().into());
+        if let Some(earlier) = object.insert(name, value.clone())
+            && !is_same(&earlier, &value)
+        {
+            let other = other.as_ref().and_then(Value::as_str).unwrap_or_default();
+            return Err(two_values(&join(place, other), &join(place, &key)));
         }
     }
     Ok(())
 }
 
+/// Whether two values say the same: `5` and `5.0` do.
+fn is_same(one: &Value, other: &Value) -> bool {
+    one == other || (one.is_number() && one.as_f64() == other.as_f64())
+}
+
+fn two_values(one: &str, other: &str) -> Error {
+    let message = format!(
+        "{} and {} are two names of one value, and they differ",
+        quote(one),
+        quote(other)
+    );
+    Error::invalid(message).hint("give one of them")
+}
+
 /// A map from free keys: the keys stay as they are.
-fn normalise_map(object: &mut Map<String, Value>, schema: &Value, root: &Schema, place: &str) -> Result<()> {
+fn normalise_map(object: &mut Map<String, Value>, schema: &Value, names: &Names<'_>, place: &str) -> Result<()> {
     let Some(values) = open_values(schema) else {
         return Ok(());
     };
     object
         .iter_mut()
-        .try_for_each(|(key, value)| normalise(value, values, root, &join(place, key)))
+        .try_for_each(|(key, value)| normalise(value, values, names, &join(place, key)))
 }
 
 fn open_values(schema: &Value) -> Option<&Value> {
@@ -145,11 +206,18 @@ fn join(place: &str, key: &str) -> String {
     }
 }
 
-fn unknown_key(key: &str, properties: &Map<String, Value>, place: &str) -> Error {
-    let names = properties.keys().map(String::as_str);
-    let hint = match nearest(&snake_case(key), names.clone()) {
-        Some(near) => format!("did you mean `{near}`? Known here: {}", listed(names)),
-        None => format!("known here: {}", listed(names)),
+fn unknown_key(key: &str, properties: &Map<String, Value>, names: &Names<'_>, place: &str) -> Error {
+    let known = properties.keys().map(String::as_str);
+    let aliases: Vec<_> = names.fitting(properties).collect();
+    let spellings = known.clone().chain(aliases.iter().map(|alias| alias.name));
+    let near = nearest(&snake_case(key), spellings);
+    let meant = near.map(|near| match aliases.iter().find(|alias| alias.name == near) {
+        Some(alias) => alias.key,
+        None => near,
+    });
+    let hint = match meant {
+        Some(meant) => format!("did you mean `{meant}`? Known here: {}", listed(known)),
+        None => format!("known here: {}", listed(known)),
     };
     Error::invalid(format!("there is no {}", quote(&join(place, key)))).hint(hint)
 }
@@ -303,8 +371,70 @@ mod tests {
     }
 
     #[test]
-    fn a_key_in_two_spellings_is_refused() {
+    fn a_key_in_two_spellings_needs_one_value() {
         let error = from_value::<Sample>(json!({"file_path": "a", "filePath": "b"})).unwrap_err();
-        assert_eq!(error.message(), "`filePath` is given twice, in two spellings");
+        assert_eq!(
+            error.message(),
+            "`file_path` and `filePath` are two names of one value, and they differ"
+        );
+        let sample: Sample = from_value(json!({"file_path": "a", "filePath": "a"})).unwrap();
+        assert_eq!(sample.file_path, "a");
+    }
+
+    const ALIASES: &[Alias] = &[
+        Alias {
+            name: "old_string",
+            key: "old_text",
+            convert: None,
+        },
+        Alias {
+            name: "path",
+            key: "file_path",
+            convert: None,
+        },
+        Alias {
+            name: "is_flat",
+            key: "is_deep",
+            convert: Some(|value| Ok(value.as_bool().map(|flat| Value::Bool(!flat)))),
+        },
+        Alias {
+            name: "kilofiles",
+            key: "max_files",
+            convert: Some(|value| Ok(value.as_f64().map(|thousands| json!((thousands * 1e3) as u64)))),
+        },
+    ];
+
+    #[test]
+    fn an_alias_is_read_at_every_depth_and_its_value_converted() {
+        let value = json!({"path": "a", "isFlat": false, "kilofiles": 2, "items": [{"oldString": "x"}]});
+        let sample: Sample = from_value_with(value, ALIASES).unwrap();
+        assert_eq!((sample.file_path.as_str(), sample.max_files), ("a", Some(2_000)));
+        assert!(sample.is_deep);
+        assert_eq!(sample.items[0].old_text, "x");
+        // An object without the key of an alias does not take the alias.
+        let error = from_value_with::<Sample>(json!({"path": "a", "old_string": "x"}), ALIASES).unwrap_err();
+        assert_eq!(error.message(), "there is no `old_string`");
+    }
+
+    #[test]
+    fn an_alias_beside_its_key_must_say_the_same() {
+        let value = json!({"path": "a", "is_deep": true, "is_flat": false, "max_files": 2_000, "kilofiles": 2});
+        from_value_with::<Sample>(value, ALIASES).unwrap();
+        let error =
+            from_value_with::<Sample>(json!({"path": "a", "is_deep": true, "is_flat": true}), ALIASES).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "`is_deep` and `is_flat` are two names of one value, and they differ"
+        );
+    }
+
+    #[test]
+    fn a_key_that_is_near_an_alias_is_told_the_real_name() {
+        let error = from_value_with::<Sample>(json!({"pathh": "a"}), ALIASES).unwrap_err();
+        assert!(
+            error.hint_text().starts_with("did you mean `file_path`?"),
+            "{}",
+            error.hint_text()
+        );
     }
 }

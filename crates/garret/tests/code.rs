@@ -398,15 +398,37 @@ async fn at_its_time_limit_code_ends_and_a_context_with_it() {
     assert_eq!(result.context_ended.as_deref(), Some("its code took longer than 1 s"));
     assert_eq!(room.value(&other, "2 + 2").await, "4");
     assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
-    let error = room
+    let result = room
         .workspace()
         .run_in_code_context(PieceRequest {
             timeout: Some(Duration::from_secs(100_000)),
             ..PieceRequest::new(&other, "1")
         })
         .await
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+        .unwrap();
+    // The policy allows two minutes by default.
+    assert_eq!(result.lowered_timeout_ms, Some(120_000));
+}
+
+/// What a model reads of much output, by every tool that shows some.
+#[tokio::test]
+async fn a_model_reads_the_head_the_tail_and_how_to_get_the_rest() {
+    let room = Room::open("memory").await;
+    let call = async |tool: &str, arguments: serde_json::Value| {
+        let answer = room.toolbox.call(tool, arguments).await;
+        assert!(answer.ok, "{}", answer.text);
+        answer.text
+    };
+    let code = "import sys\nfor n in range(1, 3001): print(n)\nprint('the reason', file=sys.stderr)";
+    let text = call("run_code", json!({"language": "python", "code": code})).await;
+    assert!(text.len() <= 8_000, "{}", text.len());
+    assert!(text.starts_with("stderr:\nthe reason\nstdout:\n1\n2\n"), "{text}");
+    assert!(text.contains("\n2999\n3000\n[done after "), "{text}");
+    assert!(text.contains("`max_output_bytes` (at most "), "{text}");
+    let context = room.context(Language::Python).await;
+    let more = json!({"context": context, "code": code, "max_output_bytes": 50_000});
+    let text = call("run_in_code_context", more).await;
+    assert!(text.contains("\n1500\n") && !text.contains("left out"), "{text}");
 }
 
 #[tokio::test]

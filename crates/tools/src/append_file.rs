@@ -17,17 +17,15 @@ pub(crate) struct AppendFile;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The file, relative to the workspace root.
     path: String,
-    /// What to add, byte for byte; no newline is put before or after it.
+    /// Added byte for byte, with no newline.
     content: String,
-    /// How `content` is written: `utf-8` (default) for the text itself, `base64` for bytes.
     #[serde(default, deserialize_with = "unless_empty")]
     encoding: Option<Encoding>,
-    /// Whether a missing file, and missing directories above it, are made. Default true.
+    /// Create a missing file; default true.
     #[serde(default)]
     create: Option<bool>,
-    /// Append only if the file still has this version (from an earlier answer), or `"absent"`: only if nothing is there.
+    /// Only if it still has this version, or is `absent`.
     #[serde(default, deserialize_with = "unless_empty")]
     if_version: Option<String>,
 }
@@ -39,7 +37,8 @@ impl Tool for AppendFile {
     const NAME: &'static str = "append_file";
     const SHORT: &'static str = "append";
     const TITLE: &'static str = "Append to a file";
-    const DESCRIPTION: &'static str = "Adds content at the end of a file without touching what is there. Appends that run at the same time all arrive.";
+    const DESCRIPTION: &'static str =
+        "Adds content at the end of a file. Appends that run at the same time all arrive.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: false,

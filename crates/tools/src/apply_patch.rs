@@ -16,10 +16,8 @@ pub(crate) struct ApplyPatch;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The unified diff, as `git diff` or `diff -u` write it: `--- a/path`, `+++ b/path`, `@@` hunks. `/dev/null` as a name creates or
-    /// deletes a file; git's `rename from` and `rename to` rename one.
+    /// Unified diff as by `git diff`; `/dev/null` creates or deletes, `rename from`/`rename to` renames.
     diff: String,
-    /// Only try: answer with what would change and write nothing. Default false.
     #[serde(default)]
     dry_run: Option<bool>,
 }
@@ -31,8 +29,7 @@ impl Tool for ApplyPatch {
     const NAME: &'static str = "apply_patch";
     const SHORT: &'static str = "patch";
     const TITLE: &'static str = "Apply a patch";
-    const DESCRIPTION: &'static str = "Applies a unified diff to one file or several: change, create, delete and rename. Every hunk must match \
-        the file's content (its line numbers may be off); where one does not, nothing is changed and the answer names the hunk and line.";
+    const DESCRIPTION: &'static str = "Applies a unified diff to one or more files, all or nothing. Hunks must match the content; line numbers may be off.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

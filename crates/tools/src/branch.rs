@@ -16,9 +16,9 @@ pub(crate) struct Branch;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The name of the new workspace; no other workspace may have it.
+    /// Name of the new workspace.
     name: String,
-    /// Where it begins: the label of a snapshot, the id or number of a change, or a time in RFC 3339. Left out or empty, now.
+    /// Snapshot label, change, or time; default now.
     #[serde(default, deserialize_with = "text_or_number")]
     from: Option<String>,
 }
@@ -30,9 +30,7 @@ impl Tool for Branch {
     const NAME: &'static str = "branch";
     const SHORT: &'static str = "branch";
     const TITLE: &'static str = "Make a branch";
-    const DESCRIPTION: &'static str = "Makes a new workspace that begins with the files of this one, now or at an earlier point, and shares their \
-        content, so that it costs almost nothing. Neither disturbs the other; merge brings the work of the branch back. These tools keep \
-        working on this workspace: whoever opens the branch by its name works there.";
+    const DESCRIPTION: &'static str = "Makes a new workspace that begins with the files of this one. These tools stay on this workspace; merge brings the work of the branch back.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: false,

@@ -3,25 +3,26 @@
 
 use garret_workspace::CodeResult;
 
-use crate::limits::Limits;
-use crate::{run_text, text};
+use crate::output_room::{self, OutputRoom, Streams};
+use crate::run_text;
 
-/// The whole answer. Output and outcome have half of the room each, so that much of the one never hides the other.
-pub(crate) fn of(result: &CodeResult, limits: &Limits) -> String {
-    let half = Limits {
-        lines: (limits.lines / 2).max(1),
-        bytes: (limits.bytes / 2).max(1),
-        ..*limits
+/// The room that the note about what is left out takes.
+const NOTE_ROOM: usize = 200;
+
+/// The whole answer. The value or the error has at most a third of the room, so that much of the one never hides the other.
+pub(crate) fn of(result: &CodeResult, room: OutputRoom) -> String {
+    let streams = Streams {
+        output: &result.output,
+        stdout: result.stdout.captured(),
+        stderr: result.stderr.captured(),
+        truncated: result.truncated,
     };
-    let output = text::bounded(result.output.trim_end_matches('\n'), &half);
-    let told = text::bounded(&told(result), &half);
-    let first = run_text::diverted(&result.changed, "code");
-    let parts = [
-        first.trim_end().to_owned(),
-        output,
-        told,
-        format!("[{}]", footer(result)),
-    ];
+    let first = run_text::diverted(&result.changed, "code").trim_end().to_owned();
+    let told = output_room::head_and_tail(&told(result), room.bytes / 3);
+    let taken = first.len() + output_room::footer(&footer(result, None)).len() + told.len() + NOTE_ROOM;
+    let output = room.show(&streams, taken);
+    let footer = output_room::footer(&footer(result, room.left_out_note(output.left_out)));
+    let parts = [first, output.text, told, footer];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }
@@ -35,11 +36,10 @@ fn told(result: &CodeResult) -> String {
     }
 }
 
-fn footer(result: &CodeResult) -> String {
+fn footer(result: &CodeResult, left_out: Option<String>) -> Vec<String> {
     let mut parts = vec![ended(result)];
-    if result.truncated {
-        parts.push(format!("{} of output omitted", text::bytes(result.left_out_bytes)));
-    }
+    parts.extend(run_text::lowered_timeout(result.lowered_timeout_ms));
+    parts.extend(left_out);
     parts.extend(run_text::changed(&result.changed));
     if !result.isolated {
         parts.push("not isolated from the machine".to_owned());
@@ -54,7 +54,7 @@ fn footer(result: &CodeResult) -> String {
     if let Some(how) = &result.context_ended {
         parts.push(format!("the context has ended ({how}), and what it kept is gone"));
     }
-    parts.join("; ")
+    parts
 }
 
 fn ended(result: &CodeResult) -> String {
@@ -69,7 +69,7 @@ fn ended(result: &CodeResult) -> String {
 
 #[cfg(test)]
 mod tests {
-    use garret_core::{Language, ToolsConfig};
+    use garret_core::Language;
     use garret_workspace::{Changed, CodeError, CodeValue, StreamShown};
 
     use super::*;
@@ -87,6 +87,7 @@ mod tests {
             duration_ms: 1_234,
             timed_out: false,
             limit: None,
+            lowered_timeout_ms: None,
             context_ended: None,
             truncated: false,
             left_out_bytes: 0,
@@ -100,7 +101,7 @@ mod tests {
     }
 
     fn shown(result: &CodeResult) -> String {
-        of(result, &Limits::of(&ToolsConfig::default()))
+        of(result, OutputRoom::within(None, 100_000))
     }
 
     #[test]
@@ -156,9 +157,32 @@ mod tests {
     }
 
     #[test]
+    fn a_long_error_keeps_its_end() {
+        let failed = CodeResult {
+            error: Some(CodeError {
+                kind: "RecursionError".to_owned(),
+                message: "too deep".to_owned(),
+                traceback: format!("Traceback:\n{}RecursionError: too deep\n", "  in f\n".repeat(5_000)),
+            }),
+            ..result()
+        };
+        let text = shown(&failed);
+        assert!(
+            text.starts_with("Traceback:\n") && text.contains("\nRecursionError: too deep\n["),
+            "{text}"
+        );
+        assert!(text.len() <= 8_000, "{}", text.len());
+    }
+
+    #[test]
     fn much_output_does_not_hide_the_error() {
         let result = CodeResult {
             output: "line\n".repeat(100_000),
+            stdout: garret_core::Captured {
+                head: "line\n".repeat(100_000).into_bytes(),
+                ..garret_core::Captured::default()
+            }
+            .into(),
             error: Some(CodeError {
                 kind: "E".to_owned(),
                 message: "m".to_owned(),
@@ -168,5 +192,6 @@ mod tests {
         };
         let text = shown(&result);
         assert!(text.contains("\nthe traceback\n["), "{}", &text[text.len() - 200..]);
+        assert!(text.len() <= 8_000, "{}", text.len());
     }
 }

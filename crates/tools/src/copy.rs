@@ -16,7 +16,7 @@ impl Tool for Copy {
     const NAME: &'static str = "copy";
     const SHORT: &'static str = "copy";
     const TITLE: &'static str = "Copy a file or directory";
-    const DESCRIPTION: &'static str = "Copies a file, or a directory with everything in it, as one change.";
+    const DESCRIPTION: &'static str = "Copies a file, or a directory with everything in it.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

@@ -18,12 +18,9 @@ pub(crate) struct CreateCodeContext;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The language of the code that runs in it.
     language: Language,
-    /// The directory that it begins in, relative to the workspace root. Left out, the root.
     #[serde(default, deserialize_with = "unless_empty")]
     cwd: Option<String>,
-    /// Variables to add to its environment.
     #[serde(default)]
     env: Option<BTreeMap<String, String>>,
 }
@@ -35,9 +32,7 @@ impl Tool for CreateCodeContext {
     const NAME: &'static str = "create_code_context";
     const SHORT: &'static str = "create_context";
     const TITLE: &'static str = "Make a context for code";
-    const DESCRIPTION: &'static str = "Makes a context: an interpreter that stays, so that pieces of code run in it one after the other keep variables, \
-        imports, functions and the current directory. Its id is for `run_in_code_context`. It ends when it is deleted, when its code exits or \
-        times out, or when nobody used it for long.";
+    const DESCRIPTION: &'static str = "Starts an interpreter that keeps variables and imports between pieces of code.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: false,

@@ -14,7 +14,6 @@ pub(crate) struct DeleteCodeContext;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The id of the context, from `create_code_context`.
     context: String,
 }
 
@@ -25,8 +24,7 @@ impl Tool for DeleteCodeContext {
     const NAME: &'static str = "delete_code_context";
     const SHORT: &'static str = "delete_context";
     const TITLE: &'static str = "End a context for code";
-    const DESCRIPTION: &'static str = "Ends a context with everything that its code started. What it kept is gone; what it wrote to the files stays. \
-        One that has ended already stays as it is.";
+    const DESCRIPTION: &'static str = "Ends a context with everything that its code started. Files stay.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

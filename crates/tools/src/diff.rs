@@ -19,20 +19,18 @@ pub(crate) struct Diff;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The earlier point: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339; 0 is
-    /// the beginning. Left out or empty: the state just before the newest change at `to`, so that the answer is what that change did.
+    /// Earlier point: snapshot label, change, or time; 0 is the beginning. Default: just before the newest change at `to`.
     #[serde(default, deserialize_with = "text_or_number")]
     from: Option<String>,
-    /// The later point, named as for `from`. Left out, empty or `now`: now.
+    /// Later point; default now.
     #[serde(default, deserialize_with = "text_or_number")]
     to: Option<String>,
-    /// Only this file, or this directory with everything below it. Left out or empty, everything.
+    /// Only this file or directory.
     #[serde(default)]
     path: String,
-    /// How many lines of the diff to skip, to get a later page.
+    /// Lines to skip.
     #[serde(default)]
     offset: Option<u64>,
-    /// The most lines in this answer. Left out or 0, as many as fit.
     #[serde(default)]
     limit: Option<u64>,
 }
@@ -63,9 +61,8 @@ impl Tool for Diff {
     const NAME: &'static str = "diff";
     const SHORT: &'static str = "diff";
     const TITLE: &'static str = "Show what differs";
-    const DESCRIPTION: &'static str = "Shows what differs between two points of the history, or a point and now, as a unified diff: without \
-        arguments what the newest change did, with `from` everything since then, with `to` alone what that one change did. Binary files are \
-        summarised. A long diff comes in pages; the last line says which `offset` continues.";
+    const DESCRIPTION: &'static str =
+        "Shows what differs between two points as a unified diff; without arguments, what the newest change did.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
@@ -81,11 +78,12 @@ impl Tool for Diff {
             max_text_bytes: MAX_HELD_BYTES,
         };
         let difference = workspace.diff(request).await?;
+        let limits = limits.asked(arguments.limit);
         let window = Window {
             offset: arguments.offset.unwrap_or(0),
             limit: limits.page(arguments.limit),
         };
-        Ok(show(difference, window, limits))
+        Ok(show(difference, window, &limits))
     }
 }
 

@@ -17,29 +17,29 @@ pub(crate) struct EditFile;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The file, relative to the workspace root.
     path: String,
-    /// The text to replace, exactly as it is in the file, without line numbers. It must occur once, unless `replace_all` or
-    /// `expected_replacements` says otherwise.
+    /// Text to replace, exactly as in the file, without line numbers. It must occur once, unless an argument says otherwise.
     #[serde(default)]
     old_text: Option<String>,
-    /// The text to put in its place, taken literally. Empty to delete.
+    /// What to put in its place; empty to delete.
     #[serde(default)]
     new_text: Option<String>,
-    /// Replace every occurrence. Holds for every edit of `edits` that does not say otherwise. Default false.
+    /// Replace every occurrence.
     #[serde(default)]
     replace_all: Option<bool>,
-    /// How many occurrences there must be; 0 or left out leaves it open. Holds for every edit of `edits` that does not say otherwise.
+    /// How many occurrences there must be.
     #[serde(default)]
     expected_replacements: Option<usize>,
-    /// Several edits in one atomic call, applied in order, each on the result of the one before. Where `old_text` is given too, that edit
-    /// is the first.
+    /// Replace at most so many occurrences, from the first on.
+    #[serde(default)]
+    max_replacements: Option<usize>,
+    /// Several edits in one call, each on the result of the one before; all or none.
     #[serde(default)]
     edits: Vec<EditArguments>,
-    /// Only try: answer with the difference and write nothing. Default false.
+    /// Show the difference and write nothing.
     #[serde(default)]
     dry_run: Option<bool>,
-    /// Edit only if the file still has this version (from an earlier answer).
+    /// Only if it still has this version.
     #[serde(default, deserialize_with = "unless_empty")]
     if_version: Option<String>,
 }
@@ -47,16 +47,14 @@ pub(crate) struct Arguments {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditArguments {
-    /// The text to replace.
     old_text: String,
-    /// The text to put in its place.
     new_text: String,
-    /// Replace every occurrence.
     #[serde(default)]
     replace_all: Option<bool>,
-    /// How many occurrences there must be.
     #[serde(default)]
     expected_replacements: Option<usize>,
+    #[serde(default)]
+    max_replacements: Option<usize>,
 }
 
 impl Tool for EditFile {
@@ -66,9 +64,7 @@ impl Tool for EditFile {
     const NAME: &'static str = "edit_file";
     const SHORT: &'static str = "edit";
     const TITLE: &'static str = "Edit a file";
-    const DESCRIPTION: &'static str = "Replaces exact text in a file: one place with `old_text` and `new_text`, or several with `edits`; all \
-        of them or none. Line endings are kept. When the text is not found, the answer shows the nearest lines of the file and how they \
-        differ.";
+    const DESCRIPTION: &'static str = "Replaces exact text in a file: one place with `old_text` and `new_text`, or several with `edits`. Line endings are kept.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,
@@ -89,12 +85,14 @@ impl Tool for EditFile {
 /// The edits that the arguments mean. A pair of empty texts is a filled-in nothing, and a pair that `edits` begins with is said once.
 fn edits(arguments: Arguments) -> Result<Vec<Edit>> {
     let (all, expected) = (arguments.replace_all.unwrap_or(false), arguments.expected_replacements);
+    let most = arguments.max_replacements;
     let is_meant = |edit: &EditArguments| !(edit.old_text.is_empty() && edit.new_text.is_empty());
     let listed = arguments.edits.into_iter().filter(is_meant).map(|edit| Edit {
         old_text: edit.old_text,
         new_text: edit.new_text,
         replace_all: edit.replace_all.unwrap_or(all),
         expected_replacements: edit.expected_replacements.or(expected),
+        max_replacements: edit.max_replacements.or(most),
     });
     let mut edits: Vec<Edit> = listed.collect();
     let old_text = arguments.old_text.unwrap_or_default();
@@ -111,6 +109,7 @@ fn edits(arguments: Arguments) -> Result<Vec<Edit>> {
             new_text,
             replace_all: all,
             expected_replacements: expected,
+            max_replacements: most,
         };
         edits.insert(0, first);
     }
@@ -129,7 +128,11 @@ fn missing(old_text: &str) -> Error {
 
 /// The outcome with its difference; a difference larger than an answer is left out of the data.
 fn show(mut edited: Edited, limits: &Limits) -> Output<Edited> {
-    let places = count(edited.replacements as u64, "replacement", "replacements");
+    let mut places = count(edited.replacements as u64, "replacement", "replacements");
+    if edited.occurrences_left > 0 {
+        let left = count(edited.occurrences_left as u64, "occurrence", "occurrences");
+        places.push_str(&format!(", {left} left"));
+    }
     let path = quote(&edited.path);
     let size = bytes(edited.size);
     let head = if edited.dry_run {

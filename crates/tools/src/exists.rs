@@ -18,10 +18,7 @@ pub(crate) struct Exists;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The path, relative to the workspace root.
     path: String,
-    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
-    /// out, empty or `now`: now.
     #[serde(default, deserialize_with = "text_or_number")]
     at: Option<String>,
 }
@@ -33,8 +30,7 @@ impl Tool for Exists {
     const NAME: &'static str = "exists";
     const SHORT: &'static str = "exists";
     const TITLE: &'static str = "Check whether a path exists";
-    const DESCRIPTION: &'static str =
-        "Tells whether a file, directory or link is at a path. A missing path is an answer, not an error.";
+    const DESCRIPTION: &'static str = "Tells whether something is at a path.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Existence>> {

@@ -2,7 +2,7 @@
 
 use garret_core::path::{printable, quote};
 use garret_core::{EntryPath, Result, WsPath};
-use garret_workspace::{GlobFound, GlobRequest, Workspace};
+use garret_workspace::{GlobFound, GlobRequest, Sort, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -18,29 +18,25 @@ pub(crate) struct Glob;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The glob, matched against the path below `path`: `*` and `?` stay within one name, `**` crosses directories, `[!a]` and `{a,b}`
-    /// work. `*.rs` finds files in the directory itself, `**/*.rs` at any depth.
+    /// Matched against the path below `path`: `*.rs` in that directory alone, `**/*.rs` at any depth; `{a,b}` and `[!a]` work.
     pattern: String,
-    /// The directory to search, relative to the workspace root. Left out or empty, the root.
+    /// Directory; default the root.
     #[serde(default)]
     path: String,
-    /// The most paths in this answer. Left out or 0, as many as fit.
     #[serde(default)]
     limit: Option<u64>,
-    /// `next_cursor` of the page before, to get the next page.
+    /// By path (default) or the newest first.
+    #[serde(default, deserialize_with = "unless_empty")]
+    sort: Option<Sort>,
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
-    /// Also find what `.gitignore` and `.ignore` exclude. Default false.
+    /// Also what `.gitignore` excludes.
     #[serde(default)]
     include_ignored: Option<bool>,
-    /// Also find what is in `.git`. Default false.
     #[serde(default)]
     include_git: Option<bool>,
-    /// Also find directories. Default false.
     #[serde(default)]
     include_directories: Option<bool>,
-    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
-    /// out, empty or `now`: now.
     #[serde(default, deserialize_with = "text_or_number")]
     at: Option<String>,
 }
@@ -52,25 +48,26 @@ impl Tool for Glob {
     const NAME: &'static str = "glob";
     const SHORT: &'static str = "glob";
     const TITLE: &'static str = "Find files by name";
-    const DESCRIPTION: &'static str = "Finds files by a glob on their paths, in byte order, hidden files included. `.git` and ignored files are \
-        left out unless asked for. A long result comes in pages; the last line says which `cursor` continues.";
+    const DESCRIPTION: &'static str = "Finds files by name, hidden ones included, `.git` and ignored ones not.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<GlobFound>> {
         let viewed = point::at(workspace, arguments.at.as_deref()).await?;
         let pattern = arguments.pattern.clone();
+        let limits = limits.asked(arguments.limit);
         let request = GlobRequest {
             pattern: arguments.pattern,
             path: arguments.path,
             limit: limits.page(arguments.limit),
             cursor: arguments.cursor,
+            sort: arguments.sort.unwrap_or_default(),
             include_ignored: arguments.include_ignored.unwrap_or(false),
             include_git: arguments.include_git.unwrap_or(false),
             include_directories: arguments.include_directories.unwrap_or(false),
             ..GlobRequest::default()
         };
         let found = viewed.glob(request).await?;
-        Ok(show(found, &pattern, limits))
+        Ok(show(found, &pattern, &limits))
     }
 }
 
@@ -102,6 +99,13 @@ fn footer(found: &GlobFound, pattern: &str) -> Option<String> {
 /// Ends the page after `fitting` paths. A path that is shown escaped cannot be a cursor here, so the page ends before it.
 fn shorten(found: &mut GlobFound, fitting: usize) {
     if fitting >= found.paths.len() {
+        return;
+    }
+    if let Some(cursor) = fitting.checked_sub(1).and_then(|last| found.cursors.get(last)) {
+        found.next_cursor = Some(cursor.clone());
+        found.truncated = true;
+        found.paths.truncate(fitting);
+        found.escaped.retain(|path| found.paths.contains(path));
         return;
     }
     let last = found.paths[..fitting]

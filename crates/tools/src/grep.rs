@@ -23,60 +23,50 @@ pub(crate) struct Grep;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// A regular expression in Rust's syntax, or with `literal` the text itself.
+    /// Regular expression (Rust syntax).
     pattern: String,
-    /// The file or directory to search, relative to the workspace root. Left out or empty, the root.
+    /// File or directory; default the root.
     #[serde(default)]
     path: String,
-    /// Take `pattern` as plain text. Default false.
+    /// `pattern` is plain text.
     #[serde(default)]
     literal: Option<bool>,
-    /// Ignore case. Default false.
     #[serde(default)]
     ignore_case: Option<bool>,
-    /// Match whole words only. Default false.
     #[serde(default)]
     whole_word: Option<bool>,
-    /// Let a match span several lines (write `(?s)` for a dot that matches newlines). Default false.
     #[serde(default)]
     multiline: Option<bool>,
-    /// Lines to show before and after each match, at most 50.
+    /// Lines to show around each match.
     #[serde(default)]
     context: Option<u64>,
-    /// Lines to show before each match; in place of `context`, unless 0.
     #[serde(default)]
     before: Option<u64>,
-    /// Lines to show after each match; in place of `context`, unless 0.
     #[serde(default)]
     after: Option<u64>,
-    /// Globs of the files to search, such as `["*.rs"]`: without a slash for names at any depth, with one for paths below `path`. Left
-    /// out or empty, all.
+    /// Globs of files to search, such as `*.rs`.
     #[serde(default, deserialize_with = "one_or_many")]
     include: Vec<String>,
-    /// Globs of the files and directories not to search; they win over `include`.
+    /// Globs not to search.
     #[serde(default, deserialize_with = "one_or_many")]
     exclude: Vec<String>,
-    /// What to answer with: `content` (default) for the matching lines, `files` for the files that have a match, `counts` for the files
-    /// and how many matches each has.
+    /// Matching lines (default), file names, or matches per file.
     #[serde(default, deserialize_with = "unless_empty")]
     output: Option<GrepOutput>,
-    /// The most results (matches, or files) in this answer. Left out or 0, as many as fit.
     #[serde(default)]
     limit: Option<u64>,
-    /// How many results to skip, to get a later page.
+    /// Results to skip.
     #[serde(default)]
     offset: Option<u64>,
-    /// The most matches of one file; 0 or left out for all.
+    /// Most matches of one file.
     #[serde(default)]
     max_matches_per_file: Option<u64>,
-    /// Also search what `.gitignore` and `.ignore` exclude. Default false.
+    /// Also what `.gitignore` excludes.
     #[serde(default)]
     include_ignored: Option<bool>,
-    /// Also search what is in `.git`. Default false.
     #[serde(default)]
     include_git: Option<bool>,
-    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
-    /// out, empty or `now`: now.
+    /// Past state: snapshot label, change or time.
     #[serde(default, deserialize_with = "text_or_number")]
     at: Option<String>,
 }
@@ -88,17 +78,16 @@ impl Tool for Grep {
     const NAME: &'static str = "grep";
     const SHORT: &'static str = "grep";
     const TITLE: &'static str = "Search file contents";
-    const DESCRIPTION: &'static str = "Searches the content of files and answers with `path:line:text`, ordered by path and line (lines of \
-        context as `path-line-text`). Hidden files are searched; `.git` and ignored files are not unless asked for. Binary and oversized \
-        files are skipped and named. A long result comes in pages; the last line says which `offset` continues.";
+    const DESCRIPTION: &'static str = "Searches file contents; answers with `path:line:text`. Hidden files are searched, `.git` and ignored ones not.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<GrepFound>> {
         let viewed = point::at(workspace, arguments.at.as_deref()).await?;
-        let request = request(arguments, limits);
+        let limits = limits.asked(arguments.limit);
+        let request = request(arguments, &limits);
         let (pattern, offset) = (request.pattern.clone(), request.offset as u64);
         let found = viewed.grep(request).await?;
-        Ok(show(found, &pattern, offset, limits))
+        Ok(show(found, &pattern, offset, &limits))
     }
 }
 

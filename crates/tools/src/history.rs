@@ -21,17 +21,15 @@ pub(crate) struct History;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// Only changes that touched this file, or something in this directory. Left out or empty, all changes.
+    /// Only changes of this file or directory.
     #[serde(default)]
     path: String,
-    /// List the versions of the file at `path` instead, across renames, also of a file that is gone. Without `path` it changes nothing.
-    /// Default false.
+    /// List the versions of the file at `path`, also of one that is gone.
     #[serde(default)]
     versions: Option<bool>,
-    /// The most changes (or versions) in this answer. Left out or 0: 50.
+    /// Most changes; default 50.
     #[serde(default)]
     limit: Option<u64>,
-    /// `next_cursor` of the page before, to get the next page.
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
 }
@@ -56,9 +54,8 @@ impl Tool for History {
     const NAME: &'static str = "history";
     const SHORT: &'static str = "history";
     const TITLE: &'static str = "Show the history";
-    const DESCRIPTION: &'static str = "Lists the changes of the workspace, newest first: number, time, what was done and by whom. The number (or \
-        `id`) of a change names a point for `at`, diff and undo. With `path`, the changes of that file or directory; with `versions` too, the \
-        versions of that file, for restore_version. A long list comes in pages; the last line says which `cursor` continues.";
+    const DESCRIPTION: &'static str =
+        "Lists the changes of the workspace, newest first. The number of a change is a point for `at`, diff and undo.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {

@@ -15,7 +15,6 @@ pub(crate) struct Kill;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The id of the process, from `start` or `processes`.
     id: String,
 }
 
@@ -26,8 +25,7 @@ impl Tool for Kill {
     const NAME: &'static str = "kill";
     const SHORT: &'static str = "kill";
     const TITLE: &'static str = "End a process";
-    const DESCRIPTION: &'static str = "Ends a process in the background with everything that it started. What it did to the files stays, as a \
-        change. One that has ended already stays as it is.";
+    const DESCRIPTION: &'static str = "Ends a background process with everything that it started.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

@@ -4,6 +4,7 @@
 //! its capabilities give it, under the names that its configuration gives them. A call never fails: what went wrong is an [`Answer`] that
 //! the model can read and act on. This crate decides nothing about files; policy, approval and events are the workspace's.
 
+mod aliases;
 mod answer;
 mod append_file;
 mod apply_patch;
@@ -33,6 +34,7 @@ mod mkdir;
 mod r#move;
 mod naming;
 mod output;
+mod output_room;
 mod point;
 mod processes;
 mod read_file;

@@ -9,17 +9,30 @@ pub(crate) struct Limits {
     pub(crate) lines: usize,
     /// The most bytes of text.
     pub(crate) bytes: usize,
+    /// The most bytes of text that a call can ask for.
+    pub(crate) max_bytes: usize,
     /// The most characters shown of one line.
     pub(crate) line_characters: usize,
 }
 
 impl Limits {
     pub(crate) fn of(config: &ToolsConfig) -> Self {
-        let bytes = config.max_kib.max(1).saturating_mul(1024);
+        let max_bytes = config.max_kib.max(1).saturating_mul(1024);
+        let bytes = config.page_kib.max(1).saturating_mul(1024).min(max_bytes);
         Self {
             lines: config.max_lines.max(1),
             bytes,
+            max_bytes,
             line_characters: (bytes / 8).min(2_000),
+        }
+    }
+
+    /// The bounds for a call that asks for so many lines or entries: they may fill the largest answer. Absent and 0 ask for none.
+    pub(crate) fn asked(&self, limit: Option<u64>) -> Self {
+        let is_asked = limit.is_some_and(|limit| limit > 0);
+        Self {
+            bytes: if is_asked { self.max_bytes } else { self.bytes },
+            ..*self
         }
     }
 

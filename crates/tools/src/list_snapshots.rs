@@ -17,13 +17,11 @@ pub(crate) struct ListSnapshots;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The most snapshots and branches in this answer. Left out or 0, as many as fit.
     #[serde(default)]
     limit: Option<u64>,
-    /// `next_cursor` of the page before, to get the next page.
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
-    /// Whether each snapshot is shown with its files and bytes and what it holds alone, which takes a look at everything. Default false.
+    /// With files and bytes of each; slow.
     #[serde(default)]
     sizes: Option<bool>,
 }
@@ -53,8 +51,7 @@ impl Tool for ListSnapshots {
     const NAME: &'static str = "list_snapshots";
     const SHORT: &'static str = "list_snapshots";
     const TITLE: &'static str = "List snapshots and branches";
-    const DESCRIPTION: &'static str = "Lists the snapshots of the workspace, oldest first, with the change that each names (and, with `sizes`, \
-        what it holds), and then the branches that were made from it. A long list comes in pages; the last line says which `cursor` continues.";
+    const DESCRIPTION: &'static str = "Lists snapshots, oldest first, then branches.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
@@ -70,7 +67,8 @@ impl Tool for ListSnapshots {
             None => 0,
         };
         named.drain(..start);
-        Ok(show(named, limits.page(arguments.limit), start > 0, limits))
+        let limits = limits.asked(arguments.limit);
+        Ok(show(named, limits.page(arguments.limit), start > 0, &limits))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use garret_core::path::printable;
 use garret_core::{EntryKind, EntryPath, Result, WsPath};
-use garret_workspace::{ListRequest, Listed, ListedEntry, Workspace};
+use garret_workspace::{ListRequest, Listed, ListedEntry, Sort, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -18,23 +18,22 @@ pub(crate) struct Ls;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The directory, relative to the workspace root. Left out or empty, the root.
+    /// Directory; default the root.
     #[serde(default)]
     path: String,
-    /// Whether directories below are listed too, as a tree. Default false.
+    /// Also list what is below, as a tree.
     #[serde(default)]
     recursive: Option<bool>,
-    /// How many levels: 1 for the directory alone. Left out or 0: 1, or with `recursive` all.
+    /// Levels; default 1, or all with `recursive`.
     #[serde(default)]
     depth: Option<u64>,
-    /// The most entries in this answer. Left out or 0, as many as fit.
     #[serde(default)]
     limit: Option<u64>,
-    /// `next_cursor` of the page before, to get the next page.
+    /// By name (default) or the newest first.
+    #[serde(default, deserialize_with = "unless_empty")]
+    sort: Option<Sort>,
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
-    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
-    /// out, empty or `now`: now.
     #[serde(default, deserialize_with = "text_or_number")]
     at: Option<String>,
 }
@@ -57,27 +56,31 @@ impl Tool for Ls {
     const NAME: &'static str = "ls";
     const SHORT: &'static str = "ls";
     const TITLE: &'static str = "List a directory";
-    const DESCRIPTION: &'static str = "Lists a directory, hidden entries included, in a stable order: directories end with `/`, files show their \
-        size. With `recursive` or `depth`, the tree below. A long list comes in pages; the last line says which `cursor` continues. To find \
-        files by name, glob is faster.";
+    const DESCRIPTION: &'static str =
+        "Lists a directory, hidden entries included; directories end with `/`. To find files by name, glob is faster.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Listed>> {
+        let limits = limits.asked(arguments.limit);
         let request = ListRequest {
             depth: arguments.levels(),
             limit: limits.page(arguments.limit),
             cursor: arguments.cursor.clone(),
+            sort: arguments.sort.unwrap_or_default(),
         };
-        let is_continued = request.cursor.is_some();
+        let (is_continued, sort, depth) = (request.cursor.is_some(), request.sort, request.depth);
         let viewed = point::at(workspace, arguments.at.as_deref()).await?;
         let listed = viewed.list(&arguments.path, request).await?;
-        Ok(show(listed, is_continued, limits))
+        let lines = match sort {
+            Sort::Name => lines(&listed, is_continued),
+            Sort::Modified => listed.entries.iter().map(|entry| dated_line(entry, depth)).collect(),
+        };
+        Ok(show(listed, &lines, is_continued, &limits))
     }
 }
 
-fn show(mut listed: Listed, is_continued: bool, limits: &Limits) -> Output<Listed> {
+fn show(mut listed: Listed, lines: &[String], is_continued: bool, limits: &Limits) -> Output<Listed> {
     let mut page = Page::new(limits);
-    let lines = lines(&listed, is_continued);
     let fitting = lines.iter().take_while(|line| page.push(line)).count();
     shorten(&mut listed, fitting);
     let shown = count(listed.entries.len() as u64, "entry", "entries");
@@ -114,6 +117,11 @@ fn shorten(listed: &mut Listed, fitting: usize) {
     if fitting >= listed.entries.len() {
         return;
     }
+    if let Some(cursor) = fitting.checked_sub(1).and_then(|last| listed.cursors.get(last)) {
+        listed.next_cursor = Some(cursor.clone());
+        listed.entries.truncate(fitting);
+        return;
+    }
     let last = listed.entries[..fitting].iter().rposition(|entry| !entry.escaped);
     let cursor = last.and_then(|last| WsPath::parse(&listed.entries[last].path).ok().map(|path| (last, path)));
     if let Some((last, path)) = cursor {
@@ -122,8 +130,24 @@ fn shorten(listed: &mut Listed, fitting: usize) {
     }
 }
 
+/// An entry with its time; by its whole path, where the list goes deeper than one directory.
+fn dated_line(entry: &ListedEntry, depth: usize) -> String {
+    // To the second: `2026-01-02T03:04:05`.
+    let time = entry.modified_at.as_deref().and_then(|time| time.get(..19));
+    let name = if depth > 1 { &entry.path } else { &entry.name };
+    format!(
+        "{:<20}  {}",
+        time.map_or_else(|| "-".to_owned(), |time| format!("{time}Z")),
+        line_of(entry, name)
+    )
+}
+
 fn line(entry: &ListedEntry) -> String {
-    let name = printable(&entry.name);
+    line_of(entry, &entry.name)
+}
+
+fn line_of(entry: &ListedEntry, name: &str) -> String {
+    let name = printable(name);
     let line = match entry.r#type {
         EntryKind::Directory => format!("{name}/"),
         EntryKind::File => format!("{name}  {}", short_size(entry.size)),

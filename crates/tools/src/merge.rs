@@ -19,15 +19,11 @@ pub(crate) struct Merge;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// What is brought in, by name or id: a branch of this workspace, also one that a command's work was put on, the workspace it was
-    /// branched off, or one of the same origin.
+    /// Branch, or other workspace of the same origin.
     from: String,
-    /// What becomes of what both sides changed differently. `report` (default): the answer lists it and nothing is written. `markers`:
-    /// both versions are written, texts between conflict markers, other files side by side. `ours`: this workspace wins there. `theirs`:
-    /// the other wins there.
+    /// What becomes of what both changed: `report` (default) writes nothing, `markers` writes both, `ours` and `theirs` choose a side.
     #[serde(default, deserialize_with = "unless_empty")]
     on_conflict: Option<OnConflict>,
-    /// Only try: answer with what would change and write nothing. Default false.
     #[serde(default)]
     dry_run: Option<bool>,
 }
@@ -57,9 +53,8 @@ impl Tool for Merge {
     const NAME: &'static str = "merge";
     const SHORT: &'static str = "merge";
     const TITLE: &'static str = "Merge a branch";
-    const DESCRIPTION: &'static str = "Brings what another workspace (a branch) did since both had the same files into this one, as one change \
-        that can be undone: file by file, by line in texts, across renames. Where both changed the same thing differently, the answer lists \
-        the conflicts and nothing is written, unless `on_conflict` says what becomes of them.";
+    const DESCRIPTION: &'static str =
+        "Brings what a branch did into this workspace, as one change that undo takes back.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,
@@ -87,9 +82,8 @@ impl Tool for MergeOfCommand {
     const NAME: &'static str = Merge::NAME;
     const SHORT: &'static str = Merge::SHORT;
     const TITLE: &'static str = "Merge what a command did";
-    const DESCRIPTION: &'static str = "Merges the effects of a command that went to a branch because the files changed while it ran, \
-        as one change that can be undone, file by file, by line in texts. Where both changed the same thing differently, the answer \
-        lists the conflicts and nothing is written, unless `on_conflict` says what becomes of them.";
+    const DESCRIPTION: &'static str =
+        "Merges the effects of a command that went to a branch because the files changed while it ran.";
     const ANNOTATIONS: Annotations = Merge::ANNOTATIONS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {

@@ -15,14 +15,10 @@ pub(crate) struct Mkdir;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The directory, relative to the workspace root.
     path: String,
-    /// Whether missing directories above are made, and a directory that exists is fine. Default true.
+    /// Also make directories above, and accept one that exists; default true.
     #[serde(default)]
     parents: Option<bool>,
-    /// Another word for `parents`, which wins where both are given.
-    #[serde(default)]
-    recursive: Option<bool>,
 }
 
 impl Tool for Mkdir {
@@ -32,7 +28,7 @@ impl Tool for Mkdir {
     const NAME: &'static str = "mkdir";
     const SHORT: &'static str = "mkdir";
     const TITLE: &'static str = "Make a directory";
-    const DESCRIPTION: &'static str = "Makes a directory, with the directories above it. Writing a file makes its directories by itself, so this is for empty ones.";
+    const DESCRIPTION: &'static str = "Makes an empty directory. Writing a file makes its directories by itself.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: false,
@@ -40,7 +36,7 @@ impl Tool for Mkdir {
     };
 
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Made>> {
-        let parents = arguments.parents.or(arguments.recursive).unwrap_or(true);
+        let parents = arguments.parents.unwrap_or(true);
         let made = workspace.make_dir(&arguments.path, parents).await?;
         let path = quote(if made.path.is_empty() { "/" } else { &made.path });
         let text = if made.created {

@@ -16,7 +16,7 @@ impl Tool for Move {
     const NAME: &'static str = "move";
     const SHORT: &'static str = "move";
     const TITLE: &'static str = "Move or rename a file or directory";
-    const DESCRIPTION: &'static str = "Moves or renames a file, a link or a whole directory, in one step.";
+    const DESCRIPTION: &'static str = "Moves or renames a file or directory.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

@@ -3,27 +3,35 @@
 use std::time::Duration;
 
 use garret_core::Result;
-use garret_workspace::{OutputRequest, ProcessOutput, ProcessShown, Workspace};
+use garret_workspace::{LONGEST_WAIT, OutputRequest, ProcessOutput, ProcessShown, Workspace};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Annotations;
 use crate::command::seconds;
 use crate::limits::Limits;
+use crate::output_room::{self, OutputRoom};
 use crate::tool::{Output as Answered, Tool};
 use crate::{processes, text};
+
+/// The room for the last line.
+const FOOTER_ROOM: usize = 500;
+/// The room for the line in the middle.
+const GAP_ROOM: usize = 60;
 
 pub(crate) struct Output;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The id of the process, from `start` or `processes`.
+    /// From `start` or `processes`.
     id: String,
-    /// `cursor` of the last answer, so that only what is new comes. Left out or 0, everything that is still there.
+    /// From the last answer, to see only what is new.
     #[serde(default)]
     cursor: Option<u64>,
-    /// Seconds to wait for something new, or for its end; at most 60. Left out or 0, the answer comes at once.
+    #[serde(default)]
+    max_output_bytes: Option<u64>,
+    /// Seconds to wait for something new, at most 60.
     #[serde(default)]
     wait_s: Option<f64>,
 }
@@ -35,8 +43,7 @@ impl Tool for Output {
     const NAME: &'static str = "output";
     const SHORT: &'static str = "output";
     const TITLE: &'static str = "Read the output of a process";
-    const DESCRIPTION: &'static str = "Shows what a process in the background wrote since the last look, and whether it still runs or how it \
-        ended. Pass the `cursor` of the last answer; with `wait_s` the answer waits for something new.";
+    const DESCRIPTION: &'static str = "Shows what a background process wrote, and whether it runs or how it ended.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: true,
         destructive: false,
@@ -44,19 +51,31 @@ impl Tool for Output {
     };
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Answered<ProcessOutput>> {
+        let room = OutputRoom::of(arguments.max_output_bytes, workspace, limits);
         let request = OutputRequest {
             id: arguments.id,
             cursor: arguments.cursor.unwrap_or(0),
             wait: seconds("wait_s", arguments.wait_s)?.unwrap_or(Duration::ZERO),
-            max_bytes: limits.bytes / 2,
+            max_bytes: room.bytes.saturating_sub(FOOTER_ROOM).max(room.bytes / 2),
+            with_tail: true,
         };
+        let (is_long_wait, most) = (request.wait > LONGEST_WAIT, request.max_bytes);
         let output = workspace.output(request).await?;
-        Ok(Answered::new(shown(&output, limits), output))
+        Ok(Answered::new(shown(&output, is_long_wait, most), output))
     }
 }
 
-fn shown(output: &ProcessOutput, limits: &Limits) -> String {
-    let written = text::bounded(&output.output, limits);
+fn shown(output: &ProcessOutput, is_long_wait: bool, most: usize) -> String {
+    let mut written = output.output.clone();
+    let between = output.tail.as_ref().map(|tail| {
+        let between = (output.written - output.cursor).saturating_sub(tail.len() as u64);
+        written.push_str(&format!("\n… {} left out …\n{tail}", text::bytes(between)));
+        between
+    });
+    if written.len() > most + GAP_ROOM {
+        // Bytes that are no text take more room as text.
+        written = output_room::head_and_tail(&written, most);
+    }
     let end = if written.is_empty() || written.ends_with('\n') {
         ""
     } else {
@@ -66,12 +85,24 @@ fn shown(output: &ProcessOutput, limits: &Limits) -> String {
     if output.lost_bytes > 0 {
         parts.push(format!("{} before this are gone", text::bytes(output.lost_bytes)));
     }
-    if output.has_more {
-        parts.push("more is there".to_owned());
+    if is_long_wait {
+        parts.push(format!("it waits {} s at most", LONGEST_WAIT.as_secs()));
     }
-    parts.push(format!("next cursor {}", output.cursor));
+    if let Some(between) = between {
+        parts.push(format!(
+            "{} left out: `cursor` {} shows them, or a larger `max_output_bytes`",
+            text::bytes(between),
+            output.cursor
+        ));
+    }
+    let next = if between.is_some() {
+        output.written
+    } else {
+        output.cursor
+    };
+    parts.push(format!("next cursor {next}"));
     parts.extend(output.notices.iter().cloned());
-    format!("{written}{end}[{}]", parts.join("; "))
+    format!("{written}{end}{}", output_room::footer(&parts))
 }
 
 /// How a process is, in a few words.

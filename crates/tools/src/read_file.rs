@@ -1,77 +1,270 @@
 //! `read_file`: a text file by lines, any other by bytes, an image to look at.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use garret_core::Result;
-use garret_core::path::quote;
+use garret_core::path::{printable, quote};
+use garret_core::{Error, Result};
 use garret_workspace::{Encoding, FileContent, ReadRange, ReadRequest, Unit, Workspace, image_type};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::arguments::unless_empty;
+use crate::arguments::{one_or_many, unless_empty};
 use crate::limits::Limits;
 use crate::point::{self, text_or_number};
-use crate::text::{Page, bytes, cut_line, grouped};
+use crate::text::{FOOTER_ROOM, Page, bounded, bytes, count, cut_line, grouped, listed_names};
 use crate::tool::{Output, Tool};
 use crate::{Annotations, Image};
 
 /// The largest image that a model is shown.
 const MAX_IMAGE_BYTES: u64 = 5 << 20;
 
+/// The least room in an answer for one more of several files.
+const LEAST_ROOM: usize = 1 << 10;
+
 pub(crate) struct ReadFile;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The file, relative to the workspace root.
-    path: String,
-    /// How many lines to skip from the start of the file (0 for none). In a file that is not text, and with `encoding: "base64"`, it
-    /// counts bytes.
+    /// Relative to the workspace root.
+    #[serde(default)]
+    path: Option<String>,
+    /// Several files at once, in place of `path`.
+    #[serde(default, deserialize_with = "one_or_many")]
+    paths: Vec<String>,
+    /// Lines to skip; bytes where the file is not text, or with `base64`.
     #[serde(default)]
     offset: Option<u64>,
-    /// The most lines (or bytes, as for `offset`) to return. Left out or 0, as many as fit into one answer.
+    /// Most lines (or bytes, as for `offset`).
     #[serde(default)]
     limit: Option<u64>,
-    /// `utf-8` (default): text as text, anything else as base64. `base64`: the bytes as base64, whatever the file is.
+    /// Only the last so many lines.
+    #[serde(default)]
+    tail: Option<u64>,
+    /// `base64` shows bytes.
     #[serde(default, deserialize_with = "unless_empty")]
     encoding: Option<Encoding>,
-    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
-    /// out, empty or `now`: now.
+    /// Past state: snapshot label, change or time.
     #[serde(default, deserialize_with = "text_or_number")]
     at: Option<String>,
 }
 
+/// One file, or several.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct Data {
+    /// The file that `path` names.
+    #[serde(flatten)]
+    file: Option<FileContent>,
+    /// The files of `paths` that were read, in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<Vec<FileContent>>,
+    /// The files of `paths` that could not be read, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<FailedFile>,
+    /// The files of `paths` for which the answer had no room.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
+}
+
+/// A file that could not be read.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FailedFile {
+    /// The file.
+    path: String,
+    /// The kind of the error, such as `not_found`.
+    kind: String,
+    /// What went wrong.
+    message: String,
+}
+
 impl Tool for ReadFile {
     type Arguments = Arguments;
-    type Data = FileContent;
+    type Data = Data;
 
     const NAME: &'static str = "read_file";
     const SHORT: &'static str = "read";
     const TITLE: &'static str = "Read a file";
-    const DESCRIPTION: &'static str = "Reads a file of the workspace. Text comes as numbered lines (the number and the tab are not part of \
-        the file); a long file comes in pages, and the last line of the answer says which `offset` continues. Images (PNG, JPEG, GIF, WebP) \
-        come as images. Also gives the file's version, a token for `if_version` in a later write.";
+    const DESCRIPTION: &'static str = "Reads a file as numbered lines (number and tab are not part of it), an image as an image. Long answers of all tools come in pages; the last line says how to go on.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
-    async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<FileContent>> {
-        let wants_bytes = arguments.encoding == Some(Encoding::Base64);
-        let request = ReadRequest {
-            unit: if wants_bytes { Unit::Bytes } else { Unit::Lines },
-            offset: arguments.offset.unwrap_or(0),
-            limit: arguments.limit.filter(|limit| *limit > 0),
-            encoding: arguments.encoding.filter(|_| wants_bytes),
-            max_bytes: Some(limits.bytes as u64),
-            bytes_if_binary: !wants_bytes,
-            max_image_bytes: Some(MAX_IMAGE_BYTES),
-        };
-        let offset = request.offset;
+    async fn run(workspace: &Workspace, mut arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
+        let limits = limits.asked(arguments.limit.or(arguments.tail));
         let viewed = point::at(workspace, arguments.at.as_deref()).await?;
-        let content = viewed.read(&arguments.path, request).await?;
-        Ok(match content.encoding {
-            Encoding::Utf8 => show_text(content, offset, limits),
-            Encoding::Base64 if wants_bytes => show_base64(content, offset, limits),
-            Encoding::Base64 => show_binary(content, offset, limits),
-        })
+        let mut paths = std::mem::take(&mut arguments.paths);
+        let path = arguments.path.take();
+        if paths.is_empty() {
+            let path = path.ok_or_else(no_file)?;
+            return Ok(one_file(&viewed, &path, &arguments, &limits, MAX_IMAGE_BYTES)
+                .await?
+                .map(|file| Data {
+                    file: Some(file),
+                    ..Data::default()
+                }));
+        }
+        // A path beside `paths` is one more file; an empty one says nothing there.
+        if let Some(path) = path.filter(|path| !path.is_empty() && !paths.contains(path)) {
+            paths.insert(0, path);
+        }
+        Ok(several_files(&viewed, &paths, &arguments, &limits).await)
+    }
+}
+
+fn no_file() -> Error {
+    Error::invalid("no file is named").hint("pass `path`, or `paths` for several files")
+}
+
+/// Reads the files one after the other until the answer is full. What goes wrong with one is told in its place.
+async fn several_files(
+    workspace: &Workspace,
+    paths: &[String],
+    arguments: &Arguments,
+    limits: &Limits,
+) -> Output<Data> {
+    let mut data = Data::default();
+    let (mut text, mut files, mut images) = (String::new(), Vec::new(), Vec::new());
+    for (index, path) in paths.iter().enumerate() {
+        let header = format!("==> {} <==\n", printable(path));
+        let room = limits.bytes.saturating_sub(text.len() + header.len() + FOOTER_ROOM);
+        let lines = limits.lines.saturating_sub(text.matches('\n').count() + 1);
+        if index > 0 && (room < LEAST_ROOM || lines == 0) {
+            data.left_out = paths[index..].to_vec();
+            break;
+        }
+        let rest = Limits {
+            // The first file is shown however small the answer is.
+            bytes: room.max(LEAST_ROOM.min(limits.bytes / 2)),
+            lines: lines.max(1),
+            ..*limits
+        };
+        let image_bytes: usize = images.iter().map(|image: &Image| image.bytes.len()).sum();
+        let image_room = MAX_IMAGE_BYTES.saturating_sub(image_bytes as u64);
+        text.push_str(&header);
+        match one_file(workspace, path, arguments, &rest, image_room).await {
+            Ok(file) => {
+                text.push_str(&file.text);
+                images.extend(file.images);
+                files.push(file.data);
+            }
+            Err(error) => {
+                text.push_str(&bounded(&error.to_string(), &rest));
+                data.failed.push(FailedFile {
+                    path: path.clone(),
+                    kind: error.kind().as_str().to_owned(),
+                    message: error.message().to_owned(),
+                });
+            }
+        }
+        text.push('\n');
+    }
+    if data.left_out.is_empty() {
+        text.pop();
+    } else {
+        text.push_str(&format!(
+            "[no room for {}: read them in another call]",
+            listed_names(&data.left_out)
+        ));
+    }
+    data.files = Some(files);
+    Output { text, data, images }
+}
+
+async fn one_file(
+    workspace: &Workspace,
+    path: &str,
+    arguments: &Arguments,
+    limits: &Limits,
+    max_image_bytes: u64,
+) -> Result<Output<FileContent>> {
+    let wants_bytes = arguments.encoding == Some(Encoding::Base64);
+    let request = ReadRequest {
+        unit: if wants_bytes { Unit::Bytes } else { Unit::Lines },
+        offset: arguments.offset.unwrap_or(0),
+        limit: arguments.limit.filter(|limit| *limit > 0),
+        tail: arguments.tail.filter(|tail| *tail > 0),
+        encoding: arguments.encoding.filter(|_| wants_bytes),
+        max_bytes: Some(limits.bytes as u64),
+        bytes_if_binary: !wants_bytes,
+        max_image_bytes: Some(max_image_bytes),
+    };
+    let (offset, tail) = (request.offset, request.tail);
+    let content = workspace.read(path, request).await?;
+    Ok(match (content.encoding, tail) {
+        (Encoding::Utf8, Some(_)) => show_tail(content, limits),
+        (Encoding::Utf8, None) => show_text(content, offset, limits),
+        (Encoding::Base64, _) if wants_bytes => show_base64(content, offset, limits),
+        (Encoding::Base64, _) => show_binary(content, offset, limits),
+    })
+}
+
+/// The last lines. Where the numbers make the page too large, it begins later, and so does the data.
+fn show_tail(mut content: FileContent, limits: &Limits) -> Output<FileContent> {
+    let first = match &content.range {
+        None => Some(0),
+        Some(range) if range.unit == Unit::Lines => Some(range.start),
+        Some(_) => None,
+    };
+    let lines: Vec<&str> = content.content.split_inclusive('\n').collect();
+    let numbered = lines.iter().enumerate().map(|(index, line)| {
+        let number = first.map_or_else(String::new, |first| (first + index as u64 + 1).to_string());
+        format!("{number:>6}\t{}", shown_line(line, limits))
+    });
+    let numbered: Vec<String> = numbered.collect();
+    let mut probe = Page::new(limits);
+    let fitting = numbered.iter().rev().take_while(|line| probe.push(line)).count();
+    let (count, left) = (lines.len() as u64, lines.len() - fitting);
+    let cut = lines[..left].iter().map(|line| line.len()).sum();
+    let mut page = Page::new(limits);
+    for line in &numbered[left..] {
+        page.push(line);
+    }
+    if left > 0 {
+        content.content = content.content.split_off(cut);
+        let range = content.range.get_or_insert(ReadRange {
+            unit: Unit::Lines,
+            start: 0,
+            end: count,
+        });
+        range.start += if range.unit == Unit::Lines {
+            left as u64
+        } else {
+            cut as u64
+        };
+    }
+    let footer = tail_footer(&content, fitting as u64, left > 0);
+    Output::new(page.finish(footer), content)
+}
+
+fn tail_footer(content: &FileContent, shown: u64, is_full: bool) -> Option<String> {
+    let size = bytes(content.size);
+    if shown == 0 {
+        return Some("[empty file]".into());
+    }
+    let range = content.range.as_ref()?;
+    let lines = match range.unit {
+        Unit::Lines => named_lines(range.start, shown),
+        Unit::Bytes => format!("the last {}", count(shown, "line", "lines")),
+    };
+    let fit = match (content.line_cut, is_full) {
+        (true, _) => ", which is longer than a page and cut at its start",
+        (false, true) => "; no more fit into one answer",
+        (false, false) => "",
+    };
+    Some(format!("[{lines} of {size}{fit}; end of file]"))
+}
+
+/// A line as it is shown: without its ending, and cut where it is too long.
+fn shown_line<'a>(line: &'a str, limits: &Limits) -> Cow<'a, str> {
+    let bare = line.trim_end_matches('\n');
+    cut_line(bare.strip_suffix('\r').unwrap_or(bare), limits)
+}
+
+/// `line 7`, `lines 7–9`.
+fn named_lines(offset: u64, shown: u64) -> String {
+    match shown {
+        1 => format!("line {}", grouped(offset + 1)),
+        _ => format!("lines {}–{}", grouped(offset + 1), grouped(offset + shown)),
     }
 }
 
@@ -80,9 +273,7 @@ fn show_text(mut content: FileContent, offset: u64, limits: &Limits) -> Output<F
     let mut page = Page::new(limits);
     let (mut shown, mut end) = (0, 0);
     for line in content.content.split_inclusive('\n') {
-        let bare = line.trim_end_matches('\n');
-        let bare = cut_line(bare.strip_suffix('\r').unwrap_or(bare), limits);
-        if !page.push(&format!("{:>6}\t{bare}", offset + shown + 1)) {
+        if !page.push(&format!("{:>6}\t{}", offset + shown + 1, shown_line(line, limits))) {
             break;
         }
         shown += 1;
@@ -114,8 +305,7 @@ fn text_footer(content: &FileContent, offset: u64, shown: u64) -> Option<String>
                 grouped(offset)
             ));
         }
-        1 => format!("line {}", grouped(offset + 1)),
-        _ => format!("lines {}–{}", grouped(offset + 1), grouped(offset + shown)),
+        _ => named_lines(offset, shown),
     };
     match content.next_offset {
         Some(next) if content.line_cut => Some(format!(

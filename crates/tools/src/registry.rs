@@ -117,17 +117,55 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::{Definition, ExportFormat, export};
+
+    fn workspace(languages: Vec<Language>) -> Workspace {
+        let policy = CodePolicy {
+            languages,
+            ..CodePolicy::default()
+        };
+        Workspace::builder(Arc::new(MemoryStorage::new(Arc::new(SystemClock::default()))))
+            .code(Some(policy))
+            .open()
+            .expect("the policy is right")
+    }
+
+    /// The list goes into the context of every conversation, so its size is a cost that each user pays.
+    #[test]
+    fn the_list_of_all_tools_has_at_most_20_kib() {
+        let workspace = workspace(Language::ALL.to_vec());
+        let all = [FS, HISTORY, SNAPSHOT, SHELL, CODE, CONTEXTS].into_iter().flatten();
+        let definitions: Vec<_> = all
+            .map(|tool| Definition {
+                name: tool.name().to_owned(),
+                canonical: tool.name(),
+                title: tool.title(),
+                description: tool.description().to_owned(),
+                input_schema: tool.input_schema(&workspace),
+                output_schema: tool.output_schema(),
+                annotations: tool.annotations(),
+            })
+            .collect();
+        let mut list = export::export(&definitions, ExportFormat::Mcp);
+        let tools = list.as_array_mut().expect("a list");
+        let mut sizes = Vec::new();
+        for tool in tools.iter_mut() {
+            // Sent on request alone.
+            tool.as_object_mut().expect("a tool").shift_remove("outputSchema");
+            sizes.push(format!("{} {}", tool["name"], tool.to_string().len()));
+        }
+        let (count, bytes) = (tools.len(), json!({"tools": list}).to_string().len());
+        assert_eq!(count, 32);
+        assert!(
+            bytes <= 20_480,
+            "{count} tools take {bytes} bytes: {}",
+            sizes.join(", ")
+        );
+    }
 
     #[test]
     fn what_models_are_told_of_the_tools_for_code() {
-        let policy = CodePolicy {
-            languages: vec![Language::Bash, Language::Python],
-            ..CodePolicy::default()
-        };
-        let workspace = Workspace::builder(Arc::new(MemoryStorage::new(Arc::new(SystemClock::default()))))
-            .code(Some(policy))
-            .open()
-            .expect("the policy is right");
+        let workspace = workspace(vec![Language::Bash, Language::Python]);
         let told = CODE.iter().chain(CONTEXTS).map(|tool| {
             json!({
                 "name": tool.name(),

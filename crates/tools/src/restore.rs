@@ -15,10 +15,10 @@ pub(crate) struct Restore;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The point to go back to: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339.
+    /// Snapshot label, change, or time.
     #[serde(deserialize_with = "point::required")]
     to: String,
-    /// Only this file, or this directory with everything below it. Left out or empty, everything.
+    /// Only this file or directory.
     #[serde(default)]
     path: String,
 }
@@ -30,8 +30,8 @@ impl Tool for Restore {
     const NAME: &'static str = "restore";
     const SHORT: &'static str = "restore";
     const TITLE: &'static str = "Go back to a snapshot";
-    const DESCRIPTION: &'static str = "Makes the workspace, or one path with everything below it, what it was at a snapshot or another point: \
-        what came since goes, what went comes back. One change, which can be undone. To keep both states, make a branch from the point instead.";
+    const DESCRIPTION: &'static str =
+        "Makes the workspace, or one path, what it was at a point, as one change that undo takes back.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

@@ -15,9 +15,9 @@ pub(crate) struct RestoreVersion;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The file, relative to the workspace root. It may be gone.
+    /// May be gone.
     path: String,
-    /// The version, from the history tool with `versions: true`, or the id of the change that made it.
+    /// From history with `versions`, or a change.
     #[serde(deserialize_with = "point::required")]
     version: String,
 }
@@ -29,8 +29,7 @@ impl Tool for RestoreVersion {
     const NAME: &'static str = "restore_version";
     const SHORT: &'static str = "restore_version";
     const TITLE: &'static str = "Restore a version of a file";
-    const DESCRIPTION: &'static str = "Makes one file what it was in an earlier version, whatever it was called then, as one change that can be \
-        undone. To see a version first, read the file with `at`.";
+    const DESCRIPTION: &'static str = "Makes one file what it was in an earlier version.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

@@ -16,12 +16,11 @@ pub(crate) struct Rm;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The file, link or directory, relative to the workspace root.
     path: String,
-    /// Whether a directory goes with everything in it; otherwise it must be empty. Default false.
+    /// Remove a directory with everything in it.
     #[serde(default)]
     recursive: Option<bool>,
-    /// Remove only if the file still has this version (from an earlier answer).
+    /// Only if it still has this version.
     #[serde(default, deserialize_with = "unless_empty")]
     if_version: Option<String>,
 }
@@ -33,7 +32,7 @@ impl Tool for Rm {
     const NAME: &'static str = "rm";
     const SHORT: &'static str = "rm";
     const TITLE: &'static str = "Remove a file or directory";
-    const DESCRIPTION: &'static str = "Removes a file, a link (never what it leads to), an empty directory, or with `recursive` a directory and everything in it.";
+    const DESCRIPTION: &'static str = "Removes a file, a link (not what it leads to) or an empty directory.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

@@ -1,28 +1,43 @@
 //! What a command did, as text for a model: its output, and one last line that says how it ended and what became of the files.
+//!
+//! The last line is written first, so that the output gets the room that it leaves.
 
 use garret_core::path::{printable, quote};
 use garret_workspace::{Changed, RunResult};
 
-use crate::limits::Limits;
+use crate::output_room::{self, OutputRoom, Streams};
 use crate::text;
 
+/// The room that the note about what is left out takes.
+const NOTE_ROOM: usize = 200;
+
 /// The whole answer.
-pub(crate) fn of(result: &RunResult, limits: &Limits) -> String {
-    let output = text::bounded(&result.output, limits);
-    let end = if output.is_empty() || output.ends_with('\n') {
-        ""
-    } else {
-        "\n"
+pub(crate) fn of(result: &RunResult, room: OutputRoom) -> String {
+    let streams = Streams {
+        output: &result.output,
+        stdout: result.stdout.captured(),
+        stderr: result.stderr.captured(),
+        truncated: result.truncated,
     };
-    let first = diverted(&result.changed, "command");
-    format!("{first}{output}{end}[{}]", footer(result))
+    let first = diverted(&result.changed, "command").trim_end().to_owned();
+    let taken = first.len() + output_room::footer(&footer(result, None)).len() + NOTE_ROOM;
+    let output = room.show(&streams, taken);
+    let footer = output_room::footer(&footer(result, room.left_out_note(output.left_out)));
+    let parts = [first, output.text, footer];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
 }
 
-fn footer(result: &RunResult) -> String {
+/// That the time limit is another one than was asked for.
+pub(crate) fn lowered_timeout(milliseconds: Option<u64>) -> Option<String> {
+    let seconds = milliseconds? as f64 / 1_000.0;
+    Some(format!("its time limit was lowered to {seconds} s, the maximum here"))
+}
+
+fn footer(result: &RunResult, left_out: Option<String>) -> Vec<String> {
     let mut parts = vec![ended(result)];
-    if result.truncated {
-        parts.push(format!("{} of output omitted", text::bytes(result.left_out_bytes)));
-    }
+    parts.extend(lowered_timeout(result.lowered_timeout_ms));
+    parts.extend(left_out);
     parts.extend(changed(&result.changed));
     if !result.isolated {
         parts.push("not isolated from the machine".to_owned());
@@ -34,7 +49,7 @@ fn footer(result: &RunResult) -> String {
         ));
     }
     parts.extend(corrupt(&result.corrupt));
-    parts.join("; ")
+    parts
 }
 
 /// Which files were not there because they are damaged.

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 /// The schema of a tool's arguments.
 ///
-/// An optional argument is one that is not `required`; that it may also be null is left out, because some clients take no type lists.
+/// An optional argument is one that is not `required`; that it may also be null is left out, because some clients take no type lists. So is
+/// that no other argument is taken: tools take names from elsewhere too, and refuse unknown ones by themselves.
 pub(crate) fn of_arguments<A: JsonSchema>() -> Value {
     let mut schema = generate::<A>(SchemaSettings::draft2020_12());
     tidy(&mut schema, true);
@@ -35,7 +36,8 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
     schema
 }
 
-/// Takes out what says nothing to a model: formats of integers, defaults of null, and, on request, the null of optional types.
+/// Takes out what says nothing to a model: formats of integers, defaults of null, and in the schema of arguments every default, the null
+/// of optional types, and the least of a number.
 fn tidy(schema: &mut Value, is_input: bool) {
     match schema {
         Value::Object(object) => tidy_object(object, is_input),
@@ -54,6 +56,11 @@ fn tidy_object(object: &mut Map<String, Value>, is_input: bool) {
         *description = description.replace('\n', " ");
     }
     if is_input {
+        object.shift_remove("default");
+        object.shift_remove("minimum");
+        if object.get("additionalProperties") == Some(&Value::Bool(false)) {
+            object.shift_remove("additionalProperties");
+        }
         drop_null(object);
         join_constants(object);
     }

@@ -16,12 +16,12 @@ pub(crate) struct Snapshot;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The label, unique in the workspace, by which diff, restore, branch and `at` name the state later.
+    /// Unique name for the state.
     label: String,
-    /// The point to name: the label of another snapshot, the id or number of a change, or a time in RFC 3339. Left out or empty, now.
+    /// Point to name; default now.
     #[serde(default, deserialize_with = "text_or_number")]
     at: Option<String>,
-    /// Do not read files that the history has not met yet: quick in any directory, but such files cannot be restored. Default false.
+    /// Do not read files that history has not met; they cannot be restored.
     #[serde(default)]
     lazy: Option<bool>,
 }
@@ -33,8 +33,7 @@ impl Tool for Snapshot {
     const NAME: &'static str = "snapshot";
     const SHORT: &'static str = "snapshot";
     const TITLE: &'static str = "Take a snapshot";
-    const DESCRIPTION: &'static str = "Gives the state of the whole workspace a label, to compare with, go back to or branch from later. It never \
-        changes, and costs almost nothing. Take one before risky work.";
+    const DESCRIPTION: &'static str = "Names the state of the whole workspace, to compare with, restore or branch from later. Costs almost nothing: take one before risky work.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: false,

@@ -19,15 +19,12 @@ pub(crate) struct Start;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The command, as a text for the shell.
     command: String,
-    /// The directory to run it in, relative to the workspace root. Left out, the root.
     #[serde(default, deserialize_with = "unless_empty")]
     cwd: Option<String>,
-    /// Variables to add to its environment.
     #[serde(default)]
     env: Option<BTreeMap<String, String>>,
-    /// Seconds after which it is ended. Left out or 0, it lives until it ends by itself, is ended with `kill`, or the workspace is closed.
+    /// Ends it after so many seconds; default never.
     #[serde(default)]
     timeout_s: Option<f64>,
 }
@@ -39,9 +36,7 @@ impl Tool for Start {
     const NAME: &'static str = "start";
     const SHORT: &'static str = "start";
     const TITLE: &'static str = "Start a process in the background";
-    const DESCRIPTION: &'static str = "Starts a command that goes on while you do other things: a server, a watcher, a long build. The answer \
-        comes at once, with its id. `output` shows what it writes, `kill` ends it. It sees every later change of the files at once, and what \
-        it writes becomes part of the workspace as it goes. Commands that you run meanwhile reach it on localhost where they can reach anything.";
+    const DESCRIPTION: &'static str = "Starts a command in the background, such as a server, and answers with its id. It sees later changes of the files, and what it writes is kept.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

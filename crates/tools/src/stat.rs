@@ -17,10 +17,7 @@ pub(crate) struct Stat;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The path, relative to the workspace root.
     path: String,
-    /// Look at the past: the label of a snapshot, the id or number of a change (the state just after it), or a time in RFC 3339. Left
-    /// out, empty or `now`: now.
     #[serde(default, deserialize_with = "text_or_number")]
     at: Option<String>,
 }
@@ -32,8 +29,8 @@ impl Tool for Stat {
     const NAME: &'static str = "stat";
     const SHORT: &'static str = "stat";
     const TITLE: &'static str = "Describe a file or directory";
-    const DESCRIPTION: &'static str = "Describes a file, directory or link: type, size, permissions, times, and the version of a file (a token \
-        for `if_version`). A link is described itself, with where it points.";
+    const DESCRIPTION: &'static str =
+        "Tells type, size, permissions, times and version (for `if_version`) of a file, directory or link.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<FileStat>> {

@@ -10,7 +10,7 @@ use garret_workspace::{LeftOut, Skipped};
 use crate::limits::Limits;
 
 /// Room for the footer, kept free at the end of a full page.
-const FOOTER_ROOM: usize = 400;
+pub(crate) const FOOTER_ROOM: usize = 400;
 
 /// Room for the names of skipped files within it.
 const SKIPPED_ROOM: usize = 200;
@@ -113,6 +113,23 @@ pub(crate) fn incomplete_note(incomplete: bool) -> &'static str {
     match incomplete {
         true => "; NOT COMPLETE: files that the history had not captured by then are left out",
         false => "",
+    }
+}
+
+/// Names for a footer, as many as have room; the others are counted.
+pub(crate) fn listed_names(names: &[String]) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    for name in names {
+        let name = token(name);
+        if shown.iter().map(String::len).sum::<usize>() + name.len() > SKIPPED_ROOM {
+            break;
+        }
+        shown.push(name);
+    }
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more if shown.is_empty() => count(more as u64, "file", "files"),
+        more => format!("{} and {} more", shown.join(", "), grouped(more as u64)),
     }
 }
 
@@ -243,6 +260,7 @@ mod tests {
         let limits = Limits {
             lines: 3,
             bytes: 1024,
+            max_bytes: 1024,
             line_characters: 100,
         };
         let text = bounded("a\nb\nc\nd\ne", &limits);

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::aliases::ALIASES;
 use crate::limits::Limits;
 use crate::{Annotations, Answer, Image, schema};
 
@@ -49,6 +50,15 @@ pub(crate) struct Output<D> {
 }
 
 impl<D> Output<D> {
+    /// The same text and images with other data.
+    pub(crate) fn map<T>(self, change: impl FnOnce(D) -> T) -> Output<T> {
+        Output {
+            text: self.text,
+            data: change(self.data),
+            images: self.images,
+        }
+    }
+
     pub(crate) fn new(text: impl Into<String>, data: D) -> Self {
         Self {
             text: text.into(),
@@ -126,7 +136,7 @@ impl<T: Tool> AnyTool for T {
 fn read_arguments<A: DeserializeOwned + JsonSchema>(arguments: Value) -> Result<A> {
     let read = match arguments {
         Value::Null => shape::from_value(Value::Object(Map::new())),
-        Value::Object(_) => shape::from_value(arguments),
+        Value::Object(_) => shape::from_value_with(arguments, ALIASES),
         other => Err(
             Error::invalid(format!("the arguments must be an object, not {}", kind(&other)))
                 .hint(right_shape(&schemars::schema_for!(A))),

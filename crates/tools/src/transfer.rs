@@ -11,11 +11,9 @@ use crate::tool::Output;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The file or directory, relative to the workspace root.
     pub(crate) src: String,
-    /// Its new full path (not the directory to put it into). Directories above it are made.
+    /// Its new full path; directories above are made.
     pub(crate) dest: String,
-    /// Whether a file at `dest` is replaced; otherwise it is an error. Default false.
     #[serde(default)]
     overwrite: Option<bool>,
 }

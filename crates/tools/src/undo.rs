@@ -32,21 +32,16 @@ pub(crate) enum What {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// What to take back. `last`: the newest `count` changes. `change`: the one change that `id` names, wherever it stands; later changes
-    /// to other files stay. `session`, `tool_call`: everything that the session or tool call `id` did. `redo`: the newest undo, so that
-    /// what it took back comes again. Left out: `change` where `id` is given alone, `tool_call` or `session` where `session` is given, else
-    /// `last`.
+    /// `last`: the newest `count` changes. `change`, `session`, `tool_call`: what `id` names. `redo`: the newest undo. Default `last`, or what `id` or `session` says.
     #[serde(default, deserialize_with = "unless_empty")]
     what: Option<What>,
-    /// The id or number of the change, the id of the session (left out, your own), or the id of the tool call. `last` and `redo` take
-    /// no notice of it.
+    /// Change, session (default: yours) or tool call.
     #[serde(default, deserialize_with = "text_or_number")]
     id: Option<String>,
-    /// The session that a tool call belongs to: every session may count its calls from 1. Left out, a call that several sessions made is
-    /// refused, and they are named.
+    /// Session of the tool call `id`.
     #[serde(default, deserialize_with = "unless_empty")]
     session: Option<String>,
-    /// How many changes `last` takes back; the others take no notice of it. Left out or 0: 1.
+    /// For `last`; default 1.
     #[serde(default)]
     count: Option<u64>,
 }
@@ -65,10 +60,7 @@ impl Tool for Undo {
     const NAME: &'static str = "undo";
     const SHORT: &'static str = "undo";
     const TITLE: &'static str = "Undo or redo changes";
-    const DESCRIPTION: &'static str = "Takes changes back: content, permissions and absence come back as they were. Without arguments the newest \
-        change that is not undone yet, so that repeating it steps back further; `what: \"redo\"` steps forward again, until something new is \
-        changed. Undo is itself a change in the history. Where a file was changed since, the answer is a conflict that names each such file, \
-        and nothing is touched.";
+    const DESCRIPTION: &'static str = "Takes changes back, by default the newest; repeated, it steps back further. Undo is itself a change. A file changed since is a conflict, and nothing is touched.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

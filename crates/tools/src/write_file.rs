@@ -17,18 +17,14 @@ pub(crate) struct WriteFile;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// The file, relative to the workspace root. Directories above it are made.
     path: String,
-    /// All of the new content.
     content: String,
-    /// How `content` is written: `utf-8` (default) for the text itself, `base64` for bytes.
     #[serde(default, deserialize_with = "unless_empty")]
     encoding: Option<Encoding>,
-    /// Write only if the file still has this version (from an earlier answer), or `"absent"`: only if nothing is there. Left out, write
-    /// in any case.
+    /// Only if it still has this version, or is `absent`.
     #[serde(default, deserialize_with = "unless_empty")]
     if_version: Option<String>,
-    /// Permission bits in octal, such as "755". Left out, an existing file keeps its own.
+    /// Octal permissions, such as "755".
     #[serde(default, deserialize_with = "unless_empty")]
     mode: Option<String>,
 }
@@ -40,9 +36,8 @@ impl Tool for WriteFile {
     const NAME: &'static str = "write_file";
     const SHORT: &'static str = "write";
     const TITLE: &'static str = "Write a file";
-    const DESCRIPTION: &'static str = "Creates a file or replaces all of its content, atomically. To change a part of a file, use the edit \
-        tool instead. With `if_version`, a file that somebody else changed meanwhile is not overwritten: the answer is a conflict with the \
-        current version.";
+    const DESCRIPTION: &'static str =
+        "Creates a file or replaces all of its content, atomically. To change a part of a file, edit it instead.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

@@ -8,6 +8,7 @@
 
 mod admit;
 mod approval;
+mod by_time;
 mod code;
 mod commit;
 mod fs;

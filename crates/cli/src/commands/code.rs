@@ -120,6 +120,7 @@ fn remarks(result: &CodeResult) -> String {
         what: "code",
         timed_out: result.timed_out,
         limit: result.limit,
+        lowered_timeout_ms: result.lowered_timeout_ms,
         changed: &result.changed,
         isolated: result.isolated,
         leftovers: &result.leftovers,

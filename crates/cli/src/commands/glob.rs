@@ -59,6 +59,7 @@ impl Glob {
             include_ignored: self.coverage.no_ignore,
             include_git: self.coverage.git,
             include_directories: self.directories,
+            ..GlobRequest::default()
         };
         let found = session.workspace_at(self.at.point()).await?.glob(request).await?;
         let mut lines: Vec<String> = found.paths.iter().map(|path| render::shown(path)).collect();

@@ -37,6 +37,7 @@ impl Ls {
             depth: self.depth,
             limit: self.limit.unwrap_or(usize::MAX),
             cursor: self.cursor.clone(),
+            ..ListRequest::default()
         };
         let path = self.path.as_deref().unwrap_or("");
         let listed = session.workspace_at(self.at.point()).await?.list(path, request).await?;

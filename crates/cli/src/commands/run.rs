@@ -107,6 +107,7 @@ impl Run {
             what: "command",
             timed_out: result.timed_out,
             limit: result.limit,
+            lowered_timeout_ms: result.lowered_timeout_ms,
             changed: &result.changed,
             isolated: result.isolated,
             leftovers: &result.leftovers,
@@ -195,6 +196,7 @@ pub(crate) struct Ran<'a> {
     pub(crate) what: &'static str,
     pub(crate) timed_out: bool,
     pub(crate) limit: Option<Limit>,
+    pub(crate) lowered_timeout_ms: Option<u64>,
     pub(crate) changed: &'a Changed,
     pub(crate) isolated: bool,
     pub(crate) leftovers: &'a [String],
@@ -218,6 +220,10 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     let mut note = |text: String| notes.push_str(&format!("garret: {text}\n"));
     if let Some(branch) = &changed.branch {
         note(diverted(what, branch));
+    }
+    if let Some(milliseconds) = ran.lowered_timeout_ms {
+        let seconds = milliseconds as f64 / 1_000.0;
+        note(format!("the time limit is {seconds} s, the maximum of the workspace"));
     }
     if ran.timed_out {
         note(format!(

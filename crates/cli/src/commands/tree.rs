@@ -31,6 +31,7 @@ impl Tree {
             depth: self.depth,
             limit: self.limit,
             cursor: self.cursor.clone(),
+            ..ListRequest::default()
         };
         let path = self.path.as_deref().unwrap_or("");
         let listed = session.workspace_at(self.at.point()).await?.list(path, request).await?;

@@ -130,6 +130,57 @@ impl Captured {
         }
     }
 
+    /// How many bytes are kept.
+    pub fn kept(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
+    /// The head and the tail of this in at most `room` bytes; what is left out besides is counted.
+    #[must_use]
+    pub fn within(&self, room: usize) -> Self {
+        if self.kept() <= room {
+            return self.clone();
+        }
+        // What was left out before lies between head and tail, so a narrower cut around the middle covers it.
+        let (head_room, tail_room) = (room - room / 2, room / 2);
+        let all = [self.head.as_slice(), &self.tail].concat();
+        let head = all[..head_room.min(all.len())].to_vec();
+        let tail = all[all.len() - tail_room..].to_vec();
+        Self {
+            left_out: self.left_out + (all.len() - head.len() - tail.len()) as u64,
+            head,
+            tail,
+            written: self.written,
+        }
+    }
+
+    /// This without the lines that were cut in two, where their other parts are long enough to stay.
+    #[must_use]
+    pub fn with_whole_lines(mut self) -> Self {
+        if self.left_out == 0 {
+            return self;
+        }
+        let head_end = self
+            .head
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map(|newline| newline + 1);
+        if let Some(end) = head_end.filter(|end| *end >= self.head.len() / 2) {
+            self.left_out += (self.head.len() - end) as u64;
+            self.head.truncate(end);
+        }
+        let tail_start = self
+            .tail
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map(|newline| newline + 1);
+        if let Some(start) = tail_start.filter(|start| *start <= self.tail.len() / 2) {
+            self.left_out += start as u64;
+            self.tail.drain(..start);
+        }
+        self
+    }
+
     /// The text for a model: what is no UTF-8 and what would act on a terminal is made visible.
     pub fn text(&self) -> String {
         if self.left_out == 0 {
@@ -292,6 +343,27 @@ mod tests {
             collected(4, &[(Stdout, b"12345")]).stdout.text(),
             "12\n… 1 byte left out …\n45"
         );
+    }
+
+    #[test]
+    fn less_of_what_is_kept_is_still_its_head_and_its_tail() {
+        let whole = collected(100, &[(Stdout, b"abcdefghijklmnop")]).stdout;
+        assert_eq!(whole.within(16), whole);
+        assert_eq!(whole.within(6).text(), "abc\n… 10 bytes left out …\nnop");
+        let cut = collected(10, &[(Stdout, b"abcdefghijklmnop")]).stdout;
+        assert_eq!(cut.within(5), collected(5, &[(Stdout, b"abcdefghijklmnop")]).stdout);
+    }
+
+    #[test]
+    fn lines_that_were_cut_in_two_are_left_out() {
+        let lines = collected(16, &[(Stdout, b"one\ntwo\nthree\nfour\nfive\nsix\n")]).stdout;
+        assert_eq!(lines.text(), "one\ntwo\n\n… 12 bytes left out …\nive\nsix\n");
+        assert_eq!(
+            lines.with_whole_lines().text(),
+            "one\ntwo\n\n… 16 bytes left out …\nsix\n"
+        );
+        let long = collected(6, &[(Stdout, b"abcdefghij\n")]).stdout;
+        assert_eq!(long.clone().with_whole_lines(), long);
     }
 
     #[test]

@@ -108,6 +108,43 @@ fn undo_and_rm_show_to_processes_at_once() {
 }
 
 #[test]
+fn a_model_sees_the_newest_output_of_a_process_and_can_get_what_lies_between() {
+    everywhere(|on| async move {
+        let room = room(on).await;
+        let id = room.start("seq 1 9999; echo 'error: the reason'; sleep 600").await;
+        room.output_with(&id, "the reason").await;
+        let mut arguments = json!({"id": id});
+        let answer = room.toolbox.call("output", arguments.clone()).await;
+        let text = answer.text;
+        assert!(text.len() <= 8_000, "{on:?}: {}", text.len());
+        assert!(
+            text.starts_with("1\n2\n") && text.contains("\n9999\nerror: the reason\n["),
+            "{on:?}: {text}"
+        );
+        // What is said of the rest is true: following it gives every line.
+        let data = answer.data.unwrap();
+        let written = data["written"].as_u64().unwrap();
+        assert!(text.ends_with(&format!("next cursor {written}]")), "{on:?}: {text}");
+        let mut all = data["output"].as_str().unwrap().to_owned();
+        let mut cursor = data["cursor"].as_u64().unwrap();
+        assert!(
+            text.contains(&format!("`cursor` {cursor} shows them")),
+            "{on:?}: {text}"
+        );
+        while cursor < written {
+            arguments["cursor"] = json!(cursor);
+            arguments["max_output_bytes"] = json!(20_000);
+            let data = room.toolbox.call("output", arguments.clone()).await.data.unwrap();
+            all.push_str(data["output"].as_str().unwrap());
+            cursor = data["cursor"].as_u64().unwrap();
+        }
+        let numbers: String = (1..=9_999).map(|number| format!("{number}\n")).collect();
+        assert_eq!(all, format!("{numbers}error: the reason\n"), "{on:?}");
+        room.workspace().close().await.unwrap();
+    });
+}
+
+#[test]
 fn a_process_that_ends_is_told_with_its_exit_code_and_its_work_is_kept() {
     everywhere(|on| async move {
         let room = room(on).await;
@@ -117,6 +154,7 @@ fn a_process_that_ends_is_told_with_its_exit_code_and_its_work_is_kept() {
             cursor,
             wait: Duration::from_secs(20),
             max_bytes: 1_000,
+            with_tail: false,
         };
         let mut last = room.workspace().output(request(0)).await.unwrap();
         let mut text = last.output.clone();

@@ -93,6 +93,7 @@ fn a_process_in_the_background_sees_what_undo_does_to_a_name_that_is_not_utf_8()
             cursor,
             wait: std::time::Duration::from_secs(20),
             max_bytes: 1_000,
+            with_tail: false,
         };
         let first = room.workspace().output(output(0)).await.unwrap();
         assert_eq!(first.output, "two\n", "{on:?}");

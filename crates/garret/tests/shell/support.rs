@@ -138,6 +138,7 @@ impl Room {
                 cursor,
                 wait: Duration::from_millis(100),
                 max_bytes: 100_000,
+                with_tail: false,
             };
             let output = self.workspace().output(request).await.unwrap();
             text.push_str(&output.output);
@@ -183,7 +184,7 @@ impl Room {
         let request = ListRequest {
             depth: usize::MAX,
             limit: 100_000,
-            cursor: None,
+            ..ListRequest::default()
         };
         let mut tree = BTreeMap::new();
         for entry in self.workspace().list("", request).await.unwrap().entries {

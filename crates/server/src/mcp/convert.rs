@@ -14,7 +14,7 @@ const ERROR_KEY: &str = "garret/error";
 /// A definition as `tools/list` shows it: with an output schema where the answers carry data.
 pub(super) fn tool(definition: Definition, options: ServeOptions) -> Tool {
     let hints = definition.annotations;
-    let annotations = ToolAnnotations::with_title(definition.title)
+    let annotations = ToolAnnotations::new()
         .read_only(hints.read_only)
         .destructive(hints.destructive)
         .idempotent(hints.idempotent)

@@ -46,6 +46,26 @@ fn the_names_under_each_naming() {
     insta::assert_snapshot!("names", all.join("\n"));
 }
 
+/// The arguments whose names say everything: the list of tools is read by every model in every conversation, so it has no idle word.
+const PLAIN_NAMES: &[&str] = &[
+    "path",
+    "content",
+    "encoding",
+    "dry_run",
+    "src",
+    "limit",
+    "cursor",
+    "ignore_case",
+    "whole_word",
+    "before",
+    "after",
+    "multiline",
+    "include_git",
+    "include_directories",
+    "overwrite",
+    "at",
+];
+
 /// Visits every schema within a schema.
 fn visit(schema: &Value, look: &mut dyn FnMut(&Value)) {
     look(schema);
@@ -60,7 +80,7 @@ fn visit(schema: &Value, look: &mut dyn FnMut(&Value)) {
 }
 
 #[test]
-fn an_input_schema_is_closed_described_and_whole() {
+fn an_input_schema_is_described_and_whole() {
     for definition in historic().definitions() {
         let schema = &definition.input_schema;
         let text = schema.to_string();
@@ -70,13 +90,10 @@ fn an_input_schema_is_closed_described_and_whole() {
         );
         visit(schema, &mut |schema| {
             assert!(schema["type"].is_string(), "{} has {schema}", definition.canonical);
-            if schema["type"] == "object" {
-                assert_eq!(schema["additionalProperties"], false, "{}", definition.canonical);
-            }
         });
         for (name, property) in schema["properties"].as_object().unwrap() {
             assert!(
-                property["description"].is_string(),
+                property["description"].is_string() || PLAIN_NAMES.contains(&name.as_str()),
                 "{} has {name} without a word",
                 definition.canonical
             );

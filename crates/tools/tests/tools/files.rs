@@ -534,3 +534,23 @@ fn copy_and_move_take_files_and_directories() {
     done(&tools, "copy", json!({"src": "d/b", "dest": "z", "overwrite": true}));
     assert_eq!(done(&tools, "read_file", json!({"path": "z"})).1["content"], "y");
 }
+
+#[test]
+fn at_most_so_many_occurrences_are_replaced() {
+    let tools = toolbox();
+    put(&tools, "a.txt", "a a a\n");
+    let arguments = json!({"path": "a.txt", "old_text": "a", "new_text": "b", "max_replacements": 2});
+    let (text, data) = done(&tools, "edit_file", arguments);
+    assert!(
+        text.starts_with("edited `a.txt`: 2 replacements, 1 occurrence left ("),
+        "{text}"
+    );
+    assert_eq!(
+        (&data["replacements"], &data["occurrences_left"]),
+        (&json!(2), &json!(1))
+    );
+    assert_eq!(
+        done(&tools, "read_file", json!({"path": "a.txt"})).1["content"],
+        "b b a\n"
+    );
+}

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod aliases;
 mod arguments;
 mod conform;
 mod exports;

@@ -83,7 +83,8 @@ fn the_pages_of_bytes_are_the_bytes() {
             .flat_map(|(_, data)| STANDARD.decode(data["content"].as_str().unwrap()).unwrap());
         assert!(decoded.collect::<Vec<_>>() == bytes, "{arguments}");
         for (text, data) in pages {
-            assert!(text.len() <= 100 * KIB && data["content"].as_str().unwrap().len() <= 100 * KIB);
+            let most = if arguments.get("limit").is_some() { 100 } else { 24 } * KIB;
+            assert!(text.len() <= most && data["content"].as_str().unwrap().len() <= most);
         }
     }
 }
@@ -227,4 +228,157 @@ fn a_large_difference_is_bounded() {
     assert!(text.ends_with("more lines not shown]"), "{text}");
     assert_eq!(data["replacements"], 3_000);
     assert!(data.get("diff").is_none());
+}
+
+#[test]
+fn a_page_has_25_kb_unless_more_is_asked_for() {
+    let tools = toolbox();
+    put(&tools, "a.txt", &"some words that match\n".repeat(5_000));
+    for (tool, arguments) in [
+        ("read_file", json!({"path": "a.txt"})),
+        ("grep", json!({"pattern": "words"})),
+    ] {
+        let (text, _) = done(&tools, tool, arguments.clone());
+        assert!(text.len() <= 25_000 && text.len() > 20_000, "{tool}: {}", text.len());
+        assert!(text.contains("; more: offset="), "{}", &text[text.len() - 100..]);
+        let mut asked = arguments;
+        asked["limit"] = json!(2_000);
+        let (more, data) = done(&tools, tool, asked);
+        assert!(more.len() > 50_000 && more.len() <= 100 * KIB, "{tool}: {}", more.len());
+        // What the data has, the text has.
+        let count = match tool {
+            "grep" => data["matches"].as_array().unwrap().len(),
+            _ => data["content"].as_str().unwrap().lines().count(),
+        };
+        assert_eq!(count, more.lines().count() - 1);
+    }
+}
+
+#[test]
+fn several_files_come_in_one_answer_that_is_bounded() {
+    let tools = bounded(2_000, 4);
+    put(&tools, "a.txt", "one\ntwo\n");
+    put(&tools, "b.txt", "three\n");
+    let (text, data) = done(&tools, "read_file", json!({"paths": ["a.txt", "none", "b.txt"]}));
+    insta::assert_snapshot!(text, @r"
+    ==> a.txt <==
+         1	one
+         2	two
+    ==> none <==
+    not_found: there is nothing at `none`. Hint: list the directory to see what is there.
+    ==> b.txt <==
+         1	three
+    ");
+    assert_eq!(data["files"][1]["content"], "three\n");
+    assert_eq!(data["failed"][0]["kind"], "not_found");
+    assert!(data.get("content").is_none() && data.get("left_out").is_none());
+
+    let names: Vec<String> = (0..40).map(|n| format!("f{n:02}")).collect();
+    for name in &names {
+        put(&tools, name, &"words in a line\n".repeat(20));
+    }
+    let mut rest = names.clone();
+    let mut read = Vec::new();
+    while !rest.is_empty() {
+        let (text, data) = done(&tools, "read_file", json!({"paths": rest}));
+        assert!(text.len() <= 4 * KIB, "{}", text.len());
+        let files = data["files"].as_array().unwrap();
+        assert!(!files.is_empty());
+        for file in files {
+            assert_eq!(file["eof"], true, "{text}");
+            read.push(file["path"].as_str().unwrap().to_owned());
+        }
+        let left_out = data.get("left_out").cloned().unwrap_or(json!([]));
+        rest = serde_json::from_value(left_out).unwrap();
+        if let Some(first) = rest.first() {
+            assert!(text.contains(&format!("[no room for \"{first}\"")), "{text}");
+        }
+    }
+    assert_eq!(read, names);
+}
+
+#[test]
+fn a_file_that_does_not_fit_beside_others_says_how_it_goes_on() {
+    let tools = bounded(2_000, 4);
+    put(&tools, "a.txt", "one\n");
+    put(&tools, "long.txt", &"words in a line\n".repeat(2_000));
+    let (text, data) = done(&tools, "read_file", json!({"paths": ["a.txt", "long.txt", "a.txt"]}));
+    assert!(text.len() <= 4 * KIB, "{}", text.len());
+    let next = data["files"][1]["next_offset"].as_u64().unwrap();
+    assert!(text.contains(&format!("; more: offset={next}]")), "{text}");
+    assert_eq!(data["left_out"], json!(["a.txt"]));
+    assert!(
+        text.ends_with("[no room for \"a.txt\": read them in another call]"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_last_lines_of_a_file_are_shown_with_their_numbers() {
+    let tools = bounded(2_000, 4);
+    let content: String = (1..=300).map(|n| format!("line {n}\n")).collect();
+    put(&tools, "a.txt", &content);
+    let (text, data) = done(&tools, "read_file", json!({"path": "a.txt", "tail": 2}));
+    assert_eq!(
+        text,
+        "   299\tline 299\n   300\tline 300\n[lines 299–300 of 2,592 bytes; end of file]"
+    );
+    assert_eq!(data["content"], "line 299\nline 300\n");
+    // More than an answer holds: the end stays, in text and data alike.
+    let (text, data) = done(&tools, "read_file", json!({"path": "a.txt", "tail": 300}));
+    assert!(text.len() <= 4 * KIB && text.contains("   300\tline 300\n["), "{text}");
+    assert!(text.ends_with("; no more fit into one answer; end of file]"), "{text}");
+    let first = data["range"]["start"].as_u64().unwrap();
+    assert!(text.starts_with(&format!("{:>6}\t", first + 1)), "{text}");
+    let kept = data["content"].as_str().unwrap();
+    assert!(content.ends_with(kept) && kept.starts_with(&format!("line {}\n", first + 1)));
+    let text = crate::support::refused(&tools, "read_file", json!({"path": "a.txt", "tail": 2, "offset": 5}));
+    assert!(text.contains("`tail` counts lines from the end"), "{text}");
+}
+
+#[test]
+fn lists_by_time_page_by_what_fits() {
+    let clock = std::sync::Arc::new(garret_core::FixedClock::at("2026-01-02T03:04:05Z".parse().unwrap()));
+    let storage = std::sync::Arc::new(garret_core::MemoryStorage::new(clock.clone()));
+    let workspace = garret_workspace::Workspace::builder(storage)
+        .name("box")
+        .open()
+        .unwrap();
+    let config = garret_core::ToolsConfig {
+        max_kib: 1,
+        ..garret_core::ToolsConfig::default()
+    };
+    let tools = Toolbox::new(workspace, config);
+    let mut expected = Vec::new();
+    for n in 0..120 {
+        clock.advance(std::time::Duration::from_secs(1));
+        let path = format!("d/file {:03} % {}", (n * 7) % 120, "é".repeat(n % 20));
+        put(&tools, &path, "");
+        expected.insert(0, path);
+    }
+    let arguments = json!({"path": "d", "sort": "modified"});
+    let listed = pages(&tools, "ls", arguments, "next_cursor", "cursor");
+    let paths: Vec<_> = listed
+        .iter()
+        .flat_map(|(_, data)| data["entries"].as_array().unwrap())
+        .map(|entry| entry["path"].as_str().unwrap())
+        .collect();
+    assert!(
+        listed.len() > 3 && paths == expected,
+        "{} pages: {paths:?}",
+        listed.len()
+    );
+    assert!(
+        listed[0].0.starts_with("2026-01-02T03:06:05Z  file "),
+        "{}",
+        listed[0].0
+    );
+    let arguments = json!({"pattern": "**", "sort_by": "mtime"});
+    let found = pages(&tools, "glob", arguments, "next_cursor", "cursor");
+    let paths: Vec<_> = found
+        .iter()
+        .flat_map(|(_, data)| data["paths"].as_array().unwrap())
+        .map(|path| path.as_str().unwrap())
+        .collect();
+    assert!(found.len() > 3 && paths == expected, "{} pages: {paths:?}", found.len());
 }

@@ -39,6 +39,9 @@ pub struct CodeResult {
     /// The limit that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// The time limit that held, in milliseconds, where a longer one was asked for than the policy allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lowered_timeout_ms: Option<u64>,
     /// How the context ended, where this call was its last: what it kept is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_ended: Option<String>,
@@ -76,6 +79,7 @@ impl CodeResult {
             duration_ms: ran.duration_ms,
             timed_out: ran.timed_out,
             limit: ran.limit,
+            lowered_timeout_ms: ran.lowered_timeout_ms,
             usage: Some(ran.usage),
             corrupt: ran.corrupt,
             ..Self::new(language, outcome, output, surroundings, ran.changed)
@@ -97,11 +101,12 @@ impl CodeResult {
             error: outcome.error,
             exit_code: outcome.exit_code,
             output: output.both.text(),
-            stdout: StreamShown(output.stdout.bytes().into_owned().into()),
-            stderr: StreamShown(output.stderr.bytes().into_owned().into()),
+            stdout: output.stdout.clone().into(),
+            stderr: output.stderr.clone().into(),
             duration_ms: 0,
             timed_out: false,
             limit: None,
+            lowered_timeout_ms: None,
             context_ended: None,
             truncated: output.is_truncated(),
             left_out_bytes: output.stdout.left_out + output.stderr.left_out,

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::attend::{Answered, Attendant, Call, Heard, Piece};
 use super::contexts::{Entry, Life, id};
 use super::{CodeResult, ContextRequest, ContextShown, PieceRequest, driver};
-use crate::shell::driven::{Driven, millis};
+use crate::shell::driven::{Driven, lowered, millis};
 use crate::{RunRequest, Workspace};
 
 /// How long an interpreter may take until it is ready.
@@ -162,7 +162,10 @@ impl Workspace {
         };
         entry.inbox.send(call).map_err(|_| entry.gone())?;
         let answered = answer.await.map_err(|_| entry.gone())??;
-        Ok(result(&entry, answered))
+        Ok(CodeResult {
+            lowered_timeout_ms: lowered(timeout, request.timeout).map(millis),
+            ..result(&entry, answered)
+        })
     }
 }
 

@@ -34,12 +34,19 @@ pub struct Edited {
     pub size: u64,
     /// How many places were replaced.
     pub replacements: usize,
+    /// How many further places stay, because of `max_replacements`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub occurrences_left: usize,
     /// The difference as a unified diff, where the file is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
     /// Set where nothing was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Workspace {
@@ -75,6 +82,7 @@ impl Workspace {
             version: Some(before.version.clone()),
             size: content.len() as u64,
             replacements: edited.replacements,
+            occurrences_left: edited.occurrences_left,
             diff: text::diff::unified(target.shown.as_str(), &before.bytes, &content),
             dry_run: options.dry_run,
         };

@@ -8,11 +8,24 @@ use std::collections::{HashMap, VecDeque};
 use futures::future::join_all;
 use garret_core::{Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, ListPage, Result, WsPath};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
 use crate::admit::Target;
+use crate::by_time::{ByTime, FirstByTime, TimePage};
 use crate::fs::shown_time;
+
+/// The order of a list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sort {
+    /// By name.
+    #[default]
+    Name,
+    /// By the time of the last change, the newest first; equal times by path.
+    #[serde(alias = "mtime", alias = "time")]
+    Modified,
+}
 
 /// What to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +36,8 @@ pub struct ListRequest {
     pub limit: usize,
     /// `next_cursor` of the page before.
     pub cursor: Option<String>,
+    /// The order. By time, each page costs a walk through everything.
+    pub sort: Sort,
 }
 
 impl Default for ListRequest {
@@ -31,6 +46,7 @@ impl Default for ListRequest {
             depth: 1,
             limit: 1_000,
             cursor: None,
+            sort: Sort::Name,
         }
     }
 }
@@ -38,7 +54,7 @@ impl Default for ListRequest {
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Listed {
-    /// The entries, each directory before what is in it.
+    /// The entries, each directory before what is in it; by time, the newest first.
     pub entries: Vec<ListedEntry>,
     /// The `cursor` of the next page, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +62,9 @@ pub struct Listed {
     /// Set where this is a point of the past at which not every file was captured: those that were not are left out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
+    /// By time, the cursor behind each entry, for a caller that shows fewer of them.
+    #[serde(skip)]
+    pub cursors: Vec<String>,
 }
 
 /// An entry of a list.
@@ -79,12 +98,22 @@ impl Workspace {
         let mut target = self.admit_directory(path).await?;
         // Entries are shown where they are, so a cursor made through a link must be read there, too.
         target.real = self.followed(&target).await?;
-        let mut walk = TreeWalk::begin(self, &target, request)?;
         let mut page = Listed {
             entries: Vec::new(),
             next_cursor: None,
             incomplete: self.shared.is_partial,
+            cursors: Vec::new(),
         };
+        if request.sort == Sort::Modified {
+            let newest = self.newest_entries(&target, request).await?;
+            return Ok(Listed {
+                entries: newest.entries,
+                next_cursor: newest.next_cursor,
+                cursors: newest.cursors,
+                ..page
+            });
+        }
+        let mut walk = TreeWalk::begin(self, &target, request)?;
         let mut last = None;
         while let Some(entry) = walk.next().await? {
             if page.entries.len() == request.limit {
@@ -95,6 +124,23 @@ impl Workspace {
             last = Some(entry.path);
         }
         Ok(page)
+    }
+
+    /// A page of the tree in the order of time. Only the page is held, however large the tree is.
+    async fn newest_entries(&self, target: &Target, request: &ListRequest) -> Result<TimePage<ListedEntry>> {
+        let after = request.cursor.as_deref().map(ByTime::from_token).transpose()?;
+        let whole = ListRequest {
+            limit: usize::MAX,
+            cursor: None,
+            ..request.clone()
+        };
+        let mut walk = TreeWalk::begin(self, target, &whole)?;
+        let mut first = FirstByTime::new(after, request.limit);
+        while let Some(entry) = walk.next().await? {
+            let key = ByTime::new(entry.modified, self.shown_entry(&entry.path).as_bytes().to_vec());
+            first.consider(key, || self.listed(&entry));
+        }
+        Ok(first.finish())
     }
 
     fn listed(&self, entry: &Entry) -> ListedEntry {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::text::edit::Edit;
 pub use binary::image_type;
 pub use edit::{EditOptions, Edited};
-pub use list::{ListRequest, Listed, ListedEntry};
+pub use list::{ListRequest, Listed, ListedEntry, Sort};
 pub use make::Made;
 pub use patch::{PatchOptions, Patched, PatchedFile};
 pub use put::{PutEntry, PutItem, PutResult};

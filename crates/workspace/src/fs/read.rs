@@ -1,6 +1,9 @@
 //! Reading: whole, a window of lines, or a range of bytes.
 //!
-//! A window is found by reading pieces in order, so that a page of a large file costs memory for the page alone.
+//! A window is found by reading pieces in order, so that a page of a large file costs memory for the page alone. The last lines are found
+//! by reading pieces from the end.
+
+use std::ops::Range;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,6 +39,9 @@ pub struct ReadRequest {
     pub offset: u64,
     /// The most that are returned.
     pub limit: Option<u64>,
+    /// Only the last so many lines of a text; with `limit`, the smaller number counts. A large file is read from its end. Not with
+    /// `offset`, and not in bytes.
+    pub tail: Option<u64>,
     /// How the content is returned; text where it is UTF-8 and base64 where not, if left open.
     pub encoding: Option<Encoding>,
     /// The most bytes that are returned, whatever the limit; the rest is another page.
@@ -103,6 +109,7 @@ struct Window {
     bytes: Bytes,
     size: u64,
     version: Version,
+    start: u64,
     end: u64,
     eof: bool,
     line_cut: bool,
@@ -138,10 +145,10 @@ impl Workspace {
     async fn read_part(&self, path: &str, request: &ReadRequest) -> Result<FileContent> {
         let target = self.admit(path, Names::Content, &[Access::Read]).await?;
         let (window, unit, wanted) = self.window(&target, request).await?;
-        let is_all = request.offset == 0 && window.eof;
+        let is_all = window.start == 0 && window.eof && !window.line_cut;
         let range = ReadRange {
             unit,
-            start: request.offset,
+            start: window.start,
             end: window.end,
         };
         let (content, encoding) = encode(&window.bytes, wanted, &target)?;
@@ -160,6 +167,11 @@ impl Workspace {
 
     /// The bytes wanted, what they count, and how they are to be written.
     async fn window(&self, target: &Target, request: &ReadRequest) -> Result<(Window, Unit, Option<Encoding>)> {
+        if let Some(lines) = request.tail {
+            let lines = lines.min(request.limit.unwrap_or(u64::MAX));
+            let (window, unit) = self.tail_window(target, request, lines).await?;
+            return Ok((window, unit, request.encoding));
+        }
         let is_whole = request.offset == 0 && request.limit.is_none() && request.max_bytes.is_none();
         let window = match request.unit {
             unit if is_whole && !request.bytes_if_binary => {
@@ -218,6 +230,7 @@ impl Workspace {
     async fn whole_window(&self, target: &Target) -> Result<Window> {
         let whole = self.read_whole(target).await?;
         Ok(Window {
+            start: 0,
             end: 0,
             eof: true,
             line_cut: false,
@@ -243,6 +256,7 @@ impl Workspace {
         let read = self.storage().read(&target.real, options).await?;
         let end = request.offset + read.bytes.len() as u64;
         Ok(Window {
+            start: request.offset,
             end,
             eof: end >= read.size,
             line_cut: false,
@@ -259,11 +273,64 @@ impl Workspace {
                 return Ok(found);
             }
         }
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            format!("{} changes faster than it can be read", target.shown.quoted()),
-        )
-        .at(&target.shown))
+        Err(changes_too_fast(target))
+    }
+
+    /// The last lines of a text, and whether the window counts lines or, where nobody knows how many lines come before, bytes.
+    async fn tail_window(&self, target: &Target, request: &ReadRequest, lines: u64) -> Result<(Window, Unit)> {
+        if request.offset > 0 || request.unit == Unit::Bytes || lines == 0 {
+            return Err(
+                Error::invalid("`tail` counts lines from the end, so it has no `offset` and no bytes")
+                    .hint("pass `tail` with a number above 0 and leave out `offset` and `encoding`"),
+            );
+        }
+        for _ in 0..5 {
+            if let Some(found) = self.try_tail_window(target, request, lines).await? {
+                return Ok(found);
+            }
+        }
+        Err(changes_too_fast(target))
+    }
+
+    async fn try_tail_window(
+        &self,
+        target: &Target,
+        request: &ReadRequest,
+        lines: u64,
+    ) -> Result<Option<(Window, Unit)>> {
+        let first = self.read_range(target, 0..PIECE).await?;
+        if request.bytes_if_binary && !is_text(&first.bytes) {
+            let message = format!("{} is not text, so it has no last lines", target.shown.quoted());
+            return Err(Error::invalid(message)
+                .at(&target.shown)
+                .hint("read its bytes with `encoding: \"base64\"` and `offset`"));
+        }
+        let size = first.size;
+        let mut tail = TailWindow::new(lines, self.page_bytes(request));
+        // The first piece is all of a small file; of a large one it only told the size, and the end comes first.
+        let mut at = if size <= PIECE { 0 } else { size };
+        if at == 0 {
+            tail.feed(first.bytes.clone());
+        }
+        while at > 0 && !tail.is_full() {
+            let start = at.saturating_sub(PIECE);
+            let piece = self.read_range(target, start..at).await?;
+            if piece.version != first.version {
+                return Ok(None);
+            }
+            tail.feed(piece.bytes);
+            at = start;
+        }
+        Ok(Some(tail.finish(size, first.version, at == 0)))
+    }
+
+    async fn read_range(&self, target: &Target, range: Range<u64>) -> Result<ReadResult> {
+        let options = ReadOptions {
+            range: Some(range),
+            follow: target.follow,
+            ..ReadOptions::default()
+        };
+        self.storage().read(&target.real, options).await
     }
 
     async fn try_line_window(&self, target: &Target, request: &ReadRequest) -> Result<Option<Found>> {
@@ -271,12 +338,7 @@ impl Workspace {
         let mut first: Option<Version> = None;
         let mut at = 0;
         loop {
-            let options = ReadOptions {
-                range: Some(at..at + PIECE),
-                follow: target.follow,
-                ..ReadOptions::default()
-            };
-            let piece = self.storage().read(&target.real, options).await?;
+            let piece = self.read_range(target, at..at + PIECE).await?;
             if first.get_or_insert_with(|| piece.version.clone()) != &piece.version {
                 return Ok(None);
             }
@@ -369,11 +431,104 @@ impl LineWindow {
             bytes: self.bytes.into(),
             size,
             version,
+            start: self.offset,
             end,
             eof,
             line_cut,
         }
     }
+}
+
+fn changes_too_fast(target: &Target) -> Error {
+    let message = format!("{} changes faster than it can be read", target.shown.quoted());
+    Error::new(ErrorKind::Unavailable, message).at(&target.shown)
+}
+
+/// Picks the last lines out of pieces that come from the end of a file to its start.
+struct TailWindow {
+    wanted: u64,
+    max_bytes: usize,
+    /// The last piece of the file first.
+    pieces: Vec<Bytes>,
+    bytes: usize,
+    newlines: u64,
+}
+
+impl TailWindow {
+    fn new(wanted: u64, max_bytes: u64) -> Self {
+        Self {
+            wanted,
+            max_bytes: usize::try_from(max_bytes).unwrap_or(usize::MAX),
+            pieces: Vec::new(),
+            bytes: 0,
+            newlines: 0,
+        }
+    }
+
+    /// Takes the piece that comes before those taken so far.
+    fn feed(&mut self, piece: Bytes) {
+        self.bytes += piece.len();
+        self.newlines += memchr::memchr_iter(b'\n', &piece).count() as u64;
+        self.pieces.push(piece);
+    }
+
+    /// Whether no earlier piece can add to the window. One newline may close the last line and begin none.
+    fn is_full(&self) -> bool {
+        self.bytes > self.max_bytes || self.newlines > self.wanted
+    }
+
+    /// The window: the wanted lines, or as many of them as fit. It counts lines where everything before is here too, else bytes.
+    fn finish(mut self, size: u64, version: Version, has_all: bool) -> (Window, Unit) {
+        self.pieces.reverse();
+        let mut all = self.pieces.concat();
+        let mut start = start_of_lines(&all, self.wanted);
+        let mut line_cut = false;
+        if all.len() - start > self.max_bytes {
+            let first = all.len() - self.max_bytes;
+            let body = all.len() - usize::from(all.ends_with(b"\n"));
+            // The line that `first` lies in is left out, unless it is the last one or begins right there.
+            let next = memchr::memchr(b'\n', &all[first - 1..body]).map(|newline| first + newline);
+            line_cut = next.is_none();
+            start = next.unwrap_or_else(|| first + cut_start(&all[first..]));
+        }
+        let first_line = memchr::memchr_iter(b'\n', &all[..start]).count() as u64;
+        let bytes = all.split_off(start);
+        let lines = memchr::memchr_iter(b'\n', &bytes).count() as u64;
+        let lines = lines + u64::from(!bytes.is_empty() && !bytes.ends_with(b"\n"));
+        let (unit, start, end) = if has_all {
+            (Unit::Lines, first_line, first_line + lines)
+        } else {
+            (Unit::Bytes, size - bytes.len() as u64, size)
+        };
+        let window = Window {
+            bytes: bytes.into(),
+            size,
+            version,
+            start,
+            end,
+            eof: true,
+            line_cut,
+        };
+        (window, unit)
+    }
+}
+
+/// Where the last `wanted` lines begin.
+fn start_of_lines(bytes: &[u8], wanted: u64) -> usize {
+    // A newline at the very end closes the last line and begins none.
+    let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let nth = usize::try_from(wanted - 1).unwrap_or(usize::MAX);
+    let newline = memchr::memrchr_iter(b'\n', body).nth(nth);
+    newline.map_or(0, |newline| newline + 1)
+}
+
+/// How many bytes at the start are the rest of a character that is cut off.
+fn cut_start(bytes: &[u8]) -> usize {
+    let rest = bytes
+        .iter()
+        .take(3)
+        .take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000);
+    rest.count()
 }
 
 /// How many bytes at the end are the beginning of a character that is cut off.
@@ -432,6 +587,46 @@ mod tests {
     fn a_window_that_ends_at_the_last_newline_is_the_end() {
         assert_eq!(window("a\nb\n", 0, Some(2), 100), ("a\nb\n".into(), 2, true, false));
         assert_eq!(window("a\nb\n", 5, None, 100), (String::new(), 5, true, false));
+    }
+
+    /// The last lines, found in pieces of three bytes; the start in lines where it is known, else in bytes.
+    fn tail(text: &str, lines: u64, max_bytes: u64) -> (String, Unit, u64, u64, bool) {
+        let mut window = TailWindow::new(lines, max_bytes);
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() && !window.is_full() {
+            let (before, piece) = rest.split_at(rest.len().saturating_sub(3));
+            window.feed(Bytes::copy_from_slice(piece));
+            rest = before;
+        }
+        let (window, unit) = window.finish(text.len() as u64, Version::new("v"), rest.is_empty());
+        assert!(window.eof);
+        let content = String::from_utf8(window.bytes.to_vec()).unwrap();
+        (content, unit, window.start, window.end, window.line_cut)
+    }
+
+    #[test]
+    fn the_last_lines_are_found_from_the_end() {
+        use Unit::{Bytes, Lines};
+        assert_eq!(tail("a\nb\nc\n", 2, 100), ("b\nc\n".into(), Lines, 1, 3, false));
+        assert_eq!(tail("a\nb\nc", 1, 100), ("c".into(), Lines, 2, 3, false));
+        assert_eq!(tail("a\nb\nc\nd\n", 1, 100), ("d\n".into(), Bytes, 6, 8, false));
+        assert_eq!(tail("a\nb\nc", 9, 100), ("a\nb\nc".into(), Lines, 0, 3, false));
+        assert_eq!(tail("a\n\n\n", 2, 100), ("\n\n".into(), Bytes, 2, 4, false));
+        assert_eq!(tail("", 2, 100), (String::new(), Lines, 0, 0, false));
+    }
+
+    #[test]
+    fn last_lines_that_do_not_fit_lose_the_first_of_them() {
+        use Unit::{Bytes, Lines};
+        assert_eq!(
+            tail("aaaa\nbbbb\ncccc\n", 3, 12),
+            ("bbbb\ncccc\n".into(), Lines, 1, 3, false)
+        );
+        assert_eq!(
+            tail("aaaa\nbbbb\ncccc\n", 3, 10),
+            ("bbbb\ncccc\n".into(), Bytes, 5, 15, false)
+        );
+        assert_eq!(tail("a\nxxxéé\n", 1, 4), ("é\n".into(), Bytes, 7, 10, true));
     }
 
     #[test]

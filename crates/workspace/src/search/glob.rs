@@ -10,7 +10,8 @@ use super::pattern::PathGlob;
 use super::run::{Scope, Search};
 use super::walk::{Coverage, Spot, Visitor};
 use super::{LeftOut, MAX_SKIPPED, Skipped, shown};
-use crate::Workspace;
+use crate::by_time::{ByTime, FirstByTime, TimePage};
+use crate::{Sort, Workspace};
 
 /// Which files are wanted by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct GlobRequest {
     pub limit: usize,
     /// `next_cursor` of the page before.
     pub cursor: Option<String>,
+    /// The order: by path, or by time.
+    pub sort: Sort,
     /// Whether names that begin with a dot are found.
     pub hidden: bool,
     /// Whether what ignore files leave out is found.
@@ -41,6 +44,7 @@ impl Default for GlobRequest {
             path: String::new(),
             limit: 1_000,
             cursor: None,
+            sort: Sort::Name,
             hidden: true,
             include_ignored: false,
             include_git: false,
@@ -52,7 +56,7 @@ impl Default for GlobRequest {
 /// The files found by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GlobFound {
-    /// Their paths, in byte order.
+    /// Their paths, in byte order; by time, the newest first.
     pub paths: Vec<String>,
     /// Whether there are more.
     pub truncated: bool,
@@ -71,6 +75,9 @@ pub struct GlobFound {
     /// Set where this is a point of the past at which not every file was captured: those that were not are left out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
+    /// By time, the cursor behind each path, for a caller that shows fewer of them.
+    #[serde(skip)]
+    pub cursors: Vec<String>,
 }
 
 impl Workspace {
@@ -108,9 +115,15 @@ struct Wanted {
     include_directories: bool,
     /// How many bytes of a path in the storage lead to the root of the view, their slash included.
     base: usize,
-    /// The last path of the page before.
-    after: Option<EntryPath>,
+    /// What comes after the page before, by path or by time.
+    after: After,
     limit: usize,
+}
+
+/// Where a page begins.
+enum After {
+    Path(Option<EntryPath>),
+    Time(Option<ByTime>),
 }
 
 impl Wanted {
@@ -124,45 +137,62 @@ impl Wanted {
             },
             include_directories: request.include_directories,
             base: workspace.base_length(),
-            after: request.cursor.as_deref().map(EntryPath::from_token).transpose()?,
+            after: match request.sort {
+                Sort::Name => After::Path(request.cursor.as_deref().map(EntryPath::from_token).transpose()?),
+                Sort::Modified => After::Time(request.cursor.as_deref().map(ByTime::from_token).transpose()?),
+            },
             limit: request.limit,
         })
     }
 
     fn is_after(&self, path: &[u8]) -> bool {
-        self.after.as_ref().is_none_or(|after| path > after.as_bytes())
+        match &self.after {
+            After::Path(Some(after)) => path > after.as_bytes(),
+            After::Path(None) | After::Time(_) => true,
+        }
     }
 
     /// Whether a path below the directory `path` can come after the page before: the last of them is before `path` and a `0`, the
     /// character after `/`.
     fn may_come_after(&self, path: &[u8]) -> bool {
-        let all_before = |after: &EntryPath| after.as_bytes() >= [path, b"0"].concat().as_slice();
-        !self.after.as_ref().is_some_and(all_before)
+        match &self.after {
+            After::Path(Some(after)) => after.as_bytes() < [path, b"0"].concat().as_slice(),
+            After::Path(None) | After::Time(_) => true,
+        }
+    }
+
+    fn collector(&self) -> Collector {
+        match &self.after {
+            After::Path(_) => Collector::ByPath(BinaryHeap::new()),
+            After::Time(after) => Collector::ByTime(FirstByTime::new(after.clone(), self.limit)),
+        }
     }
 }
 
 fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
     let visitor = || Names {
         wanted,
-        first: BinaryHeap::new(),
+        first: wanted.collector(),
         skipped: Vec::new(),
     };
-    let mut paths = Vec::new();
+    let mut all = wanted.collector();
     let mut skipped = Vec::new();
     let (left_out, incomplete) = (search.left_out.clone(), search.is_incomplete());
     for names in search.walk(visitor)? {
-        paths.extend(names.first);
+        all.merge(names.first);
         skipped.extend(names.skipped);
     }
-    paths.sort_unstable();
     skipped.sort_unstable();
     skipped.truncate(MAX_SKIPPED);
-    let truncated = paths.len() > wanted.limit;
-    paths.truncate(wanted.limit);
-    let next = paths.last().filter(|_| truncated);
+    let TimePage {
+        entries: paths,
+        cursors,
+        next_cursor,
+    } = all.finish(wanted.limit);
     Ok(GlobFound {
-        next_cursor: next.map(|path| EntryPath::from_bytes(path.clone()).to_token()),
-        truncated,
+        truncated: next_cursor.is_some(),
+        next_cursor,
+        cursors,
         escaped: paths
             .iter()
             .filter(|path| std::str::from_utf8(path).is_err())
@@ -175,39 +205,84 @@ fn page(search: Search, wanted: &Wanted) -> Result<GlobFound> {
     })
 }
 
-/// Collects, on one thread, the first paths that match: a page and one more, which tells that there are more.
+/// The first paths: a page and one more, which tells that there are more.
+enum Collector {
+    ByPath(BinaryHeap<Vec<u8>>),
+    ByTime(FirstByTime<Vec<u8>>),
+}
+
+impl Collector {
+    fn merge(&mut self, other: Self) {
+        match (self, other) {
+            (Self::ByPath(first), Self::ByPath(others)) => first.extend(others),
+            (Self::ByTime(first), Self::ByTime(others)) => first.merge(others),
+            _ => unreachable!("all threads of one search collect in one order"),
+        }
+    }
+
+    /// The page; by path, without the cursors behind its entries.
+    fn finish(self, limit: usize) -> TimePage<Vec<u8>> {
+        match self {
+            Self::ByTime(first) => first.finish(),
+            Self::ByPath(first) => {
+                let mut paths = first.into_sorted_vec();
+                let has_more = paths.len() > limit;
+                paths.truncate(limit);
+                let last = paths.last().filter(|_| has_more);
+                TimePage {
+                    next_cursor: last.map(|path| EntryPath::from_bytes(path.clone()).to_token()),
+                    entries: paths,
+                    cursors: Vec::new(),
+                }
+            }
+        }
+    }
+}
+
+/// Collects, on one thread, the first paths that match.
 struct Names<'a> {
     wanted: &'a Wanted,
-    first: BinaryHeap<Vec<u8>>,
+    first: Collector,
     skipped: Vec<Skipped>,
 }
 
 impl Names<'_> {
-    fn consider(&mut self, spot: Spot<'_>) {
+    fn consider(&mut self, spot: Spot<'_>, directory: &dyn Directory) {
         let path = &spot.path[self.wanted.base..];
-        let is_full = self.first.len() > self.wanted.limit;
-        if is_full && self.first.peek().is_some_and(|last| path >= last.as_slice()) {
-            return;
-        }
-        if self.wanted.is_after(path) && self.wanted.glob.is_match(spot.relative()) {
-            self.first.push(path.to_vec());
-            if is_full {
-                self.first.pop();
+        match &mut self.first {
+            Collector::ByPath(first) => {
+                let is_full = first.len() > self.wanted.limit;
+                if is_full && first.peek().is_some_and(|last| path >= last.as_slice()) {
+                    return;
+                }
+                if self.wanted.is_after(path) && self.wanted.glob.is_match(spot.relative()) {
+                    first.push(path.to_vec());
+                    if is_full {
+                        first.pop();
+                    }
+                }
+            }
+            Collector::ByTime(first) => {
+                if self.wanted.glob.is_match(spot.relative()) {
+                    // What is gone by now has no time, and comes last.
+                    let modified = directory.stat(spot.name()).ok().and_then(|stat| stat.modified);
+                    first.consider(ByTime::new(modified, path.to_vec()), || path.to_vec());
+                }
             }
         }
     }
 }
 
 impl Visitor for Names<'_> {
-    fn enter(&mut self, spot: Spot<'_>) -> bool {
+    fn enter(&mut self, spot: Spot<'_>, directory: &dyn Directory) -> bool {
         if self.wanted.include_directories {
-            self.consider(spot);
+            self.consider(spot, directory);
         }
         self.wanted.glob.reaches_below(spot.relative()) && self.wanted.may_come_after(&spot.path[self.wanted.base..])
     }
 
-    fn visit(&mut self, spot: Spot<'_>, _directory: &dyn Directory) {
-        self.consider(spot);
+    fn visit(&mut self, spot: Spot<'_>, directory: &dyn Directory) {
+        self.consider(spot, directory);
     }
 
     fn fail(&mut self, path: &[u8], error: &Error) {

@@ -27,8 +27,10 @@ pub enum GrepOutput {
     #[default]
     Content,
     /// The files that have a match.
+    #[serde(alias = "files_with_matches")]
     Files,
     /// The files that have a match, and how many each has.
+    #[serde(alias = "count")]
     Counts,
 }
 

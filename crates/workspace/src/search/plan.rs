@@ -236,7 +236,7 @@ fn keep_first(skipped: &mut Vec<Skipped>) {
 }
 
 impl Visitor for Contents<'_> {
-    fn enter(&mut self, spot: Spot<'_>) -> bool {
+    fn enter(&mut self, spot: Spot<'_>, _directory: &dyn Directory) -> bool {
         let enters = |selection: &Selection| selection.enters(spot.relative(), spot.name());
         if !self.plan.selection.as_ref().is_none_or(enters) {
             return false;

@@ -49,8 +49,8 @@ impl<'a> Spot<'a> {
 
 /// What is done on one thread of a walk.
 pub(super) trait Visitor: Send {
-    /// Sees a directory, and says whether the walk goes into it.
-    fn enter(&mut self, spot: Spot<'_>) -> bool;
+    /// Sees a directory, and says whether the walk goes into it; `directory` is the one that holds it.
+    fn enter(&mut self, spot: Spot<'_>, directory: &dyn Directory) -> bool;
     /// Sees anything else; `directory` holds it.
     fn visit(&mut self, spot: Spot<'_>, directory: &dyn Directory);
     /// Sees a directory that cannot be read.
@@ -292,7 +292,7 @@ impl<V: Visitor> Worker<'_, V> {
             }
             if entry.kind != EntryKind::Directory {
                 files.push(entry);
-            } else if self.enters() {
+            } else if self.enters(&*node.handle) {
                 let parent = Arc::clone(&node);
                 self.found.push(Job::Open {
                     parent,
@@ -359,12 +359,13 @@ impl<V: Visitor> Worker<'_, V> {
     }
 
     /// Asks the visitor about the directory whose path is in the buffer.
-    fn enters(&mut self) -> bool {
-        self.visitor.enter(Spot {
+    fn enters(&mut self, directory: &dyn Directory) -> bool {
+        let spot = Spot {
             path: &self.path,
             start: self.start,
             kind: EntryKind::Directory,
-        })
+        };
+        self.visitor.enter(spot, directory)
     }
 }
 

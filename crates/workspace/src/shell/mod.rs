@@ -33,7 +33,7 @@ pub use kept_out::LeftAlone;
 pub use leftovers::Leftover;
 pub use parse::{CommandLine, SimpleCommand, Word, WordKind};
 pub use policy::ShellRules;
-pub use processes::{OutputRequest, ProcessList, ProcessOutput, ProcessShown};
+pub use processes::{LONGEST_WAIT, OutputRequest, ProcessList, ProcessOutput, ProcessShown};
 pub use request::{OutputSink, RunRequest};
 pub use result::{ChangeMade, Changed, DroppedShown, Excluded, Refusal, RunResult, StreamShown};
 pub use turn::TurnWaiting;

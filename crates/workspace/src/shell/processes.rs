@@ -24,7 +24,7 @@ use crate::workspace::View;
 /// How many processes that ended are remembered.
 const REMEMBERED: usize = 32;
 /// The longest that a look waits for something new.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A process in the background, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -69,6 +69,8 @@ pub struct OutputRequest {
     pub wait: Duration,
     /// The most bytes.
     pub max_bytes: usize,
+    /// Whether half of `max_bytes` goes to the newest output, where not all of it fits.
+    pub with_tail: bool,
 }
 
 /// What is new of a process.
@@ -84,6 +86,11 @@ pub struct ProcessOutput {
     pub lost_bytes: u64,
     /// Whether more is there already.
     pub has_more: bool,
+    /// The newest output, where it was asked for and `output` does not reach it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<String>,
+    /// How many bytes it has written by now: the cursor behind the newest output.
+    pub written: u64,
     /// What could not be kept of what the processes did, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
@@ -238,7 +245,7 @@ impl Workspace {
                 .await;
             Ok(ProcessOutput {
                 notices: shop.live.notices(self),
-                ..entry.since(request.cursor, request.max_bytes)
+                ..entry.since(&request)
             })
         };
         self.observe(
@@ -478,8 +485,9 @@ impl Entry {
         record.written > cursor || record.exit.is_some()
     }
 
-    fn since(&self, cursor: u64, most: usize) -> ProcessOutput {
-        let (bytes, from, written) = self.record().since(cursor, most);
+    fn since(&self, request: &OutputRequest) -> ProcessOutput {
+        let (cursor, most) = (request.cursor, request.max_bytes);
+        let (bytes, from, written, tail) = self.record().head_and_tail(cursor, most, request.with_tail);
         let (bytes, next) = whole_text(bytes, from);
         ProcessOutput {
             process: self.shown(),
@@ -487,6 +495,8 @@ impl Entry {
             cursor: next,
             lost_bytes: from.saturating_sub(cursor),
             has_more: next < written,
+            tail: tail.map(|tail| String::from_utf8_lossy(whole_characters(&tail)).into_owned()),
+            written,
             notices: Vec::new(),
         }
     }
@@ -522,6 +532,19 @@ impl Record {
         }
     }
 
+    /// What [`Self::since`] gives, and where that is not all and `with_tail` is set, half of `most` at either end.
+    fn head_and_tail(&self, cursor: u64, most: usize, with_tail: bool) -> (Vec<u8>, u64, u64, Option<Vec<u8>>) {
+        let (mut bytes, from, written) = self.since(cursor, most);
+        let end = from + bytes.len() as u64;
+        if !with_tail || end >= written {
+            return (bytes, from, written, None);
+        }
+        let tail_room = most / 2;
+        bytes.truncate(most - tail_room);
+        let (tail, ..) = self.since(written - tail_room as u64, tail_room);
+        (bytes, from, written, Some(tail))
+    }
+
     /// What was written from `cursor` on and is still there, where that begins, and how much was ever written.
     fn since(&self, cursor: u64, most: usize) -> (Vec<u8>, u64, u64) {
         let first = self.written - self.kept_bytes;
@@ -543,6 +566,15 @@ impl Record {
         }
         (bytes, from, self.written)
     }
+}
+
+/// Without the rest of a character whose beginning is missing.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    let rest = bytes
+        .iter()
+        .take(3)
+        .take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000);
+    &bytes[rest.count()..]
 }
 
 /// Leaves a character that is cut at the end to the next look, where its rest may come.
@@ -577,6 +609,21 @@ mod tests {
         assert_eq!(record.since(11, 100), (Vec::new(), 11, 11));
         assert_eq!(record.since(3, 5), (b"lo wo".to_vec(), 3, 11));
         assert_eq!(record.since(99, 5), (Vec::new(), 11, 11));
+    }
+
+    #[test]
+    fn much_output_is_its_head_and_its_tail() {
+        let record = record(&["hello ", "world"], 100);
+        assert_eq!(
+            record.head_and_tail(0, 4, true),
+            (b"he".to_vec(), 0, 11, Some(b"ld".to_vec()))
+        );
+        assert_eq!(record.head_and_tail(0, 4, false), (b"hell".to_vec(), 0, 11, None));
+        assert_eq!(
+            record.head_and_tail(0, 11, true),
+            (b"hello world".to_vec(), 0, 11, None)
+        );
+        assert_eq!(whole_characters("é!".as_bytes().split_at(1).1), b"!");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use garret_core::{Enforced, Error, Limit, Secrets, Usage};
+use garret_core::{Captured, Enforced, Error, Limit, Secrets, Usage};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -28,6 +28,9 @@ pub struct RunResult {
     /// The limit that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// The time limit that held, in milliseconds, where a longer one was asked for than the policy allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lowered_timeout_ms: Option<u64>,
     /// Whether output was left out.
     pub truncated: bool,
     /// How many bytes of output were left out.
@@ -48,9 +51,23 @@ pub struct RunResult {
     pub corrupt: Vec<String>,
 }
 
-/// The bytes of one stream that were kept. Written as text where they are UTF-8, and in base64 where not.
+/// The bytes of one stream that were kept, with a line in place of the middle where that was left out. Written as text where they are
+/// UTF-8, and in base64 where not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StreamShown(pub Bytes);
+pub struct StreamShown(pub Bytes, Captured);
+
+impl StreamShown {
+    /// The head and the tail by themselves, for a caller who shows less of them.
+    pub fn captured(&self) -> &Captured {
+        &self.1
+    }
+}
+
+impl From<Captured> for StreamShown {
+    fn from(captured: Captured) -> Self {
+        Self(captured.bytes().into_owned().into(), captured)
+    }
+}
 
 /// A stream as it is written: either the one or the other.
 #[derive(Serialize, JsonSchema)]
@@ -247,7 +264,13 @@ mod tests {
 
     #[test]
     fn a_stream_is_written_as_text_or_in_base64() {
-        let written = |bytes: &'static [u8]| serde_json::to_value(StreamShown(Bytes::from_static(bytes))).unwrap();
+        let written = |bytes: &[u8]| {
+            let captured = Captured {
+                head: bytes.to_vec(),
+                ..Captured::default()
+            };
+            serde_json::to_value(StreamShown::from(captured)).unwrap()
+        };
         assert_eq!(written(b"a\n"), serde_json::json!({"text": "a\n"}));
         assert_eq!(written(b"\xff\x00"), serde_json::json!({"base64": "/wA="}));
     }

@@ -41,6 +41,8 @@ pub(super) struct Prepared {
     pub(super) turn_wait: Option<Duration>,
     /// What this call added to the environment.
     pub(super) given: BTreeMap<String, String>,
+    /// The time limit, where a longer one was asked for.
+    pub(super) lowered_timeout: Option<Duration>,
 }
 
 /// The output of a command and how it ended.
@@ -88,6 +90,11 @@ impl Workspace {
         self.observe(operation, None, bytes, work).await
     }
 
+    /// The most bytes of output that are kept of a command; `None` where no command runs here.
+    pub fn output_limit(&self) -> Option<u64> {
+        self.workshop().ok().map(|shop| shop.rules.limits().output)
+    }
+
     /// Runs what may run, when its turn has come.
     pub(super) async fn run_prepared(
         &self,
@@ -103,6 +110,7 @@ impl Workspace {
         // What the processes did until now is in the files then, and what others did is on their layer, as far as they may see it.
         shop.catch_up().await?;
         let secrets = prepared.hidden.clone();
+        let lowered_timeout_ms = prepared.lowered_timeout.map(millis);
         let ran = match shop.place_for(self, &prepared).await {
             RunsOn::LiveLayer(seat) => self.run_on_seat(seat, prepared, sink).await,
             RunsOn::LayerBeside(seat) => self.run_beside(seat, turn, prepared, sink).await,
@@ -112,6 +120,7 @@ impl Workspace {
         Ok(RunResult {
             changed: result.changed.masked(&secrets),
             corrupt: result.corrupt.iter().map(|path| secrets.mask(path)).collect(),
+            lowered_timeout_ms,
             ..result
         })
     }
@@ -136,8 +145,9 @@ impl Workspace {
         let parts = [&shop.inherited, self.environment(), &request.env];
         let Environment { variables, secrets } = Environment::new(policy, &parts)?;
         let most = shop.rules.limits().output;
+        let wall = wall(shop.rules.limits().wall, request.timeout);
         let limits = Limits {
-            wall: wall(shop.rules.limits().wall, request.timeout)?,
+            wall,
             output: request.max_output.map_or(most, |asked| asked.min(most)),
             ..shop.rules.limits().clone()
         };
@@ -156,6 +166,7 @@ impl Workspace {
             effects: request.effects.unwrap_or(policy.effects),
             turn_wait: request.turn_wait,
             given: request.env,
+            lowered_timeout: lowered(wall, request.timeout),
         })
     }
 
@@ -378,11 +389,12 @@ pub(super) fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
         output: output.both.text(),
         truncated: output.is_truncated(),
         left_out_bytes: output.stdout.left_out + output.stderr.left_out,
-        stdout: StreamShown(output.stdout.bytes().into_owned().into()),
-        stderr: StreamShown(output.stderr.bytes().into_owned().into()),
+        stdout: output.stdout.into(),
+        stderr: output.stderr.into(),
         duration_ms: millis(exit.duration),
         timed_out: exit.limit == Some(Limit::Wall),
         limit: exit.limit,
+        lowered_timeout_ms: None,
         usage: exit.usage,
         isolated: is_isolated(&enforced),
         enforced,
@@ -416,17 +428,14 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The time that a command has: what was asked for, as far as the policy goes.
-pub(super) fn wall(policy: Option<Duration>, asked: Option<Duration>) -> Result<Option<Duration>> {
-    match (policy, asked) {
-        (Some(most), Some(asked)) if asked > most => Err(Error::invalid(format!(
-            "a command may take {} s here, and {} s were asked for",
-            most.as_secs_f64(),
-            asked.as_secs_f64()
-        ))
-        .hint("ask for less, start it in the background, or raise `limits.timeout_s` of the shell")),
-        (policy, asked) => Ok(asked.or(policy)),
-    }
+/// The time that a command has: what was asked for, and never more than the policy allows.
+pub(super) fn wall(policy: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
+    policy.into_iter().chain(asked).min()
+}
+
+/// The limit that holds, where a longer one was asked for.
+pub(crate) fn lowered(wall: Option<Duration>, asked: Option<Duration>) -> Option<Duration> {
+    wall.filter(|wall| asked.is_some_and(|asked| asked > *wall))
 }
 
 /// What a command reads.
@@ -452,5 +461,21 @@ fn checked(program: Program) -> Result<Program> {
         }
         Program::Shell(text) if text.contains('\0') => wrong("a command cannot have a NUL byte in it"),
         _ => Ok(program),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_above_the_policy_is_lowered_to_it() {
+        let time = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(wall(time(120), time(600)), time(120));
+        assert_eq!(lowered(wall(time(120), time(600)), time(600)), time(120));
+        assert_eq!(wall(time(120), time(5)), time(5));
+        assert_eq!(lowered(wall(time(120), time(5)), time(5)), None);
+        assert_eq!((wall(time(120), None), wall(None, time(9))), (time(120), time(9)));
+        assert_eq!(lowered(wall(time(120), None), None), None);
     }
 }

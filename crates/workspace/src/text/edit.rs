@@ -34,6 +34,8 @@ pub struct Edit {
     pub replace_all: bool,
     /// How many occurrences there must be. `None` and `Some(0)` leave it open.
     pub expected_replacements: Option<usize>,
+    /// The most occurrences that are replaced, from the first on; the others stay. `None` and `Some(0)` set no limit.
+    pub max_replacements: Option<usize>,
 }
 
 /// The outcome of edits that all applied.
@@ -45,6 +47,8 @@ pub struct Edited {
     pub replacements: usize,
     /// The number of replacements of each edit, in order.
     pub replacements_by_edit: Vec<usize>,
+    /// The occurrences that stay because of `max_replacements`, all edits together.
+    pub occurrences_left: usize,
     /// The 1-based first line of the new content that differs from the old.
     pub first_changed_line: usize,
     /// The 1-based last line of the new content that differs from the old; where lines were only taken out, the line
@@ -73,17 +77,25 @@ pub fn apply_edits_within(original: &[u8], edits: &[Edit], max_bytes: usize) -> 
     }
     let mut content = Cow::Borrowed(original);
     let mut counts = Vec::with_capacity(edits.len());
+    let mut occurrences_left = 0;
     for (index, edit) in edits.iter().enumerate() {
         let fail = |problem| EditError {
             number: index + 1,
             of: edits.len(),
             problem,
         };
-        let chosen = choose(&content, edit).map_err(|problem| fail(blame(problem, original, edit, index)))?;
+        let mut chosen = choose(&content, edit).map_err(|problem| fail(blame(problem, original, edit, index)))?;
+        if let Some(most) = edit.max_replacements.filter(|most| *most > 0) {
+            occurrences_left += chosen.ranges.len().saturating_sub(most);
+            chosen.ranges.truncate(most);
+        }
         content = replace(&content, &chosen, edit, max_bytes).map_err(fail)?.into();
         counts.push(chosen.ranges.len());
     }
-    Ok(describe(original, content.into_owned(), counts))
+    Ok(Edited {
+        occurrences_left,
+        ..describe(original, content.into_owned(), counts)
+    })
 }
 
 /// Picks the occurrences to replace.
@@ -96,7 +108,9 @@ fn choose(content: &[u8], edit: &Edit) -> Result<Matches, EditProblem> {
     if edit.old_text == edit.new_text {
         return Err(EditProblem::SameText);
     }
-    let found = matching::find(content, &edit.old_text, edit.replace_all);
+    // Who sets a limit wants the first occurrences, however many there are.
+    let replace_all = edit.replace_all || edit.max_replacements.is_some_and(|most| most > 0);
+    let found = matching::find(content, &edit.old_text, replace_all);
     let expected = edit.expected_replacements.filter(|count| *count > 0);
     match (found.ranges.len(), expected) {
         (0, _) => Err(not_found(content, edit)),
@@ -105,10 +119,10 @@ fn choose(content: &[u8], edit: &Edit) -> Result<Matches, EditProblem> {
             found: count,
             lines: listed_lines(content, &found),
         }),
-        (1, _) if !edit.replace_all => {
+        (1, _) if !replace_all => {
             matching::sole(content, found, &edit.old_text).map_err(|both| ambiguous(content, &both))
         }
-        (_, None) if !edit.replace_all => Err(ambiguous(content, &found)),
+        (_, None) if !replace_all => Err(ambiguous(content, &found)),
         _ => Ok(found),
     }
 }
@@ -201,6 +215,7 @@ fn describe(original: &[u8], content: Vec<u8>, counts: Vec<usize>) -> Edited {
     Edited {
         replacements: counts.iter().sum(),
         replacements_by_edit: counts,
+        occurrences_left: 0,
         first_changed_line,
         last_changed_line: first_changed_line + newlines(&content, last_changed),
         line_delta: newlines(&content, content.len() - after) as isize

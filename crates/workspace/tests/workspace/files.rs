@@ -1,9 +1,15 @@
 //! The file operations on a storage in memory; the shared cases run on every storage.
 
-use garret_core::{ErrorKind, Precondition};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use garret_core::{EntryKind, ErrorKind, FixedClock, MemoryStorage, Precondition, Reach, Storage, Timestamp};
+use garret_testkit::{Call, Hook, Hooked};
 use garret_workspace::{
-    AppendOptions, Edit, EditOptions, Encoding, ListRequest, PatchOptions, ReadRequest, TransferOptions, Unit,
-    WriteOptions,
+    AppendOptions, Edit, EditOptions, Encoding, GlobRequest, ListRequest, Listed, PatchOptions, ReadRequest, Sort,
+    TransferOptions, Unit, WriteOptions,
 };
 
 use crate::support::{builder_on, fill, get, link, put, shown, storage, workspace};
@@ -50,6 +56,137 @@ async fn a_window_deep_in_a_large_file_is_found() {
     assert_eq!((page.content.as_str(), page.eof), ("399998\n399999\n", true));
     let range = page.range.unwrap();
     assert_eq!((range.start, range.end), (399_998, 400_000));
+}
+
+/// Counts the reads.
+#[derive(Debug, Default)]
+struct CountedReads(AtomicUsize);
+
+#[async_trait]
+impl Hook for CountedReads {
+    async fn before(&self, call: Call<'_>) {
+        if let Call::Read(_) = call {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_last_lines_of_a_large_file_are_read_from_its_end() {
+    let storage = Arc::new(Hooked::new(storage(), CountedReads::default()));
+    let workspace = builder_on(storage.clone()).open().unwrap();
+    let text: String = (0..1_000_000).map(|line| format!("{line}\n")).collect();
+    put(&workspace, "a", &text).await;
+    let tail = |lines| ReadRequest {
+        tail: Some(lines),
+        ..ReadRequest::default()
+    };
+    let page = workspace.read("a", tail(2)).await.unwrap();
+    assert_eq!((page.content.as_str(), page.eof), ("999998\n999999\n", true));
+    assert_eq!(page.next_offset, None);
+    let range = page.range.unwrap();
+    assert_eq!((range.unit, range.end - range.start), (Unit::Bytes, 14));
+    // One read of a piece tells the size, one reads the end; the whole file has seven pieces.
+    assert_eq!(storage.hook().0.load(Ordering::Relaxed), 2);
+    // Across the border of two pieces.
+    let page = workspace.read("a", tail(200_000)).await.unwrap();
+    assert!(page.content.starts_with("800000\n") && page.content.ends_with("\n999999\n"));
+    assert_eq!(page.content.lines().count(), 200_000);
+}
+
+#[tokio::test]
+async fn the_last_lines_of_a_small_file_have_their_numbers() {
+    let workspace = workspace();
+    put(&workspace, "a", "one\ntwo\nthree\n").await;
+    let tail = |lines| ReadRequest {
+        tail: Some(lines),
+        ..ReadRequest::default()
+    };
+    let page = workspace.read("a", tail(2)).await.unwrap();
+    assert_eq!(page.content, "two\nthree\n");
+    let range = page.range.unwrap();
+    assert_eq!((range.unit, range.start, range.end), (Unit::Lines, 1, 3));
+    let whole = workspace.read("a", tail(9)).await.unwrap();
+    assert_eq!((whole.content.as_str(), whole.range), ("one\ntwo\nthree\n", None));
+    let both = ReadRequest { offset: 1, ..tail(1) };
+    assert_eq!(workspace.read("a", both).await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn a_list_by_time_is_paged_without_gaps_or_repeats() {
+    let clock = Arc::new(FixedClock::at(Timestamp::UNIX_EPOCH));
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(clock.clone()));
+    let workspace = builder_on(storage).open().unwrap();
+    for path in ["b", "d/x", "a", "d/y", "c"] {
+        clock.advance(Duration::from_secs(60));
+        put(&workspace, path, "").await;
+    }
+    // Two of one time are in the order of their paths.
+    put(&workspace, "c2", "").await;
+    let by_time = |limit, cursor| ListRequest {
+        depth: usize::MAX,
+        limit,
+        cursor,
+        sort: Sort::Modified,
+    };
+    let files = |page: &Listed| -> Vec<String> {
+        let files = page.entries.iter().filter(|entry| entry.r#type == EntryKind::File);
+        files.map(|entry| entry.path.clone()).collect()
+    };
+    let all = workspace.list("", by_time(100, None)).await.unwrap();
+    assert_eq!(files(&all), ["c", "c2", "d/y", "a", "d/x", "b"]);
+    for limit in 1..=all.entries.len() {
+        let (mut seen, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = workspace.list("", by_time(limit, cursor)).await.unwrap();
+            assert!(page.entries.len() <= limit && page.cursors.len() == page.entries.len());
+            seen.extend(page.entries);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, all.entries, "pages of {limit}");
+    }
+    // Where files are searched by handles, and where they are listed from afar.
+    let clock_storage = MemoryStorage::new(clock.clone());
+    let storage: Arc<dyn Storage> = Arc::new(clock_storage);
+    for path in ["b", "d/x", "a", "d/y", "c"] {
+        clock.advance(Duration::from_secs(60));
+        fill(&storage, &[(path, "")]).await;
+    }
+    for is_far in [false, true] {
+        let reach = Reach {
+            is_far,
+            ..Reach::default()
+        };
+        let workspace = builder_on(storage.clone()).reach(reach).open().unwrap();
+        for limit in 1..=6 {
+            let (mut seen, mut cursor) = (Vec::new(), None);
+            loop {
+                let request = GlobRequest {
+                    pattern: "**".into(),
+                    limit,
+                    cursor,
+                    sort: Sort::Modified,
+                    ..GlobRequest::default()
+                };
+                let page = workspace.glob(request).await.unwrap();
+                assert!(page.paths.len() <= limit && page.cursors.len() == page.paths.len());
+                seen.extend(page.paths);
+                cursor = page.next_cursor;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(seen, ["c", "d/y", "a", "d/x", "b"], "pages of {limit}, far: {is_far}");
+        }
+    }
+    let foreign = by_time(1, Some("d/x".into()));
+    assert_eq!(
+        workspace.list("", foreign).await.unwrap_err().kind(),
+        ErrorKind::Invalid
+    );
 }
 
 #[tokio::test]
@@ -126,6 +263,7 @@ async fn a_tree_is_paged_without_gaps_or_repeats() {
                 depth: usize::MAX,
                 limit,
                 cursor,
+                ..ListRequest::default()
             };
             let page = workspace.list("/", request).await.unwrap();
             seen.extend(page.entries.into_iter().map(|entry| entry.path));

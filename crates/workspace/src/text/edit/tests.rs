@@ -48,6 +48,34 @@ fn unique_text_is_replaced_literally() {
 }
 
 #[test]
+fn at_most_so_many_occurrences_are_replaced_from_the_first_on() {
+    let limited = |most| Edit {
+        max_replacements: Some(most),
+        ..edit("a", "b")
+    };
+    assert_eq!(apply("a a a\n", &[limited(2)]), "b b a\n");
+    assert_eq!(apply("a a a\n", &[limited(1)]), "b a a\n");
+    assert_eq!(apply("a a a\n", &[limited(9)]), "b b b\n");
+    let edited = apply_edits(b"a a a\n", &[limited(2)]).unwrap();
+    assert_eq!((edited.replacements, edited.occurrences_left), (2, 1));
+    // 0 is no limit, and then the text must be unique as ever.
+    assert!(matches!(
+        fail("a a a\n", &[limited(0)]).problem,
+        EditProblem::NotUnique { found: 3, .. }
+    ));
+    assert_eq!(
+        apply(
+            "a\r\na\n",
+            &[Edit {
+                max_replacements: Some(1),
+                ..edit("a\n", "b\n")
+            }]
+        ),
+        "b\r\na\n"
+    );
+}
+
+#[test]
 fn edits_apply_in_order_each_to_the_result_of_the_one_before() {
     assert_eq!(
         apply("one two\n", &[edit("one", "three"), edit("three two", "four")]),
