@@ -338,10 +338,12 @@ fn judge_tools(tools: &ToolsConfig, found: &mut Findings) {
         naming: _,
         max_lines,
         max_kib,
+        page_kib,
     } = tools;
     let reason = "it is above the default";
     found.add_if(*max_lines > default.max_lines, "tools.max_lines", max_lines, reason);
     found.add_if(*max_kib > default.max_kib, "tools.max_kib", max_kib, reason);
+    found.add_if(*page_kib > default.page_kib, "tools.page_kib", page_kib, reason);
 }
 
 #[cfg(test)]
