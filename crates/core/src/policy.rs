@@ -455,6 +455,25 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_may_be_read_whole_where_no_rule_could_deny_a_name_in_it() {
+        let whole = |allow: &[&str], deny: &[&str], directory: &str| {
+            let policy = FsPolicy {
+                allow_read: globs(allow),
+                deny_read: globs(deny),
+                ..FsPolicy::default()
+            };
+            rules(policy).may_read_all_below(&path(directory))
+        };
+        assert!(whole(&[], &["secret"], "src"));
+        assert!(whole(&["src"], &["secret/**"], "src/deep"));
+        assert!(!whole(&["src/*.rs"], &[], "src"), "only some of it is allowed");
+        assert!(!whole(&["src"], &[], ""), "only a part of it is allowed");
+        assert!(!whole(&[], &["src/.env"], "src"));
+        assert!(!whole(&[], &["**/.env"], "src/deep"));
+        assert!(!whole(&[], &["src"], "src/deep"), "it is denied itself");
+    }
+
+    #[test]
     fn only_directories_below_which_rules_differ_need_be_looked_through() {
         let rules = FsRules::new(FsPolicy {
             deny_read: globs(&["secrets/**", "config/*.key"]),

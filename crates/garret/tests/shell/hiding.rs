@@ -14,10 +14,10 @@ use crate::support::{ALL, On, Room, each, everywhere, on_all, room, room_with};
 /// What no command of a narrowed view may see.
 const SECRET: &str = "secret-9d2f";
 
-/// The workspace without every `.env` and the directory `keys`.
+/// The workspace without every `.env` and the directories `keys` and `team/b`.
 fn narrowed(room: &Room) -> Workspace {
     let policy = FsPolicy {
-        deny_read: vec!["**/.env".into(), "keys".into()],
+        deny_read: vec!["**/.env".into(), "keys".into(), "team/b".into()],
         ..FsPolicy::default()
     };
     scope(room, "", policy)
@@ -238,7 +238,7 @@ fn promise_34_a_denied_path_that_comes_later_is_not_there_for_what_runs() {
         if on == On::Local {
             std::fs::write(room.directory.path().join("sub/.env"), SECRET).unwrap();
             std::fs::write(room.directory.path().join("keys/key"), SECRET).unwrap();
-            std::fs::write(room.directory.path().join("by-others"), "others").unwrap();
+            std::fs::write(room.directory.path().join("by-others"), "theirs").unwrap();
         }
         let output = wait_for_rounds(&view, &id, 3).await;
         let is_denied = |text: &str| [SECRET, ".env", "keys"].iter().any(|denied| text.contains(denied));
@@ -247,7 +247,7 @@ fn promise_34_a_denied_path_that_comes_later_is_not_there_for_what_runs() {
         // A command that joins sees the same files.
         let joined = run(&view, "cat sub/new by-others; find . | sort; grep -rs secret-9d2f .").await;
         assert!(!is_denied(&joined) && joined.contains("new"), "{on:?}: {joined}");
-        assert_eq!(joined.contains("others"), on == On::Local, "{on:?}: {joined}");
+        assert_eq!(joined.contains("theirs"), on == On::Local, "{on:?}: {joined}");
         let beside = RunRequest {
             effects: Some(garret::EffectsMode::Discard),
             ..RunRequest::shell("find . | sort; grep -rs secret-9d2f .")
