@@ -359,8 +359,8 @@ fn writable_by_others(directory: &std::path::Path) -> Vec<String> {
 #[test]
 fn with_umask_0_nothing_is_for_others_to_write() {
     let room = Room::new();
-    let config = "[workspaces.plain]\nstorage = 'local:plain'\n[workspaces.plain.capabilities.shell]\n\
-                  [workspaces.open]\nstorage = 'local:open'\n[workspaces.open.capabilities.shell]\nsandbox = 'host'\nhost_as_root = true\n";
+    let config = "[workspaces.plain]\nstorage = 'local:plain'\n[workspaces.plain.capabilities]\nfs = true\n[workspaces.plain.capabilities.shell]\n\
+                  [workspaces.open]\nstorage = 'local:open'\n[workspaces.open.capabilities]\nfs = true\n[workspaces.open.capabilities.shell]\nsandbox = 'host'\nhost_as_root = true\n";
     std::fs::write(room.path().join("garret.toml"), config).unwrap();
     std::fs::set_permissions(
         room.path().join("garret.toml"),
@@ -380,7 +380,7 @@ fn with_umask_0_nothing_is_for_others_to_write() {
         "\"$0\" --config garret.toml -w $box run -- sh -c 'mkdir made && echo x > made/file && touch top'",
         "done",
         "\"$0\" export notes --to tree",
-        "\"$0\" export notes --to notes.garret",
+        "\"$0\" export notes notes.garret",
     ];
     shell(&room, &lines.join("\n"));
     assert!(room.path().join("open/made/file").exists() && room.path().join("tree/large").exists());
