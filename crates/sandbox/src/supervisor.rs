@@ -26,7 +26,7 @@ mod sample;
 mod serve;
 mod sys;
 mod system_calls;
-mod tracer;
+pub(crate) mod tracer;
 mod walk;
 mod watch;
 

@@ -45,3 +45,48 @@ mod refusing {
         }
     }
 }
+
+mod pausing {
+    use garret_core::{Command, Ended, Limits, Network, Program, SandboxRequest, Signal, Stdin, WsPath};
+
+    use super::*;
+
+    /// A process that waits in the kernel until its child executes a program is still as soon as the child is.
+    #[tokio::test]
+    async fn a_process_that_waits_for_a_child_in_the_kernel_is_still() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["bench", "scratch"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let request = SandboxRequest {
+            bench: directory.path().join("bench"),
+            scratch: directory.path().join("scratch"),
+            hidden: Vec::new(),
+            read_only: Vec::new(),
+            network: Network::Full,
+            limits: Limits::default(),
+            system: Vec::new(),
+            require: Vec::new(),
+        };
+        let layer = host(directory.path()).open(request).await.unwrap().lay().await.unwrap();
+        let text = "import ctypes, platform, time\n\
+                    number = {'x86_64': 56, 'aarch64': 220}[platform.machine()]\n\
+                    if ctypes.CDLL(None).syscall(number, 0x4000 | 17, 0, 0, 0, 0) == 0:\n  print('begun', flush=True)\n  time.sleep(1000)";
+        let command = Command {
+            program: Program::Arguments(["/usr/bin/python3", "-c", text].map(str::to_owned).into()),
+            cwd: WsPath::root(),
+            env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
+            stdin: Stdin::Closed,
+            limits: Limits::default(),
+        };
+        let mut process = layer.start(command).await.unwrap();
+        assert_eq!(&process.output().await.unwrap().bytes[..], b"begun\n");
+        for _ in 0..3 {
+            assert_eq!(layer.pause().await.unwrap(), 0);
+            layer.resume().await.unwrap();
+        }
+        process.signal(Signal::Kill).await.unwrap();
+        assert_eq!(process.wait().await.unwrap().ended, Ended::Signalled(9));
+        layer.remove().await.unwrap();
+    }
+}

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use garret_core::{
-    Command, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Mark, Placed, Process, ReadFilter,
-    Result,
+    Command, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Limit, Mark, Placed, Process,
+    ReadFilter, Result,
 };
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
@@ -271,8 +271,11 @@ impl Layer for HostLayer {
     async fn pause(&self) -> Result<u64> {
         self.apart(|inner| {
             inner.set_stage(Stage::Running, Stage::Paused)?;
-            inner.trees().iter().for_each(|tree| tree.pause());
-            Ok(0)
+            let trees = inner.trees();
+            let unstill: Vec<_> = trees.iter().filter(|tree| !tree.pause()).collect();
+            unstill.iter().for_each(|tree| tree.end_by(Limit::Pause));
+            unstill.iter().for_each(|tree| tree.wait_until_gone());
+            Ok(unstill.len() as u64)
         })
         .await
     }

@@ -12,9 +12,13 @@ use std::time::Duration;
 use garret_core::Limit;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::supervisor::tracer::WAITS_FOR_CHILD;
+
 const MOMENT: Duration = Duration::from_millis(2);
-/// How often a process that was told to stop is looked at until it did; one that waits for a disk stops only after that.
-const MOST_LOOKS: usize = 1_000;
+/// How often processes that were told to stop are looked at until they did: for a second, which a process that waits for a disk may exceed.
+const MOST_LOOKS: usize = 500;
+/// How many looks in a row must find everything still: one process may wake another that was just looked at, before it is stopped itself.
+const CLEAN_LOOKS: usize = 2;
 
 /// A command under its minder.
 #[derive(Debug)]
@@ -75,19 +79,23 @@ impl Tree {
         }
     }
 
-    /// Stops every process where it stands.
-    pub(super) fn pause(&self) {
-        let mut stopped = BTreeSet::new();
-        // One that was not stopped yet may have started another meanwhile.
-        loop {
-            let new: Vec<_> = self.processes().difference(&stopped).copied().collect();
-            if new.is_empty() {
-                return;
+    /// Stops every process where it stands; whether all of them did. Without a namespace, signals must do: processes that wake each other
+    /// again and again are not stopped.
+    pub(super) fn pause(&self) -> bool {
+        let mut clean_looks = 0;
+        for _ in 0..MOST_LOOKS {
+            let processes = self.processes();
+            let moving: Vec<_> = processes.iter().filter(|pid| !is_still(**pid)).collect();
+            clean_looks = if moving.is_empty() { clean_looks + 1 } else { 0 };
+            if clean_looks == CLEAN_LOOKS {
+                return true;
             }
-            new.iter().for_each(|pid| send(*pid, Signal::STOP));
-            new.iter().for_each(|pid| wait_until_still(*pid));
-            stopped.extend(new);
+            if !moving.is_empty() {
+                moving.into_iter().for_each(|pid| send(*pid, Signal::STOP));
+                std::thread::sleep(MOMENT);
+            }
         }
+        false
     }
 
     /// Lets every process go on.
@@ -135,14 +143,17 @@ fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-fn wait_until_still(pid: i32) {
-    for _ in 0..MOST_LOOKS {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The state follows the name, which is in parentheses and may hold anything.
-        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        if state.is_none_or(|state| "TtZX".contains(state)) {
-            return;
+/// Whether a process is stopped or dead, or waits in the kernel for a child that shares its memory and is so itself.
+fn is_still(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which is in parentheses and may hold anything.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    match state {
+        None | Some('T' | 't' | 'Z' | 'X') => true,
+        Some('D') => {
+            let place = std::fs::read(format!("/proc/{pid}/wchan")).unwrap_or_default();
+            WAITS_FOR_CHILD.contains(&place.as_slice())
         }
-        std::thread::sleep(MOMENT);
+        Some(_) => false,
     }
 }

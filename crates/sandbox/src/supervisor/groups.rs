@@ -329,9 +329,10 @@ impl Narrow {
         let _ = self.thaw();
     }
 
-    /// How often the kernel ended a process in it for want of memory; `None` where it does not limit memory.
+    /// How often the kernel ended a process in it for want of memory; `None` where its processes are counted with all others.
     pub(super) fn memory_kills(&self) -> Option<u64> {
-        let part = self.parts.iter().find(|part| part.has_memory)?;
+        let counts_kills = |part: &&Part| part.has_memory || part.counts == Counts::All;
+        let part = self.parts.iter().find(counts_kills)?;
         Some(memory_kills(&part.group, part.counts))
     }
 

@@ -20,7 +20,7 @@ const LOOKS: u32 = 3_000;
 /// happens only where the numbers start anew.
 const CLEAN_LOOKS: u32 = 2;
 /// Where the kernel has a process wait until the child that shares its memory executes a program or ends.
-const WAITS_FOR_CHILD: [&[u8]; 3] = [b"kernel_clone", b"wait_for_vfork_done", b"_do_fork"];
+pub(crate) const WAITS_FOR_CHILD: [&[u8]; 3] = [b"kernel_clone", b"wait_for_vfork_done", b"_do_fork"];
 
 /// The threads that this process traces.
 #[derive(Debug, Default)]
