@@ -306,6 +306,11 @@ fn put_note(text: &str, code: u8) -> u8 {
 fn put_object(object: &Value, code: u8) -> u8 {
     match object {
         Value::Null => code,
+        object if std::io::stdout().is_terminal() => put_out(
+            &[terminal::escape_json(&object.to_string()).as_bytes(), b"\n"],
+            None,
+            code,
+        ),
         object => put_out(&[format!("{object}\n").as_bytes()], None, code),
     }
 }

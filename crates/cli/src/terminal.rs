@@ -8,6 +8,7 @@
     reason = "whether to use colour is said by the environment"
 )]
 
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -109,6 +110,19 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
+/// JSON on one line with everything escaped, as JSON does it, that a terminal would obey.
+pub(crate) fn escape_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        // Characters that do not print stand within strings, and all of them have four digits.
+        match garret::path::printable(c.encode_utf8(&mut [0; 4])) {
+            Cow::Borrowed(_) => escaped.push(c),
+            Cow::Owned(_) => escaped.push_str(&format!("\\u{:04x}", u32::from(c))),
+        }
+    }
+    escaped
+}
+
 /// Escapes a stream of bytes that comes in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct EscapedStream {
@@ -171,6 +185,14 @@ mod tests {
         assert_eq!(escape("x\u{9b}31my\u{7f}\u{202e}z"), "x\\u{9b}31my\\u{7f}\\u{202e}z");
         assert_eq!(escape("größe ✓"), "größe ✓");
         assert_eq!(paint(Style::Red, "\x1b[8m"), "\x1b[31m\\u{1b}[8m\x1b[0m");
+    }
+
+    #[test]
+    fn json_stays_json() {
+        let value = serde_json::json!({"a": "x\u{9b}31m\u{7f}\u{202e}\x1b é"});
+        let escaped = escape_json(&value.to_string());
+        assert!(!escaped.contains(char::is_control), "{escaped}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
     }
 
     #[test]

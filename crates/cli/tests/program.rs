@@ -48,7 +48,9 @@ fn output_that_cannot_be_written_is_an_error() {
     );
 }
 
-const COMMANDS: [&str; 45] = [
+const COMMANDS: [&str; 47] = [
+    "put",
+    "get",
     "ls",
     "tree",
     "cat",

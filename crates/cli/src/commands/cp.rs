@@ -14,7 +14,7 @@ pub(crate) struct Cp {
     src: String,
     /// Its new path, with the new name; directories above it are made
     dest: String,
-    /// Copy a directory with everything in it, as is done without this
+    /// Copy a directory with everything in it (the default)
     #[arg(short, long, short_alias = 'R')]
     recursive: bool,
     /// Replace a file that is at the new path

@@ -65,8 +65,8 @@ impl Gc {
             .iter()
             .map(|(id, retained)| json!({"workspace": id, "retained": retained}))
             .collect();
-        let data = json!({"dry_run": self.dry_run, "collected": collected, "histories": histories});
-        Ok(Report::done(self.text(&collected, &retained), data))
+        let data = json!({"dry_run": self.dry_run, "grace_s": self.grace.as_secs(), "collected": collected, "histories": histories});
+        Ok(Report::done(self.text(&collected, &retained), data).with_note(self.grace_note()))
     }
 
     fn text(&self, collected: &Collected, retained: &[(String, Retained)]) -> String {
@@ -86,27 +86,18 @@ impl Gc {
         let did = if self.dry_run { "would remove" } else { "removed" };
         let bytes = collected.database_bytes + collected.blob_bytes;
         match (parts.is_empty(), bytes) {
-            (true, 0) => format!("there is nothing to remove{}", self.grace_text()),
-            (true, bytes) => format!(
-                "{did} content of writes that were refused: {}{}",
-                render::size(bytes),
-                self.grace_text()
-            ),
-            (false, bytes) => format!(
-                "{did} {}: {}{}",
-                parts.join(", "),
-                render::size(bytes),
-                self.grace_text()
-            ),
+            (true, 0) => "there is nothing to remove".to_owned(),
+            (true, bytes) => format!("{did} content of writes that were refused: {}", render::size(bytes)),
+            (false, bytes) => format!("{did} {}: {}", parts.join(", "), render::size(bytes)),
         }
     }
 
-    /// What the grace period keeps.
-    fn grace_text(&self) -> String {
+    /// What the grace period keeps, for standard error.
+    fn grace_note(&self) -> String {
         match self.grace.is_zero() {
             true => String::new(),
             false => format!(
-                "; what was deleted within the grace period of {} stays (--grace 0s removes it, too)",
+                "what was deleted within the grace period of {} stays; --grace 0s removes it, too\n",
                 period(self.grace)
             ),
         }

@@ -23,8 +23,8 @@ Examples:
   garret -w notes get docs a.txt out/             several, into the directory `out`
   garret -w notes get --at before a.txt old.txt   as it was at the snapshot `before`
   garret -w notes get a.txt -                     to standard output
-Nothing on this machine is replaced without --force, and nothing is written through a link. Each file
-appears when it is whole. Links stay links.";
+Nothing on this machine is replaced without --force, and nothing is written through a link.
+Each file appears when it is whole. Links stay links.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {

@@ -21,7 +21,7 @@ Examples:
   garret grep 'fn \\w+' src
   garret grep -nwi todo
   garret grep -F 'a.b(' -g '*.rs' -g '!*_test.rs' -C 2
-  garret grep -e -n docs                  a pattern that begins with a dash; or: garret grep -- -n docs
+  garret grep -e -n docs                  a pattern that begins with a dash; or: grep -- -n docs
   garret -w notes grep -w milk            in the workspace `notes`, the whole word `milk`
 After `grep`, -w means whole words, as in other programs. Name the workspace before it (-w NAME), or
 with --workspace NAME.";
@@ -48,7 +48,7 @@ pub(crate) struct Grep {
     /// Take the pattern as plain text
     #[arg(short = 'F', long)]
     fixed_strings: bool,
-    /// Take the pattern as an extended regular expression, which it is without this
+    /// Take the pattern as an extended regular expression (the default)
     #[arg(short = 'E', long, conflicts_with = "fixed_strings")]
     extended_regexp: bool,
     /// Take upper and lower case as one
@@ -57,13 +57,13 @@ pub(crate) struct Grep {
     /// Find the lines that do not match
     #[arg(short = 'v', long)]
     invert_match: bool,
-    /// Show the number of each line, as is done without this
+    /// Show the number of each line (the default)
     #[arg(short = 'n', long)]
     line_number: bool,
-    /// Search below directories, as is done without this
+    /// Search below directories (the default)
     #[arg(short = 'r', long, short_alias = 'R')]
     recursive: bool,
-    /// Take them as one as long as the pattern has no upper case
+    /// Take upper and lower case as one as long as the pattern has no upper case
     #[arg(short = 'S', long)]
     smart_case: bool,
     /// Match whole words only

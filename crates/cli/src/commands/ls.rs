@@ -15,7 +15,7 @@ pub(crate) struct Ls {
     /// Show kind, size and time of each entry
     #[arg(short, long)]
     long: bool,
-    /// Show names that begin with a dot, as is done without this
+    /// Show names that begin with a dot (the default)
     #[arg(short, long, short_alias = 'A')]
     all: bool,
     /// How many levels to list

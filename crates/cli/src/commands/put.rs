@@ -18,8 +18,9 @@ Examples:
   garret -w notes put report.pdf docs/new.pdf     under another name
   garret -w notes put src tests Makefile .        several, into the root of the workspace
   curl -s URL | garret -w notes put - page.html   standard input
-Directories are copied with everything in them. Links in them stay links; permissions are kept, without
-set-user-id. All of it is one change, and `garret undo` takes it back. A file that is there is replaced.";
+Directories are copied with everything in them. Links in them stay links; permissions are kept,
+without set-user-id. All of it is one change, and `garret undo` takes it back. A file that is there
+is replaced.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Put {
