@@ -54,13 +54,10 @@ mod pausing {
     /// A process that waits in the kernel until its child executes a program is still as soon as the child is.
     #[tokio::test]
     async fn a_process_that_waits_for_a_child_in_the_kernel_is_still() {
-        let directory = tempfile::tempdir().unwrap();
-        for name in ["bench", "scratch"] {
-            std::fs::create_dir(directory.path().join(name)).unwrap();
-        }
+        let (bench, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let request = SandboxRequest {
-            bench: directory.path().join("bench"),
-            scratch: directory.path().join("scratch"),
+            bench: bench.path().to_owned(),
+            scratch: scratch.path().to_owned(),
             hidden: Vec::new(),
             read_only: Vec::new(),
             network: Network::Full,
@@ -68,7 +65,8 @@ mod pausing {
             system: Vec::new(),
             require: Vec::new(),
         };
-        let layer = host(directory.path()).open(request).await.unwrap().lay().await.unwrap();
+        let open = host(scratch.path()).open(request).await.unwrap();
+        let layer = open.lay().await.unwrap();
         let text = "import ctypes, platform, time\n\
                     number = {'x86_64': 56, 'aarch64': 220}[platform.machine()]\n\
                     if ctypes.CDLL(None).syscall(number, 0x4000 | 17, 0, 0, 0, 0) == 0:\n  print('begun', flush=True)\n  time.sleep(1000)";
