@@ -385,3 +385,30 @@ fn a_search_that_is_limited_says_so_and_one_that_is_off_is_not_offered() {
         tools.out()
     );
 }
+
+#[test]
+fn a_server_that_is_known_is_asked_only_where_a_command_needs_it() {
+    let cloud = Cloud::bare(Server::shared_seaweed());
+    let proxy = Proxy::before(cloud.server);
+    let url = cloud.url("").replace(&cloud.server.endpoint(), &proxy.endpoint());
+    let made = [
+        "create",
+        "cloud",
+        "--storage",
+        &url,
+        "--capability",
+        "fs,shell,snapshot",
+    ];
+    cloud.run(&made).done();
+    assert!(proxy.operations().contains(&"PUT"), "the server is probed once");
+    cloud.on(&["write", "a.txt"], "one\n").done();
+    proxy.forget();
+    cloud.run(&["list"]).done();
+    for command in [&["log"][..], &["snapshot", "list"], &["branch", "list"]] {
+        cloud.on(command, "").done();
+        assert_eq!(proxy.operations(), [""; 0], "{command:?}");
+    }
+    assert_eq!(cloud.on(&["cat", "a.txt"], "").done(), "one\n");
+    let asked = proxy.operations();
+    assert!(asked.len() <= 2 && !asked.contains(&"PUT"), "{asked:?}");
+}

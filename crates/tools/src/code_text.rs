@@ -105,6 +105,20 @@ mod tests {
     }
 
     #[test]
+    fn effects_on_a_branch_are_told_in_the_first_line() {
+        let mut result = CodeResult {
+            output: "printed\n".into(),
+            ..result()
+        };
+        result.changed.branch = Some("run_code-2bb56b1b6e94".into());
+        let text = of(&result, &Limits::of(&ToolsConfig::default()));
+        let first = "Not applied: the files changed while the code ran. Its effects are on branch `run_code-2bb56b1b6e94`; \
+                     merge it with the tool `merge`.";
+        assert_eq!(text.lines().next(), Some(first), "{text}");
+        assert_eq!(run_text::diverted(&Changed::default(), "command"), "");
+    }
+
+    #[test]
     fn a_value_comes_after_the_output() {
         let result = CodeResult {
             output: "hello\n".to_owned(),
