@@ -16,9 +16,9 @@ use garret::path::printable;
 use garret::sandboxes::namespace::{self, NamespaceSandbox, SupervisorProgram};
 use garret::sandboxes::supervisor;
 use garret::{
-    Actor, Declared, Depot, DepotWorkspace, EntryPath, Error, ErrorKind, EventFormat, EventSink, FsPolicy,
-    FsRestriction, Garret, HistoryMode, Home, NoEvents, Result, Sandbox, ShellPolicy, StorageConfig, Toolbox,
-    Workspace, WorkspaceConfig, WrittenEvents,
+    Actor, Declared, Depot, DepotWorkspace, EntryPath, Error, ErrorKind, EventFormat, EventSink, FsRestriction, Garret,
+    HistoryMode, Home, NoEvents, Result, Sandbox, ShellPolicy, StorageConfig, Toolbox, Workspace, WorkspaceConfig,
+    WrittenEvents,
 };
 
 use crate::arguments::Global;

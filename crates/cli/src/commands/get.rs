@@ -144,6 +144,7 @@ impl GetPlan {
             depth: usize::MAX,
             limit: usize::MAX,
             cursor: None,
+            ..ListRequest::default()
         };
         let listed = workspace.list(path, request).await?;
         // Entries are listed where they are, whatever link led there.

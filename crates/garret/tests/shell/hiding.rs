@@ -195,6 +195,7 @@ async fn rounds(view: &Workspace, id: &str) -> (usize, String) {
         cursor: 0,
         wait: std::time::Duration::from_millis(50),
         max_bytes: 1_000_000,
+        with_tail: false,
     };
     let output = view.output(request).await.unwrap().output;
     (output.matches("round").count(), output)

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use garret_core::{
-    Command, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Limit, Mark, Placed, Process,
-    ReadFilter, Result,
+    Command, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Limit, Mark, Process, ReadFilter,
+    Result,
 };
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;

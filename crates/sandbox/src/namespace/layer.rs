@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garret_core::{
-    Command, Content, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Limits, Mark, Placed, Process,
-    Program, Result, Stdin,
+    Command, Content, Effect, Effects, EntryPath, Error, ErrorKind, Layer, Limits, Mark, Placed, Process, Program,
+    Result, Stdin,
 };
 use rustix::fs::{Mode, OFlags};
 

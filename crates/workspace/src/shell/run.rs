@@ -20,7 +20,7 @@ use super::environment::Environment;
 use super::keep::{Basis, Kept, Maker, Split};
 use super::live::{RunsOn, Seat, Taking, Told};
 use super::request::NoSink;
-use super::result::{Changed, RunResult, StreamShown};
+use super::result::{Changed, RunResult};
 use super::turn::{CommandTurn, TurnRequest};
 use super::workshop::{Held, Laid, Workshop, in_background, is_isolated, is_over_limit};
 use super::{CommandLine, OutputSink, RunRequest, label};

@@ -10,7 +10,7 @@ use crate::supervisor::clock::now;
 use crate::supervisor::held::Held;
 use crate::supervisor::layers::Laid;
 use crate::supervisor::place::{self, Arriving};
-use crate::supervisor::protocol::{Answer, Failure, Ground, Item, Lift, write_message};
+use crate::supervisor::protocol::{Answer, Failure, Ground, Item, Lift};
 
 /// A layer, and who waits for something to come true on it.
 pub(super) struct Layer {
