@@ -7,9 +7,12 @@ use garret_core::{EntryKind, EntryPath, ReadFilter, Result, SystemClock, Visibil
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::effects::beneath::{MAX_PATH_BYTES, join, look_at, names, open};
+use crate::effects::beneath::{MAX_PATH_BYTES, join, look_at, names, open, split};
 use crate::effects::error::At;
 use crate::effects::seen::Seen;
+
+/// How the names begin under which Garret puts content on a bench before it has its own name. A rule on that name does not match them.
+const UNFINISHED: [&[u8]; 3] = [b".garret-tmp-", b".garret-merging-", b".garret-part-"];
 
 /// The visible entries of a bench, by path; a look that a later change could hide behind is `None`.
 pub(crate) type VisibleEntries = BTreeMap<Vec<u8>, Option<Seen>>;
@@ -117,6 +120,7 @@ impl Listing {
         };
         let Some(stat) = stat else { return Ok(None) };
         let visibility = match is_whole {
+            _ if is_unfinished(&path) => Visibility::Hidden,
             true => Visibility::Whole,
             false => filter.visibility(&EntryPath::from_bytes(path.clone()), kind_of(&stat)),
         };
@@ -138,6 +142,10 @@ impl Listing {
         self.hidden.retain(|one| !is_at_or_below(one, &directory));
         self.hidden.push(directory);
     }
+}
+
+fn is_unfinished(path: &[u8]) -> bool {
+    UNFINISHED.iter().any(|prefix| split(path).1.starts_with(prefix))
 }
 
 pub(super) fn is_at_or_below(path: &[u8], top: &[u8]) -> bool {

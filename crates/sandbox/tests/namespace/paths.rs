@@ -86,6 +86,24 @@ async fn a_name_that_is_not_utf_8_is_hidden_where_not_everything_shows() {
     }
 }
 
+/// A denied file has such a name until all of its content is there.
+#[tokio::test]
+async fn a_file_that_garret_is_still_writing_is_hidden() {
+    let directory = directory();
+    let bench = directory.path().join("bench");
+    std::fs::create_dir_all(bench.join("open/.garret-tmp-2")).unwrap();
+    for path in [
+        ".garret-tmp-1",
+        "open/.garret-tmp-2/key",
+        "open/.garret-merging-1",
+        "open/plain",
+    ] {
+        std::fs::write(bench.join(path), "content").unwrap();
+    }
+    let room = Room::on(directory, |request| hide(request, &["secret"])).await;
+    assert_eq!(room.text("find . -type f").await, "./open/plain\n");
+}
+
 #[tokio::test]
 async fn what_comes_to_a_shared_bench_later_is_not_seen() {
     let directory = directory();
