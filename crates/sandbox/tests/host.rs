@@ -58,7 +58,7 @@ mod pausing {
         let request = SandboxRequest {
             bench: bench.path().to_owned(),
             scratch: scratch.path().to_owned(),
-            hidden: Vec::new(),
+            read_filter: None,
             read_only: Vec::new(),
             network: Network::Full,
             limits: Limits::default(),

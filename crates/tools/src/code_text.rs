@@ -111,7 +111,7 @@ mod tests {
             ..result()
         };
         result.changed.branch = Some("run_code-2bb56b1b6e94".into());
-        let text = of(&result, &Limits::of(&ToolsConfig::default()));
+        let text = shown(&result);
         let first = "Not applied: the files changed while the code ran. Its effects are on branch `run_code-2bb56b1b6e94`; \
                      merge it with the tool `merge`.";
         assert_eq!(text.lines().next(), Some(first), "{text}");
