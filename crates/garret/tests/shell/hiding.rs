@@ -1,5 +1,10 @@
 //! What a view may not read does not exist for its commands, whenever it comes to the files and under whatever name.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "it says how many starts were made, and how many leaked"
+)]
+
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
