@@ -180,7 +180,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
 
 /// Whether nothing of what it left is there, in the files or for the next command, and it was told why.
 fn is_refused_whole(scene: &Scene, ran: &Ran) -> bool {
-    ran.stderr.contains("nothing of what it did was kept")
+    ran.stderr.contains("its changes were not kept")
         && scene.garret(&["-w", "box", "stat", "flood"]).code != Some(0)
         && scene.attack(10, "test -e flood; echo $?").stdout.trim() == "1"
 }
