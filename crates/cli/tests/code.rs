@@ -67,7 +67,8 @@ fn with_json_everything_is_one_object() {
 #[test]
 fn a_workspace_without_code_refuses() {
     let room = Room::new();
-    let ran = room.run(&["code", "python", "-c", "1"]);
+    room.run(&["create", "plain"]).done();
+    let ran = room.run(&["-w", "plain", "code", "python", "-c", "1"]);
     assert_ne!(ran.code(), 0);
     assert!(ran.err().contains("code"), "{}", ran.err());
     assert_eq!(room.run(&["code", "ruby", "-c", "1"]).code(), 2);

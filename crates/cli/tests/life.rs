@@ -384,7 +384,7 @@ fn with_umask_0_nothing_is_for_others_to_write() {
     ];
     shell(&room, &lines.join("\n"));
     assert!(room.path().join("open/made/file").exists() && room.path().join("tree/large").exists());
-    assert_eq!(writable_by_others(&room.path()), Vec::<String>::new());
+    assert_eq!(writable_by_others(room.path()), Vec::<String>::new());
     assert_eq!(writable_by_others(&room.home()), Vec::<String>::new());
 }
 

@@ -221,9 +221,9 @@ fn rules_that_cannot_be_read_are_not_taken_for_none() {
     std::os::unix::fs::symlink("nowhere", &file).unwrap();
     is_refused("the configuration file `garret.toml` is a link");
     assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
-    is_refused("the configuration file `garret.toml` is no text file");
+    is_refused("the configuration file `garret.toml` is not a text file");
     std::fs::write(&file, b"# \xff\n").unwrap();
-    is_refused("the configuration file `garret.toml` is no text file");
+    is_refused("the configuration file `garret.toml` is not a text file");
     room.run(&["-w", "notes", "ls"]).done();
 }
 

@@ -11,6 +11,9 @@ use serde_json::{Map, Value};
 use crate::path::quote;
 use crate::{Error, Result};
 
+/// Turns the value of an alias into a value of its key; `None` where the value says nothing.
+pub type AliasConversion = fn(Value) -> Result<Option<Value>>;
+
 /// Another name of a key, which callers know from elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub struct Alias {
@@ -19,7 +22,7 @@ pub struct Alias {
     /// The key that it stands for, in every object that has this key and has no key called `name`.
     pub key: &'static str,
     /// Turns the value into a value of `key`; gives none where the value says nothing. Without it, the value stays as it is.
-    pub convert: Option<fn(Value) -> Result<Option<Value>>>,
+    pub convert: Option<AliasConversion>,
 }
 
 /// Reads `value` as a `T`; a wrong key, type or value is an `invalid` error that names the place and the right shape.

@@ -108,9 +108,9 @@ impl Gc {
 fn period(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
-        _ if seconds % 86_400 == 0 && seconds > 86_400 => format!("{} d", seconds / 86_400),
-        _ if seconds % 3_600 == 0 => format!("{} h", seconds / 3_600),
-        _ if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        _ if seconds.is_multiple_of(86_400) && seconds > 86_400 => format!("{} d", seconds / 86_400),
+        _ if seconds.is_multiple_of(3_600) => format!("{} h", seconds / 3_600),
+        _ if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
         _ => format!("{seconds} s"),
     }
 }

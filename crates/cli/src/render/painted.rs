@@ -89,7 +89,7 @@ mod tests {
             before: vec!["before".into()],
             after: Vec::new(),
             lossy: false,
-            spans: vec![2..9],
+            spans: std::iter::once(2..9).collect(),
         };
         let name = "\x1b[35ma\x1b[0m";
         assert_eq!(

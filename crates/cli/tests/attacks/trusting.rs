@@ -61,8 +61,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
                 scene.put("clone-path/garret.toml", &config(name, "'local:.'", HOST));
                 let by_mcp = scene.run_by_mcp("clone-path", &["mcp", name, "--read-only"], SPY);
                 let by_hand = scene.garret_in("clone-path", &["-w", name, "run", "-c", SPY]);
-                let (is_offered, has_run) = (by_mcp.code != Some(0), by_hand.stdout.contains("uid="));
-                [(by_mcp, is_offered), (by_hand, has_run)]
+                // A person may run a command in a directory: in the sandbox, as if the file were not there.
+                let has_left = by_hand.stdout.contains(CANARY) || !by_hand.stdout.contains("(agent)");
+                let is_offered = by_mcp.code != Some(0);
+                [(by_mcp, is_offered), (by_hand, has_left)]
             });
             sum(variants)
         },

@@ -116,7 +116,7 @@ fn a_home_whose_database_is_lost_is_corrupt_and_no_new_one_is_begun() {
                 }
                 let error = Depot::open(home.path(), options(), context()).await.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-                assert!(error.to_string().contains("lost"), "{error}");
+                assert!(error.to_string().contains("is missing"), "{error}");
             }
             std::fs::write(&database, kept).unwrap();
             let depot = on_disk(home.path()).await;

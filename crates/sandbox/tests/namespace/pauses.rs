@@ -363,16 +363,16 @@ fn open_mark() -> PathBuf {
 
 #[tokio::test]
 async fn what_is_paused_ends_with_garret() {
-    for way in 0..WAYS.len() {
+    for (number, way) in WAYS.iter().enumerate() {
         let directory = directory();
         let name = "pauses::is_killed_while_its_layer_is_paused";
-        let mut garret = run_apart(name, &directory, &[("GARRET_TEST_WAY", &way.to_string())]);
+        let mut garret = run_apart(name, &directory, &[("GARRET_TEST_WAY", &number.to_string())]);
         let mark = directory.path().join("paused");
         while !mark.exists() {
-            assert!(garret.try_wait().unwrap().is_none(), "{:?}", WAYS[way]);
+            assert!(garret.try_wait().unwrap().is_none(), "{:?}", way);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert_eq!(processes_named("@8771@").len(), 1, "{:?}", WAYS[way]);
+        assert_eq!(processes_named("@8771@").len(), 1, "{:?}", way);
         garret.kill().unwrap();
         garret.wait().unwrap();
         for _ in 0..6000 {
@@ -381,6 +381,6 @@ async fn what_is_paused_ends_with_garret() {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert_eq!(processes_named("@8771@"), Vec::<String>::new(), "{:?}", WAYS[way]);
+        assert_eq!(processes_named("@8771@"), Vec::<String>::new(), "{:?}", way);
     }
 }
