@@ -21,6 +21,7 @@ pub(crate) mod remove;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::time::{Ids, RandomIds};
@@ -46,6 +47,8 @@ pub struct Options {
     pub layers: Layers,
     /// How processes are paused.
     pub pauses: Pauses,
+    /// How long processes have to stand still when they are paused. Those that do not are ended.
+    pub still_within: Duration,
     /// Where names of sandboxes come from.
     pub ids: Arc<dyn Ids>,
 }
@@ -82,6 +85,7 @@ impl Default for Options {
             shell: None,
             layers: Layers::Best,
             pauses: Pauses::Best,
+            still_within: Duration::from_secs(1),
             ids: Arc::new(RandomIds),
         }
     }

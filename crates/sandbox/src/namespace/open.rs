@@ -104,6 +104,7 @@ impl Open {
             gid: options.gid,
             shell: options.shell.as_deref(),
             name: &name,
+            still_within: options.still_within,
             overlays,
         };
         let plan = plan(&request, &machine, &wishes);

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use garret_core::{Limits, Network, SandboxRequest, WsPath};
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,8 @@ pub struct SandboxPlan {
     pub read_only: Vec<String>,
     /// Where limits on everything together are kept, if anywhere.
     pub group: Option<Group>,
+    /// How long processes have to stand still before they are ended.
+    pub still_within: Duration,
     /// The filter of system calls.
     pub system_calls: SystemCalls,
     /// Whether Landlock is put on top.
@@ -276,6 +279,8 @@ pub struct Wishes<'a> {
     pub shell: Option<&'a str>,
     /// The name of this sandbox, unique on the machine.
     pub name: &'a str,
+    /// How long processes have to stand still before they are ended.
+    pub still_within: Duration,
     /// Whether layers are to be overlays.
     pub overlays: Overlays,
 }
@@ -305,6 +310,7 @@ pub fn plan(request: &SandboxRequest, machine: &Machine, wishes: &Wishes<'_>) ->
         bench: request.bench.clone(),
         layers: layers(&request.scratch),
         overlays: wishes.overlays.clone(),
+        still_within: wishes.still_within,
         lock: locks(&request.scratch).join(wishes.name),
         read_only: texts(&request.read_only),
         group: group(request, machine, wishes),
@@ -588,6 +594,7 @@ mod tests {
             gid: 61184,
             shell: None,
             name: "s1",
+            still_within: Duration::from_secs(1),
             overlays: Overlays::Known,
         }
     }

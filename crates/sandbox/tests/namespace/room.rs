@@ -26,8 +26,22 @@ pub(crate) fn sandbox_with(layers: Layers) -> NamespaceSandbox {
     NamespaceSandbox::new(Options { layers, ..options() })
 }
 
+/// Pauses in one way. Processes have a minute to stand still: on a busy machine a second is too short even for those that would.
 pub(crate) fn sandbox_that_pauses(pauses: Pauses) -> NamespaceSandbox {
-    NamespaceSandbox::new(Options { pauses, ..options() })
+    NamespaceSandbox::new(Options {
+        pauses,
+        still_within: std::time::Duration::from_secs(60),
+        ..options()
+    })
+}
+
+/// Traces processes to pause them, and ends those that do not stand still after ten seconds.
+pub(crate) fn sandbox_that_traces() -> NamespaceSandbox {
+    NamespaceSandbox::new(Options {
+        pauses: Pauses::Traced,
+        still_within: std::time::Duration::from_secs(10),
+        ..options()
+    })
 }
 
 fn options() -> Options {

@@ -35,8 +35,6 @@ pub(super) struct Pause {
     ended: u64,
 }
 
-/// How long processes have to stand still.
-const STILL_WITHIN: Duration = Duration::from_secs(1);
 /// How often it is looked whether those that a control group freezes do.
 pub(super) const PAUSE_LOOK: Duration = Duration::from_micros(200);
 
@@ -91,7 +89,7 @@ impl Server<'_> {
         }
         let pause = Pause {
             request,
-            ends_by: now() + STILL_WITHIN,
+            ends_by: now() + self.plan.still_within,
             is_answered: false,
             ended: 0,
         };
