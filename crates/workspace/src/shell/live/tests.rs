@@ -128,7 +128,7 @@ async fn work_that_was_done_is_no_failure_where_the_processes_cannot_be_shown_it
     assert!(done.is_ok(), "{done:?}");
     assert!(scene.is_live());
     let notices = scene.notices().await;
-    assert!(notices[0].contains("do not see yet"), "{notices:?}");
+    assert!(notices[0].contains("do not see the last change yet"), "{notices:?}");
 }
 
 #[tokio::test]
