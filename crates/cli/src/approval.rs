@@ -41,7 +41,7 @@ fn question(request: &ApprovalRequest) -> String {
         .collect();
     let effects: String = request.effects.iter().map(|line| format!("  {line}\n")).collect();
     format!(
-        "{}{effects}approve {}{path} in {}? [y]es, [n]o, [a]lways: ",
+        "{}{effects}approve {}{path} in {}? [y]es, [n]o, [a]lways in this session: ",
         command(request),
         request.operation,
         printable(&request.workspace)
@@ -62,11 +62,17 @@ fn command(request: &ApprovalRequest) -> String {
 
 fn read_answer(question: &str) -> Approval {
     progress::stop();
-    let mut line = String::new();
     let mut stderr = std::io::stderr().lock();
-    let asked = stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush());
-    let read = asked.and_then(|()| std::io::stdin().lock().read_line(&mut line));
-    understood(if read.is_ok() { line.trim() } else { "" })
+    loop {
+        let mut line = String::new();
+        let asked = stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush());
+        let read = asked.and_then(|()| std::io::stdin().lock().read_line(&mut line));
+        match read.map(|_| line.trim()) {
+            Ok("?") => {}
+            Ok(answer) => return understood(answer),
+            Err(_) => return understood(""),
+        }
+    }
 }
 
 /// What an answer means; anything but a clear yes is a no.
@@ -98,7 +104,7 @@ mod tests {
         };
         assert_eq!(
             question(&request),
-            "  | true\n  | approve rm? \\u{1b}[2K\\rls\n  in the directory `src`\n  sets `A=1`\napprove run in box? [y]es, [n]o, [a]lways: "
+            "  | true\n  | approve rm? \\u{1b}[2K\\rls\n  in the directory `src`\n  sets `A=1`\napprove run in box? [y]es, [n]o, [a]lways in this session: "
         );
     }
 

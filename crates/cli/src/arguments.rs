@@ -14,22 +14,22 @@ use crate::terminal::ColorChoice;
 const AFTER_HELP: &str = "\
 Which workspace (-w):
   1. a storage URL: memory:  local:DIR  filestore:NAME (of the home)  s3://BUCKET/PREFIX
-  2. a name from garret.toml, looked for in the current directory and those above it
+  2. a name from garret.toml, which is searched in the current directory and above it
   3. a name of the home (see `garret create` and `garret list`)
   4. a directory
 A name that is also a directory means the workspace of that name; write ./NAME for the directory.
-NAME@POINT is the workspace as it was, for reading. A point is a snapshot, a change (its number or
-its id) or a time such as 2026-11-15T20:00:00Z.
+NAME@POINT is the workspace as it was at a point, read-only. A point is a snapshot, a change
+(its number or its id) or a time such as 2026-11-15T20:00:00Z.
 After `grep`, -w means whole words: write `garret -w NAME grep`, or --workspace NAME.
-Paths are inside the workspace: `a/b`, `/a/b` and `/workspace/a/b` are one file. What begins with a
-dash and is no option comes after `--`.
+Paths are inside the workspace: `a/b`, `/a/b` and `/workspace/a/b` are one file. An argument
+that begins with a dash and is not an option comes after `--`.
 
 Exit codes:
-  0  done (a search that finds nothing is done)
+  0  success (also for a search without matches)
   1  the operation failed; the reason is on standard error, or in `error` with --json
   2  wrong usage: arguments, JSON, the choice of workspace or its configuration
-  75 `run` and `code`: the command ended with 0, but its effects went to a branch
-`garret run` and `garret code` end with the exit code of what they ran.
+  75 `run` and `code`: the command ended with 0, but its effects went to a branch or a leftover
+`garret run` and `garret code` end with the exit code of the command or code.
 
 With --json, every command prints one object: {\"ok\", \"text\", \"data\", \"error\"}.";
 
@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Tree(commands::tree::Tree),
     /// Print a file, byte for byte
     Cat(commands::cat::Cat),
-    /// Write a file whole, atomically
+    /// Write a whole file atomically
     #[command(after_help = commands::write::EXAMPLES)]
     Write(commands::write::Write),
     /// Add to the end of a file
@@ -136,63 +136,63 @@ pub(crate) enum Command {
     /// Compare two points, or a point with now
     #[command(after_help = commands::diff::EXAMPLES)]
     Diff(commands::diff::Diff),
-    /// List what a file was over time
+    /// List the versions of a file
     #[command(after_help = commands::versions::EXAMPLES)]
     Versions(commands::versions::Versions),
-    /// Take changes back
+    /// Undo changes
     #[command(after_help = commands::undo::EXAMPLES)]
     Undo(commands::undo::Undo),
-    /// Take the newest undo back
+    /// Reverse the newest undo
     Redo(commands::redo::Redo),
-    /// Put files back to what they were at a point
+    /// Restore files to an earlier point
     #[command(override_usage = commands::restore::USAGE, after_help = commands::restore::EXAMPLES)]
     Restore(commands::restore::Restore),
-    /// Name points that stay
+    /// Create, list and delete snapshots: labels for points that are kept
     #[command(after_help = commands::snapshot::EXAMPLES)]
     Snapshot(commands::snapshot::Snapshot),
-    /// Make and list workspaces that begin at a point of this one
+    /// Create, list and delete branches: workspaces that begin at a point of this one
     #[command(after_help = commands::branch::EXAMPLES)]
     Branch(commands::branch::Branch),
-    /// Bring the work of a branch into this workspace
+    /// Merge a branch into this workspace
     #[command(after_help = commands::merge::EXAMPLES)]
     Merge(commands::merge::Merge),
-    /// Make a named workspace in the home
+    /// Create a named workspace in the home
     #[command(after_help = commands::create::EXAMPLES)]
     Create(commands::create::Create),
     /// List the workspaces of the home
     List(commands::list::List),
-    /// Give a workspace of the home another name
+    /// Rename a workspace of the home
     Rename(commands::rename::Rename),
     /// Delete a workspace of the home; it can be recovered for a while
     #[command(after_help = commands::delete::DETAILS)]
     Delete(commands::delete::Delete),
-    /// Bring a deleted workspace back
+    /// Recover a deleted workspace
     Recover(commands::recover::Recover),
-    /// Show, keep or discard what commands did when Garret itself ended in the middle of them
+    /// Show, keep or discard the effects of commands that Garret could not record
     #[command(after_help = commands::leftovers::DETAILS)]
     Leftovers(commands::leftovers::Leftovers),
-    /// Put a workspace out as one portable file, or its files as a directory or an archive
+    /// Export a workspace as one portable file, or its files as a directory or an archive
     #[command(override_usage = commands::export::USAGE, after_help = commands::export::EXAMPLES)]
     Export(commands::export::Export),
-    /// Take a workspace in from a portable file, a directory or an archive
+    /// Import a workspace from a portable file, a directory or an archive
     #[command(override_usage = commands::import::USAGE, after_help = commands::import::EXAMPLES)]
     Import(commands::import::Import),
-    /// Show what each workspace holds
+    /// Show how much space each workspace takes
     #[command(after_help = commands::usage::DETAILS)]
     Usage(commands::usage::Usage),
-    /// Say how much of its history a workspace keeps
+    /// Show or set how much history a workspace keeps
     #[command(after_help = commands::keep::EXAMPLES)]
     Keep(commands::keep::Keep),
-    /// Say what may be done in a workspace of the home
+    /// Show or set the capabilities of a workspace of the home
     #[command(after_help = commands::capabilities::EXAMPLES)]
     Capabilities(commands::capabilities::Capabilities),
     /// Delete unreferenced content
     #[command(after_help = commands::gc::DETAILS)]
     Gc(commands::gc::Gc),
-    /// Look the whole home over for damage
+    /// Check the whole home for damage
     #[command(after_help = commands::fsck::DETAILS)]
     Fsck(commands::fsck::Fsck),
-    /// Print a ref, by which another program reopens the workspace
+    /// Print a reference with which another program reopens the workspace
     #[command(after_help = commands::reference::EXAMPLES)]
     Ref(commands::reference::Ref),
     /// List the tools that a model may call, or export their schemas
@@ -206,11 +206,11 @@ pub(crate) enum Command {
     Mcp(commands::mcp::Mcp),
     /// Take a short tour with real operations in a temporary home
     Demo(commands::demo::Demo),
-    /// Show what this machine can enforce, and what to do about what it cannot
+    /// Show what this machine can enforce, and how to fix what it cannot
     Doctor(commands::doctor::Doctor),
-    /// Look at configuration files
+    /// Check configuration files
     Config(commands::config::Config),
-    /// Trust a garret.toml that is found, so that it may give more than the defaults
+    /// Trust a garret.toml, so that it may grant more than the defaults
     #[command(after_help = commands::trust::DETAILS)]
     Trust(commands::trust::Trust),
     /// Print completions for a shell
@@ -237,8 +237,8 @@ impl Command {
                 "leave out -w, and give its name with --name",
             )),
             Self::Demo(_) => Some(("`demo` makes a workspace of its own", leave_out)),
-            Self::Config(_) => Some(("`config` checks a file", leave_out)),
-            Self::Trust(_) => Some(("`trust` is about a file", leave_out)),
+            Self::Config(_) => Some(("`config` works on a configuration file", leave_out)),
+            Self::Trust(_) => Some(("`trust` works on a configuration file", leave_out)),
             Self::Completions(_) => Some(("`completions` needs no workspace", leave_out)),
             _ => None,
         }

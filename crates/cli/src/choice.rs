@@ -95,6 +95,10 @@ pub(crate) fn unknown(text: &str, known: &Known<'_>) -> Error {
     let listed = || names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(", ");
     let (name, _) = split_point(text);
     let shown = garret::path::quote(text);
+    if !may_be_name(name) {
+        return Error::invalid(format!("there is no directory {shown}"))
+            .hint("check the path, or make the directory first");
+    }
     let error = Error::invalid(format!(
         "{shown} is neither a workspace of garret.toml or the home, nor a storage URL, nor a directory"
     ));
@@ -106,9 +110,9 @@ pub(crate) fn unknown(text: &str, known: &Known<'_>) -> Error {
     }
     match (garret::shape::nearest(name, names.iter().copied()), names.len()) {
         (Some(near), _) => error.hint(format!("did you mean {}?", quote(near))),
-        (None, 0) => error.hint("make one with `garret create NAME`, or make the directory first"),
-        (None, 1..=10) => error.hint(format!("there are: {}", listed())),
-        (None, _) => error.hint("`garret list` shows those of the home"),
+        (None, 0) => error.hint("create a workspace with `garret create NAME`, or create the directory first"),
+        (None, 1..=10) => error.hint(format!("known workspaces: {}", listed())),
+        (None, _) => error.hint("`garret list` shows the workspaces of the home"),
     }
 }
 
@@ -241,7 +245,7 @@ mod tests {
         assert_eq!(hint("note"), "did you mean `notes`?");
         assert_eq!(hint("dairy@before"), "did you mean `diary`?");
         assert_eq!(hint("old"), "it was deleted; `garret recover old` brings it back");
-        assert_eq!(hint("zzzzzzzz"), "there are: a@b, notes, diary");
+        assert_eq!(hint("zzzzzzzz"), "known workspaces: a@b, notes, diary");
         let none = unknown("zzzzzzzz", &Known::default());
         assert!(none.hint_text().contains("garret create"), "{none}");
     }
@@ -268,7 +272,10 @@ mod tests {
             config: Some(&config),
             ..Known::default()
         };
-        assert_eq!(unknown("zzzzzzzz", &known).hint_text(), "there are: a\\u{1b}[2Jb");
+        assert_eq!(
+            unknown("zzzzzzzz", &known).hint_text(),
+            "known workspaces: a\\u{1b}[2Jb"
+        );
     }
 
     #[test]

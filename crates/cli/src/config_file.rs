@@ -15,7 +15,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use garret::path::quote;
-use garret::{Config, Error, ErrorKind, Result, StorageConfig};
+use garret::{Config, Error, ErrorKind, Result, StorageConfig, WorkspaceConfig};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -272,14 +272,14 @@ fn placed(file: &str, place: &str, error: Error) -> Error {
 }
 
 fn linked(shown: &str) -> Error {
-    let message = format!("the configuration file {} is a link", quote(shown));
-    Error::new(ErrorKind::Denied, message).hint("give the file that it leads to with --config FILE")
+    let message = format!("the configuration file {} is a symbolic link", quote(shown));
+    Error::new(ErrorKind::Denied, message).hint("give the target of the link with --config FILE")
 }
 
 fn foreign(shown: &str, problem: &str) -> Error {
     let message = format!("the configuration file {} {problem}", quote(shown));
     Error::new(ErrorKind::Denied, message)
-        .hint("if you mean that file, give it with --config FILE; ./NAME opens a directory without it")
+        .hint("to use that file, give it with --config FILE; ./NAME opens a directory without it")
 }
 
 fn unreadable(name: &str, error: &io::Error) -> Error {
@@ -293,7 +293,27 @@ fn unreadable(name: &str, error: &io::Error) -> Error {
             ErrorKind::Denied,
             format!("the configuration file {shown} cannot be read"),
         )
-        .hint("check that it is a text file and that you may read it"),
+        .hint("check that it is a text file and that you can read it"),
+    }
+}
+
+/// The directory of a workspace on `local` that a file in `base` describes.
+pub(crate) fn local_directory(config: &WorkspaceConfig, base: &Path) -> Option<PathBuf> {
+    let written = match &config.storage {
+        StorageConfig::Url(url) => url.strip_prefix("local:")?,
+        StorageConfig::Table { kind, options } if kind == "local" => options.get("dir")?.as_str()?,
+        StorageConfig::Table { .. } => return None,
+    };
+    Some(base.join(written))
+}
+
+/// Whether a link leads from the directory of a workspace out of `base`. Opening checks the handle again; this check comes before any
+/// other program can be asked to follow the link.
+pub(crate) fn leads_outside(config: &WorkspaceConfig, base: &Path) -> bool {
+    let own = local_directory(config, base).and_then(|directory| directory.canonicalize().ok());
+    match (own, base.canonicalize()) {
+        (Some(own), Ok(base)) => !own.starts_with(base),
+        _ => false,
     }
 }
 

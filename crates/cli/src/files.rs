@@ -31,8 +31,10 @@ pub(crate) fn target_directory(place: &str) -> Result<PathBuf> {
             "{shown} is neither a directory nor the name of an archive"
         ))
         .hint("leave out --to for a portable file")),
-        Some(_) => Err(Error::invalid(format!("{shown} is no archive that can be written"))
-            .hint("name a .tar, .tar.gz or .tar.zst, or a directory")),
+        Some(_) => Err(
+            Error::invalid(format!("{shown} is not an archive format that Garret can write"))
+                .hint("name a .tar, .tar.gz or .tar.zst, or a directory"),
+        ),
         None => Ok(path.to_owned()),
     }
 }
@@ -45,7 +47,7 @@ pub(crate) fn directory(place: &str) -> Result<PathBuf> {
             ErrorKind::NotFound,
             format!("{} is neither a directory nor the name of an archive", quote(place)),
         )
-        .hint("name a directory that is there, or a .tar, .tar.gz or .tar.zst")),
+        .hint("name an existing directory, or a .tar, .tar.gz or .tar.zst")),
     }
 }
 
@@ -124,11 +126,18 @@ fn failed(name: &str, verb: &str, error: &io::Error) -> Error {
     let shown = quote(name);
     match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            Error::new(ErrorKind::AlreadyExists, format!("there is a file {shown} already"))
+            Error::new(ErrorKind::AlreadyExists, format!("the file {shown} exists already"))
                 .hint("choose another name, or remove it first")
         }
-        io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("no such file: {shown}"))
-            .hint("check the name, and that its directory is there"),
-        _ => Error::new(ErrorKind::Denied, format!("{shown} cannot be {verb}")).hint("name a file that you may use"),
+        io::ErrorKind::NotFound if verb != "read" => {
+            let above = Path::new(name).parent().unwrap_or(Path::new("")).to_string_lossy();
+            let message = format!("the directory {} does not exist", quote(&above));
+            Error::new(ErrorKind::NotFound, message).hint("make it first, or choose another place")
+        }
+        io::ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, format!("no such file: {shown}")).hint("check the name")
+        }
+        _ => Error::new(ErrorKind::Denied, format!("{shown} cannot be {verb}"))
+            .hint("check the permissions of the file, or name another file"),
     }
 }

@@ -79,13 +79,24 @@ pub(crate) fn inside() -> Error {
 
 /// The error for trust where there is no home to remember it in.
 pub(crate) fn missing_for_trust() -> Error {
-    Error::invalid("the files that you trust are remembered in the home, and there is no place for one")
+    Error::invalid("trusted files are recorded in the home, and no directory for the home is known")
         .hint("name a directory with --home or GARRET_HOME, or give the file with --config FILE each time")
+}
+
+/// Why a change cannot be undone where there is no home.
+pub(crate) fn missing_for_undo() -> Error {
+    Error::invalid("there is no home, so this change cannot be undone later").hint("set GARRET_HOME")
+}
+
+/// The error for a snapshot where there is no home to keep it in.
+pub(crate) fn missing_for_snapshot() -> Error {
+    Error::invalid("a snapshot is kept in the home, and there is no place for one")
+        .hint("name a directory with --home or GARRET_HOME")
 }
 
 /// The error for what needs a home where there is none.
 pub(crate) fn missing() -> Error {
-    Error::invalid("named workspaces need a home, and there is no place for one")
+    Error::invalid("named workspaces need a home, and no directory for the home is known")
         .hint("name a directory with --home or GARRET_HOME")
 }
 

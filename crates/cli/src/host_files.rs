@@ -20,6 +20,9 @@ use tempfile::NamedTempFile;
 
 use crate::progress::ProgressCounter;
 
+/// The most bytes of a file without a size that are read.
+const MAX_UNSIZED_BYTES: u64 = 64 << 20;
+
 /// What was found on this machine, to be put into a workspace.
 #[derive(Debug, Default)]
 pub(crate) struct HostTree {
@@ -55,12 +58,21 @@ impl HostTree {
             self.leave_out(source, "it is a special file");
             return Ok(());
         }
-        self.bytes += metadata.len();
-        let content = Content::from_source(HostFile {
-            path: source.to_owned(),
-            size: metadata.len(),
-            counter: counter.clone(),
-        });
+        let unsized_bytes = match metadata.len() {
+            0 => read_unsized(source)?,
+            _ => Vec::new(),
+        };
+        let content = if unsized_bytes.is_empty() {
+            self.bytes += metadata.len();
+            Content::from_source(HostFile {
+                path: source.to_owned(),
+                size: metadata.len(),
+                counter: counter.clone(),
+            })
+        } else {
+            self.bytes += unsized_bytes.len() as u64;
+            Content::from(unsized_bytes)
+        };
         // Set-user-id and its like stay behind: a copy gives nobody the rights of its owner.
         let mode = Some(metadata.permissions().mode() & 0o777);
         self.push(path, PutItem::File { content, mode });
@@ -149,6 +161,21 @@ impl<R: Read> Read for CountedReader<R> {
         self.counter.add(count as u64);
         Ok(count)
     }
+}
+
+/// Reads a file that has no size, such as those of `/proc`: its content is known only when it is read.
+fn read_unsized(path: &Path) -> Result<Vec<u8>> {
+    let unreadable = |error: io::Error| failed(path, "read", &error);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(MAX_UNSIZED_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_UNSIZED_BYTES {
+        let message = format!("{} has no size, and more than {MAX_UNSIZED_BYTES} bytes", shown(path));
+        return Err(Error::new(ErrorKind::TooLarge, message).hint("copy it to a file first"));
+    }
+    Ok(bytes)
 }
 
 /// Whether this is a directory of this machine.
@@ -250,14 +277,16 @@ fn shown(path: &Path) -> String {
 fn failed(path: &Path, verb: &str, error: &io::Error) -> Error {
     let shown = shown(path);
     match error.kind() {
-        io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("there is no {shown} on this machine"))
-            .hint("check the name, and that its directory is there"),
+        io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, format!("no such file on this machine: {shown}"))
+            .hint("check the name, and that its directory exists"),
         io::ErrorKind::AlreadyExists => Error::new(ErrorKind::AlreadyExists, format!("{shown} exists already"))
             .hint("give --force to replace it, or choose another place"),
         io::ErrorKind::StorageFull => Error::new(ErrorKind::QuotaExceeded, format!("no space is left for {shown}"))
-            .hint("make room on the disk, or choose another place"),
-        _ => Error::new(ErrorKind::Denied, format!("{shown} cannot be {verb}: {}", error.kind()))
-            .hint("choose a file that you may use"),
+            .hint("free some space on the disk, or choose another place"),
+        _ => Error::new(ErrorKind::Denied, format!("{shown} cannot be {verb}: {}", error.kind())).hint(match verb {
+            "read" => "choose a file that you can read",
+            _ => "choose a place that you can write to",
+        }),
     }
 }
 

@@ -9,7 +9,7 @@
 )]
 
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{IsTerminal, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ use bytes::Bytes;
 use garret::{Content, ContentSource, Error, ErrorKind, InputSource, Result};
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc};
+
+use crate::output::print_note;
 
 /// The bytes of an argument; `-` or none at all is standard input.
 pub(crate) fn content(argument: Option<&str>) -> Result<Vec<u8>> {
@@ -56,7 +58,15 @@ pub(crate) fn json(argument: &str) -> Result<Value> {
     })
 }
 
+/// Says that a person is waited for, where one would see nothing else.
+fn tell_of_terminal() {
+    if std::io::stdin().is_terminal() {
+        print_note("reading from the terminal; Ctrl-D on a new line ends it");
+    }
+}
+
 fn standard_input() -> Result<Vec<u8>> {
+    tell_of_terminal();
     let mut bytes = Vec::new();
     std::io::stdin()
         .lock()
@@ -123,6 +133,7 @@ fn read_apart(shared: Arc<SharedInput>) -> mpsc::Receiver<Bytes> {
 const MOST_IN_MEMORY: u64 = 8 << 20;
 
 fn standard_input_as_content() -> Result<Content> {
+    tell_of_terminal();
     let stdin = std::io::stdin();
     if let Some(content) = plain_file(&stdin) {
         return Ok(content);
@@ -215,7 +226,7 @@ fn no_spool() -> Error {
         ErrorKind::Unavailable,
         "standard input does not fit into a temporary file",
     )
-    .hint("make room for it, set TMPDIR to a larger disk, or redirect a file with `<`")
+    .hint("free some space, set TMPDIR to a larger disk, or redirect a file with `<`")
 }
 
 fn unreadable(name: &str, error: &std::io::Error) -> Error {

@@ -23,9 +23,11 @@ mod session;
 mod terminal;
 mod time;
 mod trust;
+mod usage;
 mod wording;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use garret::sandboxes::supervisor;
@@ -36,6 +38,10 @@ use crate::arguments::Cli;
 use crate::output::{Failure, Format};
 use crate::progress::Progress;
 use crate::session::Session;
+
+/// How long the program waits at its end for files of a command that are deleted in the background. A command decides how long that takes;
+/// the rest is deleted when the workspace is opened again.
+const DELETING_WAIT: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     // Inside a sandbox this program is its own supervisor; nothing else may have begun then.
@@ -58,8 +64,14 @@ fn main() -> ExitCode {
     time::set_local(format);
     allow_many_open_files();
     keep_others_from_writing();
-    let outcome = runtime().and_then(|runtime| runtime.block_on(run(cli)));
-    output::print(outcome, format)
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(failure) => return output::print(Err(failure), format),
+    };
+    let outcome = runtime.block_on(run(cli));
+    let code = output::print(outcome, format);
+    runtime.shutdown_timeout(DELETING_WAIT);
+    code
 }
 
 async fn run(cli: Cli) -> output::Outcome {
@@ -67,7 +79,10 @@ async fn run(cli: Cli) -> output::Outcome {
     let session = Session::new(cli.global)?;
     let report = cli.command.run(&session).await;
     drop(progress);
-    let report = report?;
+    let report = report.map_err(|failure| match session.home() {
+        Some(home) => failure.name_home(home),
+        None => failure,
+    })?;
     Ok(match session.remark() {
         Some(remark) => report.with_remark(&remark),
         None => report,
@@ -111,7 +126,7 @@ fn wants_json() -> bool {
 fn in_own_words(error: &clap::Error) -> ExitCode {
     let code = u8::try_from(error.exit_code()).unwrap_or(u8::MAX);
     if error.use_stderr() {
-        return output::print_usage_error(&error.render().to_string(), code);
+        return output::print_usage_error(&usage::text(error, &arguments()), code);
     }
     match error.print() {
         Err(failed) => output::print_lost(failed.kind()),
@@ -121,8 +136,16 @@ fn in_own_words(error: &clap::Error) -> ExitCode {
 
 /// What the parser says in its first lines; the rest repeats the help.
 fn wrong_usage(error: &clap::Error) -> Failure {
-    let text = error.to_string();
+    let text = usage::text(error, &[]);
     let first = text.split("\n\n").next().unwrap_or_default();
     let message = first.strip_prefix("error: ").unwrap_or(first).trim_end();
-    Failure::usage(garret::Error::invalid(message).hint("see `garret --help`, or that of the command"))
+    let tip = usage::tip(error, &arguments());
+    let hint = tip.unwrap_or_else(|| "see `garret --help`, or `garret COMMAND --help`".to_owned());
+    Failure::usage(garret::Error::invalid(message).hint(hint))
+}
+
+/// The arguments as text.
+fn arguments() -> Vec<String> {
+    let all = std::env::args_os().skip(1);
+    all.map(|one| one.to_string_lossy().into_owned()).collect()
 }

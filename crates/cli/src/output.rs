@@ -14,6 +14,7 @@ use garret::{Answer, Error, ErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::home::HomeChoice;
 use crate::terminal::{self, EscapedStream};
 use crate::{progress, wording};
 
@@ -234,6 +235,35 @@ impl Failure {
         }
     }
 
+    /// What the command line names as input is wrong, or a file of it cannot be read, which is no wrong usage.
+    pub(crate) fn of_input(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::Invalid => Self::usage(error),
+            _ => error.into(),
+        }
+    }
+
+    /// Names the home where the error is about it. The directory is the user's own, so that a person may see it.
+    pub(crate) fn name_home(self, home: &HomeChoice) -> Self {
+        let is_failure = matches!(
+            self.error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::NotADirectory
+        );
+        let hint = self.error.hint_text().to_owned();
+        if !is_failure || !hint.contains("home") {
+            return self;
+        }
+        let choose = match hint.contains("--home") {
+            true => "",
+            false => ", and --home DIR or GARRET_HOME chooses another",
+        };
+        let hint = format!("{hint}; the home is {}{choose}", garret::path::quote(&home.written));
+        Self {
+            error: self.error.hint(hint),
+            ..self
+        }
+    }
+
     /// The machine did not give what was needed.
     pub(crate) fn unavailable(message: &str) -> Self {
         Error::new(ErrorKind::Unavailable, message).into()
@@ -353,7 +383,7 @@ fn not_written(reason: IoErrorKind) -> Error {
         ErrorKind::Unavailable,
         format!("the output could not be written: {reason}"),
     )
-    .hint("see that the place it goes to has room and can be written; what the command did to the workspace stands")
+    .hint("check that the destination can be written and has free space; changes to the workspace are kept")
 }
 
 fn failed(error: &Error) -> Value {

@@ -17,8 +17,8 @@ use garret::sandboxes::namespace::{self, NamespaceSandbox, SupervisorProgram};
 use garret::sandboxes::supervisor;
 use garret::{
     Actor, Declared, Depot, DepotWorkspace, EntryPath, Error, ErrorKind, EventFormat, EventSink, FsRestriction, Garret,
-    HistoryMode, Home, NoEvents, Result, Sandbox, ShellPolicy, StorageConfig, Toolbox, Workspace, WorkspaceConfig,
-    WrittenEvents,
+    HistoryMode, Home, Naming, NoEvents, Result, Sandbox, ShellPolicy, StorageConfig, Toolbox, Workspace,
+    WorkspaceConfig, WrittenEvents,
 };
 
 use crate::arguments::Global;
@@ -27,7 +27,7 @@ use crate::config_file::ConfigFile;
 use crate::home::HomeChoice;
 use crate::output::Failure;
 use crate::trust::{self, TrustStore};
-use crate::{approval, config_file, home};
+use crate::{approval, config_file, home, render};
 
 /// Where events go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,8 +104,8 @@ pub(crate) struct Session {
     global: Global,
     garret: Garret,
     home: Option<HomeChoice>,
-    /// Whether something was changed in a workspace that keeps no history because the home lies in it.
-    is_without_way_back: Cell<bool>,
+    /// Why what was changed cannot be undone later.
+    no_way_back: Cell<Option<fn() -> Error>>,
 }
 
 impl Session {
@@ -128,7 +128,7 @@ impl Session {
             global,
             garret,
             home,
-            is_without_way_back: Cell::new(false),
+            no_way_back: Cell::new(None),
         })
     }
 
@@ -140,6 +140,22 @@ impl Session {
     /// The global options.
     pub(crate) fn global(&self) -> &Global {
         &self.global
+    }
+
+    /// The program with the options that chose the home and the workspace, for a command line that is printed to be typed.
+    pub(crate) fn typed_program(&self) -> String {
+        let Global {
+            workspace,
+            config,
+            home,
+            ..
+        } = &self.global;
+        let home = home.as_deref().map(|home| ("--home", home.to_string_lossy()));
+        let config = config.as_deref().map(|config| ("--config", config.to_string_lossy()));
+        let workspace = workspace.as_deref().map(|workspace| ("-w", workspace.into()));
+        let options = [home, config, workspace].into_iter().flatten();
+        let words = options.map(|(option, value)| format!(" {option} {}", render::shell_word(&value)));
+        format!("garret{}", words.collect::<String>())
     }
 
     /// The name of a workspace of the home: the argument, or `-w`.
@@ -182,7 +198,7 @@ impl Session {
     /// The same, for a command that changes files.
     pub(crate) async fn toolbox_to_change(&self) -> Result<Toolbox, Failure> {
         let chosen = self.chosen_by_option().await?;
-        self.is_without_way_back.set(chosen.holds_home);
+        self.note_way_back(&chosen);
         chosen.open(self).await
     }
 
@@ -190,13 +206,25 @@ impl Session {
     pub(crate) async fn workspace(&self) -> Result<Workspace, Failure> {
         let chosen = self.chosen_by_option().await?;
         chosen.check_declares(&["fs"])?;
-        self.is_without_way_back.set(chosen.holds_home);
+        self.note_way_back(&chosen);
         Ok(chosen.open(self).await?.workspace().clone())
     }
 
     /// What is to be said of what the command changed, beside what it says itself.
     pub(crate) fn remark(&self) -> Option<Error> {
-        self.is_without_way_back.get().then(home::inside)
+        self.no_way_back.get().map(|why| why())
+    }
+
+    /// Remembers whether what is changed in `chosen` can be undone later.
+    fn note_way_back(&self, chosen: &Chosen) {
+        let keeps_history = chosen.config.history != Some(HistoryMode::Off);
+        let is_lasting = chosen.config.storage.kind() != "memory";
+        let why: Option<fn() -> Error> = match chosen.holds_home {
+            true => Some(home::inside),
+            false if self.home.is_none() && keeps_history && is_lasting => Some(home::missing_for_undo),
+            false => None,
+        };
+        self.no_way_back.set(why);
     }
 
     /// Opens the chosen workspace for a command that reads files, as it was at `point`.
@@ -220,6 +248,7 @@ impl Session {
         let chosen = self.chosen_by_option().await?;
         chosen.check_declares(capabilities)?;
         chosen.check_present()?;
+        self.note_way_back(&chosen);
         if chosen.holds_home {
             return Err(home::inside().into());
         }
@@ -264,9 +293,12 @@ impl Session {
             return match &self.global.config {
                 None => Chosen::directory("."),
                 // The current directory has no policy of that file; to take it all the same would weaken silently what was asked.
-                Some(_) => Err(Failure::usage(
-                    Error::invalid("--config is given, and no workspace of it is chosen").hint("name one with -w"),
-                )),
+                Some(path) => Err(Failure::usage(config_file::load_given(path).err().unwrap_or_else(
+                    || {
+                        Error::invalid("--config is given, but no workspace of that file is chosen")
+                            .hint("name a workspace with -w")
+                    },
+                ))),
             };
         };
         let file = self.config_file(text).map_err(Failure::usage)?.map(Arc::new);
@@ -312,6 +344,22 @@ impl Session {
         let candidates = config_file::candidates();
         let is_trusted = trust::is_trusted(found.as_ref(), &candidates, text, |path| store.record_of(path))?;
         Ok(found.map(|file| ConfigFile { is_trusted, ..file }))
+    }
+
+    /// Refuses a name for a new workspace of the home that a found file has for another one: `-w` would be an error for both.
+    pub(crate) fn check_unconfigured(&self, name: &str) -> Result<(), Failure> {
+        // A file that cannot be read keeps nobody from making a workspace.
+        let file = config_file::load_found().ok().flatten();
+        let is_other = |file: &ConfigFile| file.config.workspaces.contains_key(name) && !file.is_of_home(name);
+        match file.filter(is_other) {
+            None => Ok(()),
+            Some(file) => {
+                let (shown, file) = (garret::path::quote(name), garret::path::quote(&file.shown));
+                let message = format!("{shown} is a workspace of {file}");
+                let error = Error::new(ErrorKind::AlreadyExists, message);
+                Err(error.hint("choose another name, or go to another directory").into())
+            }
+        }
     }
 
     /// Refuses a name that a found file and the home both have, unless the file means that workspace of the home.
@@ -465,24 +513,13 @@ impl Chosen {
         if !settings.is_empty() {
             return Err(Failure::usage(trust::too_wide(file, &self.name, &settings)));
         }
-        if self.leads_outside(&file.directory) {
+        if config_file::leads_outside(&self.config, &file.directory) {
             return Err(Failure::usage(outside(&self.name, &file.shown)));
         }
         if self.is_directory_elsewhere() {
             return Err(Failure::usage(misleading(&self.name, &file.shown)));
         }
         Ok(())
-    }
-
-    /// Whether a link leads from its directory out of `base`. Opening looks again, at the handle; this keeps others from following it.
-    fn leads_outside(&self, base: &Path) -> bool {
-        let own = self
-            .local_directory()
-            .and_then(|directory| directory.canonicalize().ok());
-        match (own, base.canonicalize()) {
-            (Some(own), Ok(base)) => !own.starts_with(base),
-            _ => false,
-        }
     }
 
     /// Whether its name is also a directory here, and it is another one.
@@ -507,12 +544,21 @@ impl Chosen {
 
     /// The directory of a workspace on `local`.
     pub(crate) fn local_directory(&self) -> Option<PathBuf> {
-        let written = match &self.config.storage {
-            StorageConfig::Url(url) => url.strip_prefix("local:")?,
-            StorageConfig::Table { kind, options } if kind == "local" => options.get("dir")?.as_str()?,
-            StorageConfig::Table { .. } => return None,
-        };
-        Some(self.base.as_deref().unwrap_or(Path::new("")).join(written))
+        config_file::local_directory(&self.config, self.base.as_deref().unwrap_or(Path::new("")))
+    }
+
+    /// Has a directory without a name be called as it is, where names of tools carry it.
+    pub(crate) fn take_directory_name(&mut self) {
+        let is_carried = self.config.tools.naming == Naming::Prefixed;
+        if !is_carried || !self.is_plain_directory() {
+            return;
+        }
+        let directory = self
+            .local_directory()
+            .and_then(|directory| directory.canonicalize().ok());
+        if let Some(name) = directory.as_deref().and_then(Path::file_name) {
+            self.name = name.to_string_lossy().into_owned();
+        }
     }
 
     /// Keeps the file that sets the rules from being written by those whom they bind.
@@ -568,7 +614,7 @@ impl Chosen {
         let (names, options) = (names.join(" and "), options.join(" and "));
         (!names.is_empty()).then(|| {
             format!(
-                "{} is not trusted, so what it says of {names} does not count; ask for it with {options}, or see `garret trust`",
+                "{} is not trusted, so its settings for {names} are ignored; use {options}, or see `garret trust`",
                 printable(&file.shown)
             )
         })
@@ -631,7 +677,7 @@ impl Chosen {
         match &self.point {
             None => Ok(()),
             Some(point) => Err(Failure::usage(
-                Error::invalid("this needs the workspace itself, not a point of its past").hint(format!(
+                Error::invalid("this command needs the current workspace, not an earlier point of it").hint(format!(
                     "leave out `@{}` after its name",
                     garret::path::printable(point)
                 )),
@@ -643,7 +689,7 @@ impl Chosen {
     fn go_to(&mut self, point: Option<&str>) -> Result<(), Failure> {
         match (point, &self.point) {
             (Some(_), Some(_)) => Err(Failure::usage(
-                Error::invalid("the point is given twice").hint("leave out --at, or what follows the `@`"),
+                Error::invalid("the point is given twice").hint("leave out --at, or the point after the `@`"),
             )),
             (Some(point), None) => {
                 self.point = Some(point.to_owned());
@@ -691,21 +737,27 @@ impl Chosen {
 /// The error for a name that means two workspaces.
 fn clashing(name: &str, file: &str) -> Error {
     let (shown, file) = (garret::path::quote(name), garret::path::quote(file));
-    Error::invalid(format!("{shown} is a workspace of {file} and another one of the home"))
-        .hint("give the file with --config FILE for the one, rename the other with `garret rename`, or go to another directory")
+    Error::invalid(format!("{shown} is the name of a workspace in {file} and of another one in the home"))
+        .hint(format!(
+            "give the file with --config FILE to use its workspace; to use the one in the home, write `-w filestore:{}`, or rename it with `garret rename`",
+            printable(name)
+        ))
 }
 
 /// The error for a directory that a link leads out of that of the file.
 fn outside(name: &str, file: &str) -> Error {
     let (shown, file) = (garret::path::quote(name), garret::path::quote(file));
-    let message = format!("{file} is not trusted, and the directory of its workspace {shown} lies outside its own");
-    Error::new(ErrorKind::Denied, message).hint("see where the link leads, then `garret trust`")
+    let message = format!(
+        "{file} is not trusted, and the directory of its workspace {shown} lies outside the directory of the file"
+    );
+    Error::new(ErrorKind::Denied, message).hint("check where the link leads, then run `garret trust`")
 }
 
 /// The error for a name that a file leads to another directory than the one of that name.
 fn misleading(name: &str, file: &str) -> Error {
     let (shown, file_shown) = (garret::path::quote(name), garret::path::quote(file));
-    let message = format!("{shown} is a directory here, and another workspace in {file_shown}, which is not trusted");
+    let message =
+        format!("{shown} is a directory here, but the name of another workspace in {file_shown}, which is not trusted");
     Error::new(ErrorKind::Denied, message).hint(format!(
         "write ./{} for the directory, or see `garret trust`",
         printable(name)

@@ -106,8 +106,11 @@ impl TrustStore {
     /// Writes a record in place of the one before it. It survives a loss of power.
     pub(crate) fn remember(&self, record: &TrustRecord) -> Result<()> {
         self.write(record).map_err(|_| {
-            Error::new(ErrorKind::Unavailable, "the home does not take the record of trust")
-                .hint("see that the home can be written and has room")
+            Error::new(
+                ErrorKind::Unavailable,
+                "the record of trust cannot be written to the home",
+            )
+            .hint("check that the home can be written and has free space")
         })
     }
 
@@ -131,7 +134,7 @@ impl TrustStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(_) => Err(
                 Error::new(ErrorKind::Unavailable, "the record of trust cannot be removed")
-                    .hint("see that the home can be written"),
+                    .hint("check that the home can be written"),
             ),
         }
     }
@@ -162,7 +165,7 @@ fn read_record(place: &Path) -> Result<Option<TrustRecord>> {
 fn damaged() -> Error {
     Error::new(
         ErrorKind::Denied,
-        "a record of trust in the home is damaged, or others can write it",
+        "a record of trust in the home is damaged, or other users can write it",
     )
     .hint("remove the folder `trust` of the home, and trust your files again")
 }
@@ -204,11 +207,14 @@ fn changed(file: &ConfigFile) -> Error {
 fn displaced(record: &TrustRecord, found: Option<&ConfigFile>) -> Error {
     let trusted = quote(&record.path);
     let message = match found {
-        Some(file) => format!("{} is not trusted, and hides {trusted}, which is", quote(&file.shown)),
-        None => format!("{trusted} is trusted, and gone"),
+        Some(file) => format!(
+            "{} is not trusted, and hides {trusted}, which is trusted",
+            quote(&file.shown)
+        ),
+        None => format!("the trusted file {trusted} no longer exists"),
     };
     Error::new(ErrorKind::Denied, message)
-        .hint("bring the trusted file back, or forget it with `garret trust --remove FILE`")
+        .hint("restore the trusted file, or remove it from the list with `garret trust --remove FILE`")
 }
 
 /// The error for settings that only a trusted file may have.
@@ -270,7 +276,7 @@ mod tests {
     fn a_file_that_hides_a_trusted_one_is_refused_for_what_that_configures() {
         let error = decide(Some(&file("/p/sub/garret.toml", SITE))).unwrap_err();
         assert!(error.message().contains("hides `/p/garret.toml`"), "{error}");
-        assert!(decide(None).unwrap_err().message().contains("gone"));
+        assert!(decide(None).unwrap_err().message().contains("no longer exists"));
     }
 
     #[test]
@@ -315,7 +321,7 @@ mod tests {
         std::fs::copy(store.place_of(path), store.place_of(other)).unwrap();
         assert!(store.record_of(other).is_err(), "it is the record of another file");
         std::fs::set_permissions(store.place_of(path), PermissionsExt::from_mode(0o666)).unwrap();
-        assert!(store.record_of(path).is_err(), "others can write it");
+        assert!(store.record_of(path).is_err(), "other users can write it");
         let edited = serde_json::json!({"path": "/p/garret.toml", "hash": record.hash, "content": "other"});
         std::fs::write(store.place_of(other), edited.to_string()).unwrap();
         assert!(store.record_of(other).is_err(), "its hash is not that of its content");

@@ -6,7 +6,7 @@
 use garret::Error;
 
 /// Phrases of hints, and what a person is told instead.
-const HINTS: [(&str, &str); 29] = [
+const HINTS: [(&str, &str); 36] = [
     ("set `overwrite` to replace it", "give -f to replace it"),
     ("set `parents` to make", "give -p to make"),
     ("set `recursive` to remove", "give -r to remove"),
@@ -69,8 +69,8 @@ const HINTS: [(&str, &str); 29] = [
         "Write the file with `garret write`",
     ),
     (
-        "list the snapshots and the changes to see which points there are",
-        "`garret snapshot list` and `garret log` show which points there are; a time is written as 2026-11-15T20:00:00Z",
+        "list the snapshots and the changes to see the available points",
+        "`garret snapshot list` and `garret log` show the available points; a time is written as 2026-11-15T20:00:00Z",
     ),
     (
         "choose a home of your own, or work as",
@@ -83,6 +83,28 @@ const HINTS: [(&str, &str); 29] = [
     (
         "name the session of the call too, or undo single changes",
         "give --session with one of them, or undo single changes by their numbers",
+    ),
+    (
+        "list the history to see the ids of its changes",
+        "`garret log` shows the changes",
+    ),
+    ("list the history to see the changes", "`garret log` shows the changes"),
+    (
+        "list the workspaces to see their names",
+        "`garret list` shows the workspaces of the home",
+    ),
+    (
+        "list its branches to see their names",
+        "`garret branch list` shows them",
+    ),
+    (
+        "attach an approver, or remove the operation from `require_approval`",
+        "run it on a terminal to be asked, or remove the rule from `require_approval`",
+    ),
+    ("use another way, or ask for approval", "answer yes to allow it"),
+    (
+        "a toolchain elsewhere is listed under `system_directories`",
+        "to use programs elsewhere, list their directory under `shell.system_directories`",
     ),
 ];
 

@@ -4,6 +4,7 @@
     clippy::disallowed_methods,
     reason = "tests run programs and look at the directory from outside"
 )]
+#![allow(clippy::print_stdout, reason = "a test that shows nothing here says why")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
 mod common;
@@ -235,13 +236,51 @@ fn standard_input_without_end_takes_no_memory_and_ends_with_the_command() {
     assert!(most < 150_000, "{most} kB at most");
 }
 
+/// Runs a script to its end; gives the most memory that Garret itself had, in kB, and what it printed.
+fn peak_of_run(room: &Room, script: &str) -> (u64, String) {
+    let mut child = room
+        .command(&["run", "-c", script])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut peak = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let most = most.and_then(|most| most.trim().trim_end_matches(" kB").parse().ok());
+        peak = most.unwrap_or(0).max(peak);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let output = child.wait_with_output().unwrap();
+    (peak, String::from_utf8(output.stderr).unwrap())
+}
+
+/// Each of these files took 28 kB before their names were counted; the program itself takes 50 MB.
+#[test]
+fn a_command_that_leaves_more_than_is_allowed_takes_little_memory() {
+    let deep = "n=$(printf 'n%.0s' $(seq 246)); p=.; for i in $(seq 14); do p=$p/$n; done; mkdir -p $p && cd $p";
+    for (script, refusal) in [
+        (format!("{deep} && seq 10000 | xargs touch"), "the names of the paths"),
+        (
+            "for i in $(seq 60); do truncate -s 4G sparse$i; done".to_owned(),
+            "including holes of sparse files",
+        ),
+    ] {
+        let room = Room::new();
+        let (peak, said) = peak_of_run(&room, &script);
+        assert!(said.contains(refusal), "{script}: {said}");
+        assert!(peak < 150_000, "{script}: {peak} kB at most");
+    }
+}
+
 #[test]
 fn undo_says_where_fewer_changes_are_left_than_were_asked_for() {
     let room = Room::new();
     room.run(&["write", "a", "x"]).done();
     let undone = room.run(&["undo", "--last", "3"]);
     assert!(
-        undone.done().contains("only 1 change was left to undo, of the 3"),
+        undone.done().contains("only 1 change was left to undo, not 3"),
         "{}",
         undone.out()
     );
@@ -613,6 +652,18 @@ fn work_of_more_than_two_seconds_shows_that_it_goes_on() {
 }
 
 #[test]
+fn put_creates_no_tree_of_a_machine_and_reads_files_without_a_size() {
+    let room = Room::new();
+    room.put("a", "x");
+    assert_eq!(room.run(&["put", "a", "/etc/a"]).failed(), "path_escape");
+    assert_eq!(room.run(&["put", "a", "/tmp/"]).failed(), "path_escape");
+    assert!(!room.path().join("etc").exists());
+    room.run(&["put", "/proc/version", "version"]).done();
+    let version = std::fs::read_to_string("/proc/version").unwrap();
+    assert_eq!(std::fs::read_to_string(room.path().join("version")).unwrap(), version);
+}
+
+#[test]
 fn names_are_completed_and_nothing_is_made_by_it() {
     let room = Room::new();
     let kinds = ["workspaces", "deleted", "snapshots", "branches"];
@@ -643,44 +694,220 @@ fn names_are_completed_and_nothing_is_made_by_it() {
     );
 }
 
-/// Completes the last of `words` as bash does when a key is pressed.
-fn completed(room: &Room, words: &[&str]) -> Vec<String> {
-    let script = format!(
-        "source <('{GARRET}' completions bash)\nCOMP_WORDS=(\"$@\")\nCOMP_CWORD=$(($# - 1))\n\
-         _garret_names '{GARRET}' \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"\n\
-         printf '%s\\n' \"${{COMPREPLY[@]}}\""
-    );
-    let output = Command::new("bash")
-        .args(["-c", &script, "bash", GARRET])
-        .args(words)
+/// The names that a shell offers for the end of a line when a key is pressed.
+type CompleteLine = fn(&Room, &str) -> Vec<String>;
+
+/// Runs a shell in which `garret` is the program under test; gives its standard output.
+fn run_shell(room: &Room, shell: &str, arguments: &[&str]) -> String {
+    let programs = std::path::Path::new(GARRET).parent().unwrap();
+    let output = Command::new(shell)
+        .args(arguments)
         .current_dir(room.path())
         .env_clear()
-        .env("PATH", "/usr/bin:/bin")
+        .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
+        .env("HOME", room.home())
+        .env("TERM", "dumb")
         .env("GARRET_HOME", room.home())
         .output()
         .unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().map(str::to_owned).collect()
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{shell}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn complete_in_bash(room: &Room, line: &str) -> Vec<String> {
+    let script = r#"source <(garret completions bash)
+        IFS=' '; COMP_WORDS=($1); [[ "$1" == *' ' ]] && COMP_WORDS+=("")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        IFS=$' \t\n'; _garret_names garret "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    lines_of(&run_shell(room, "bash", &["-c", script, "bash", line]))
+}
+
+fn complete_in_fish(room: &Room, line: &str) -> Vec<String> {
+    let script = "garret completions fish | source; complete -C $argv[1]";
+    let offered = run_shell(room, "fish", &["--no-config", "-c", script, line]);
+    // A description follows after a tab.
+    let name = |line: String| line.split('\t').next().unwrap_or_default().to_owned();
+    lines_of(&offered).into_iter().map(name).collect()
+}
+
+/// Presses the key in an interactive zsh on a terminal of its own: completion does not work without a line editor.
+fn complete_in_zsh(room: &Room, line: &str) -> Vec<String> {
+    let directory = room.home().join("zsh");
+    std::fs::create_dir_all(&directory).unwrap();
+    let place = directory.to_str().unwrap();
+    std::fs::write(directory.join("_garret"), room.run(&["completions", "zsh"]).done()).unwrap();
+    let inner = r#"PROMPT=
+        fpath=(PLACE $fpath)
+        autoload -Uz compinit && compinit -u -D
+        compadd() {
+            local -a offered
+            [[ " ${@[1,(i)(-|--)]} " == *' '-[OAD]' '* ]] || { builtin compadd -A offered "$@"; print -lr -- $offered >> PLACE/offered }
+            builtin compadd "$@"
+        }
+        comppostfuncs=(exit)
+        bindkey '^I' complete-word
+        print ready
+    "#;
+    std::fs::write(directory.join("inner"), inner.replace("PLACE", place)).unwrap();
+    let _ = std::fs::remove_file(directory.join("offered"));
+    let outer = r#"zmodload zsh/zpty
+        zpty inner zsh -f -i
+        zpty -w inner "source $1/inner"
+        while zpty -r inner text && [[ $text != *ready* ]]; do :; done
+        zpty -w -n inner "$2"$'\t'
+        while zpty -r inner text; do :; done"#;
+    run_shell(room, "zsh", &["-f", "-c", outer, "zsh", place, line]);
+    lines_of(&std::fs::read_to_string(directory.join("offered")).unwrap_or_default())
+}
+
+fn lines_of(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| line.trim_end_matches('/').to_owned());
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+fn check_completions(shell: &str, complete: CompleteLine) {
+    if Command::new(shell).arg("--version").output().is_err() {
+        println!("skipped: {shell} is not installed; `scripts/setup-tests` installs it");
+        return;
+    }
+    let room = Room::new();
+    for name in ["notes", "novel", "gone"] {
+        room.run(&["create", name]).done();
+    }
+    room.run(&["delete", "gone"]).done();
+    room.run(&["-w", "notes", "write", "a", "x"]).done();
+    room.run(&["-w", "notes", "snapshot", "create", "before"]).done();
+    room.run(&["-w", "notes", "branch", "create", "try"]).done();
+    let all = ["notes", "novel", "gone", "before", "try"];
+    // Shells offer files of the directory, too.
+    let names = |line: &str| {
+        let offered = complete(&room, line);
+        all.into_iter()
+            .filter(|name| offered.iter().any(|one| one == name))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names("garret -w no"), ["notes", "novel"], "{shell}");
+    assert_eq!(names("garret --workspace no"), ["notes", "novel"], "{shell}");
+    assert_eq!(names("garret delete not"), ["notes"], "{shell}");
+    assert_eq!(names("garret recover "), ["gone"], "{shell}");
+    assert_eq!(names("garret -w notes restore "), ["before"], "{shell}");
+    assert_eq!(names("garret -w notes diff "), ["before"], "{shell}");
+    assert_eq!(names("garret -w notes cat a --at b"), ["before"], "{shell}");
+    assert_eq!(names("garret -w notes branch create x --from b"), ["before"], "{shell}");
+    assert_eq!(names("garret -w notes snapshot delete "), ["before"], "{shell}");
+    assert_eq!(names("garret -w notes branch delete "), ["try"], "{shell}");
+    assert_eq!(names("garret -w notes merge "), ["try"], "{shell}");
+    assert!(
+        names("garret grep -w no").is_empty(),
+        "{shell}: after grep, it is no workspace"
+    );
+    assert!(
+        complete(&room, "garret sna").contains(&"snapshot".to_owned()),
+        "{shell}"
+    );
+    check_hostile_names(&room, shell, complete);
+}
+
+/// Names that others chose hold commands. A shell that completes them must neither run nor offer them.
+fn check_hostile_names(room: &Room, shell: &str, complete: CompleteLine) {
+    let hostile = [
+        "$(touch ran)",
+        "`touch ran`",
+        "x;touch ran",
+        "$(touch${IFS}ran)",
+        "(touch ran)",
+        "~root",
+    ];
+    let workspaces = hostile.map(|name| format!("[workspaces.'{name}']\nstorage = 'memory:'\n"));
+    room.put("garret.toml", workspaces.concat());
+    for name in hostile {
+        room.run(&["-w", "notes", "snapshot", "create", name]).done();
+    }
+    for line in ["garret -w ", "garret -w notes restore ", "garret -w notes diff "] {
+        let offered = complete(room, line);
+        assert!(
+            !offered.iter().any(|one| hostile.contains(&one.as_str())),
+            "{shell}: {offered:?}"
+        );
+    }
+    assert!(!room.path().join("ran").exists(), "{shell} ran a name");
 }
 
 #[test]
 fn bash_completes_names_of_workspaces_snapshots_and_branches() {
+    check_completions("bash", complete_in_bash);
+}
+
+#[test]
+fn zsh_completes_names_of_workspaces_snapshots_and_branches() {
+    check_completions("zsh", complete_in_zsh);
+}
+
+#[test]
+fn fish_completes_names_of_workspaces_snapshots_and_branches() {
+    check_completions("fish", complete_in_fish);
+}
+
+#[test]
+fn wrong_usage_is_answered_with_what_may_have_been_meant() {
     let room = Room::new();
+    room.put("k", "x");
+    for (arguments, told) in [
+        (&["history"][..], "tip: did you mean `garret log`?"),
+        (&["status"], "tip: did you mean `garret log` or `garret diff`?"),
+        (&["init"], "tip: did you mean `garret create`?"),
+        (&["exec", "ls"], "tip: did you mean `garret run`?"),
+        (
+            &["snapshot", "before"],
+            "tip: did you mean `garret snapshot create before`?",
+        ),
+        (
+            &["write", "list.md", "- milk"],
+            "tip: text that begins with a dash comes after `--`: `garret write list.md -- '- milk'`",
+        ),
+        (&["get", "k"], "not provided:\n  <LOCAL>\n"),
+        (&["put", "k"], "not provided:\n  <PATH>\n"),
+        (&["undo", "--last", "x"], "use a number"),
+        (&["-w", "./nosite", "ls"], "there is no directory `./nosite`"),
+        (
+            &["--config", "nope.toml", "ls"],
+            "there is no configuration file `nope.toml`",
+        ),
+    ] {
+        let ran = room.run(arguments);
+        assert_eq!(ran.code(), 2, "{}", ran.err());
+        assert!(ran.err().contains(told), "{}", ran.err());
+        assert_eq!(ran.err().matches("tip:").count(), usize::from(told.starts_with("tip:")));
+    }
+    assert!(!room.run(&["--json"]).out().contains("__complete"));
+}
+
+#[test]
+fn a_failure_is_answered_with_the_command_that_helps() {
+    let room = Room::new();
+    room.put("k", "x");
+    room.run(&["write", "k", "y"]).done();
     room.run(&["create", "notes"]).done();
-    room.run(&["create", "novel"]).done();
-    room.run(&["-w", "notes", "write", "a", "x"]).done();
-    room.run(&["-w", "notes", "snapshot", "create", "before"]).done();
-    room.run(&["-w", "notes", "branch", "create", "try"]).done();
-    assert_eq!(completed(&room, &["-w", "no"]), ["notes", "novel"]);
-    assert_eq!(completed(&room, &["delete", "not"]), ["notes"]);
-    assert_eq!(completed(&room, &["-w", "notes", "restore", ""]), ["before"]);
-    assert_eq!(completed(&room, &["-w", "notes", "cat", "a", "--at", "b"]), ["before"]);
-    assert_eq!(completed(&room, &["-w", "notes", "merge", ""]), ["try"]);
-    assert_eq!(
-        completed(&room, &["grep", "-w", "no"]),
-        [""; 1],
-        "after grep, it is no workspace"
-    );
-    assert!(completed(&room, &["sna"]).contains(&"snapshot".to_owned()));
+    for (arguments, told) in [
+        (&["undo", "abc"][..], "hint: `garret log` shows the changes"),
+        (
+            &["undo", "--tool-call", "nope"],
+            "no change of the call `nope` is left to undo",
+        ),
+        (&["redo"], "there is no undo left to redo"),
+        (&["delete", "nope"], "hint: `garret list` shows the workspaces"),
+        (&["recover", "nope"], "hint: `garret list --all`"),
+        (&["export", "notes", "/nope/x"], "the directory `/nope` does not exist"),
+        (&["branch", "create", "notes"], "the name `notes` is taken"),
+        (&["patch", "nofile"], "nofile"),
+    ] {
+        let ran = room.run(arguments);
+        assert_eq!(ran.code(), 1, "{arguments:?}: {}", ran.err());
+        assert!(ran.err().contains(told), "{arguments:?}: {}", ran.err());
+    }
+    room.run(&["undo"]).done();
+    assert!(room.run(&["undo"]).err().contains("there is no change left to undo"));
+    let named = room.run(&["tools", "--naming", "prefixed"]).done().to_owned();
+    assert!(!named.contains("workspace__workspace__"), "{named}");
 }

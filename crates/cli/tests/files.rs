@@ -187,6 +187,7 @@ fn ls_marks_kinds_and_pages() {
     room.put("a/x", "1").put("b", "22").link("l", "b");
     assert_eq!(room.run(&["ls"]).done(), "a/\nb\nl@\n");
     assert_eq!(room.run(&["ls", "--depth", "2"]).done(), "a/\na/x\nb\nl@\n");
+    assert_eq!(room.run(&["ls", "a/x"]).done(), "a/x\n");
     assert!(
         room.run(&["ls", "-l"])
             .done()
@@ -205,6 +206,32 @@ fn ls_marks_kinds_and_pages() {
         (json!("b"), json!("l"))
     );
     assert_eq!(rest["entries"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn an_error_names_the_file_and_what_to_do() {
+    let room = Room::new();
+    room.put("a/x", "1").put("b", "22");
+    for (arguments, kind, told) in [
+        (&["tree", "b"][..], "not_a_directory", "`b` is a file, not a directory"),
+        (&["mkdir", "b"], "already_exists", "hint: choose another name\n"),
+        (&["cp", "a", "a/y"], "invalid", "choose a destination outside `a`"),
+        (&["mv", "b", "new/"], "not_a_directory", "there is no directory `new`"),
+        (&["cp", "b", "new/"], "not_a_directory", "leave out the slash"),
+        (&["mv", "b", "a/"], "already_exists", "name the new path: `a/b`"),
+        (
+            &["put", "b", "/dev/null/x"],
+            "path_escape",
+            "leave out the leading slash",
+        ),
+    ] {
+        let ran = room.run(arguments);
+        assert_eq!(ran.failed(), kind, "{arguments:?}");
+        assert!(ran.err().contains(told), "{}", ran.err());
+    }
+    assert!(room.run(&["-w", "memory:x", "ls"]).err().contains("write `memory:`"));
+    room.run(&["mv", "a", "c/"]).done();
+    assert_eq!(room.get("c/x"), b"1");
 }
 
 #[test]
@@ -256,7 +283,7 @@ fn a_file_that_is_not_there_is_a_failure_on_standard_error() {
     assert_eq!(ran.out(), "");
     assert_eq!(
         ran.err(),
-        "error: not_found: there is nothing at `nothing`\n  hint: list the directory to see what is there\n"
+        "error: not_found: no such file or directory: `nothing`\n  hint: list the directory to see its entries\n"
     );
 }
 

@@ -142,7 +142,7 @@ fn versions_follow_a_file_across_its_names() {
     on(&room, &["restore", "--version", oldest, "b.txt"]).done();
     assert_eq!(on(&room, &["cat", "b.txt"]).done(), "one");
     let again = on(&room, &["restore", "--version", oldest, "b.txt"]);
-    assert_eq!(again.done(), "nothing differs\n");
+    assert_eq!(again.done(), "no differences\n");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn the_difference_to_a_snapshot_is_a_patch_and_a_table() {
         "docs/b.txt"
     );
     assert_eq!(on(&room, &["diff", "before", "before"]).done(), "");
-    assert_eq!(on(&room, &["diff", "now", "--stat"]).done(), "nothing differs\n");
+    assert_eq!(on(&room, &["diff", "now", "--stat"]).done(), "no differences\n");
     assert_eq!(on(&room, &["diff", "nothing"]).failed(), "not_found");
 }
 
@@ -310,10 +310,14 @@ fn a_merge_that_leaves_every_conflict_as_it_is_here_says_so_and_counts_nothing()
     on(&room, &["branch", "create", "try"]).done();
     on(&room, &["write", "a.txt", "ours\n"]).done();
     room.run(&["-w", "try", "write", "a.txt", "theirs\n"]).done();
-    let rest = "1 conflict with try: everything stays as it is here\n  conflict  a.txt: both changed it\n";
+    let rest =
+        "1 conflict with try: all files of this workspace stay unchanged\n  conflict  a.txt: both sides changed it\n";
     let dry = on(&room, &["merge", "try", "--ours", "--dry-run"]);
-    assert_eq!(dry.done(), format!("would settle {rest}"));
-    assert_eq!(on(&room, &["merge", "try", "--ours"]).done(), format!("settled {rest}"));
+    assert_eq!(dry.done(), format!("would resolve {rest}"));
+    assert_eq!(
+        on(&room, &["merge", "try", "--ours"]).done(),
+        format!("resolved {rest}")
+    );
     assert_eq!(
         on(&room, &["merge", "try"]).done(),
         "nothing to merge from try: this workspace has all of its changes\n"

@@ -106,7 +106,7 @@ fn a_home_of_ones_own_that_its_permissions_close_is_denied_and_says_so() {
     let refused = without_permission(&room, &["list"]);
     assert_eq!(refused.failed(), "denied");
     let told = refused.err();
-    assert!(told.contains("its permissions do not allow it"), "{told}");
+    assert!(told.contains("its permissions do not allow access"), "{told}");
     assert!(!told.contains("belongs to"), "{told}");
 }
 
@@ -122,6 +122,8 @@ fn a_home_that_is_no_directory_is_said_to_be_none() {
             "{}",
             refused.err()
         );
+        let named = format!("the home is `{home}`");
+        assert!(refused.err().contains(&named), "{}", refused.err());
     }
 }
 
@@ -173,7 +175,14 @@ fn a_name_of_the_home_wins_over_a_directory_and_clashes_with_that_of_a_found_fil
     room.put("garret.toml", "[workspaces.notes]\nstorage = 'memory:'\n");
     let clash = room.run(&["-w", "notes", "ls"]);
     assert_eq!(clash.misused(), "invalid");
-    assert!(clash.err().contains("another one of the home"), "{}", clash.err());
+    assert!(clash.err().contains("of another one in the home"), "{}", clash.err());
+    assert!(clash.err().contains("`-w filestore:notes`"), "{}", clash.err());
+    room.put("garret.toml", "[workspaces.fresh]\nstorage = 'memory:'\n");
+    let made = room.run(&["create", "fresh"]);
+    assert_eq!(made.failed(), "already_exists");
+    assert!(made.err().contains("`fresh` is a workspace of"), "{}", made.err());
+    assert_eq!(room.run(&["rename", "notes", "fresh"]).failed(), "already_exists");
+    room.put("garret.toml", "[workspaces.notes]\nstorage = 'memory:'\n");
     room.trust();
     assert_eq!(
         room.run(&["-w", "notes", "ls"]).misused(),
@@ -261,7 +270,23 @@ fn without_a_place_for_a_home_only_what_needs_one_fails() {
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!(without(&["cat", "a"]), (0, String::new()));
-    for arguments in [&["list"][..], &["create", "notes"], &["-w", "filestore:notes", "ls"]] {
+    assert_eq!(without(&["-w", "memory:", "write", "a", "y"]), (0, String::new()));
+    let note = "note: there is no home, so this change cannot be undone later; set GARRET_HOME\n";
+    assert_eq!(without(&["write", "a", "y"]), (0, note.to_owned()));
+    let doctor = room.command(&["doctor"]).env_remove("GARRET_HOME").output().unwrap();
+    let told = String::from_utf8(doctor.stdout).unwrap();
+    let is_wanting = told.ends_with("a requirement is missing: see the lines marked MISSING\n");
+    assert!(
+        is_wanting || told.contains("all required checks passed, but changes cannot be undone later"),
+        "{told}"
+    );
+    for arguments in [
+        &["list"][..],
+        &["create", "notes"],
+        &["-w", "filestore:notes", "ls"],
+        &["snapshot", "create", "before"],
+        &["branch", "create", "try"],
+    ] {
         let (code, text) = without(arguments);
         assert_eq!(code, 2, "{text}");
         assert!(text.contains("--home or GARRET_HOME"), "{text}");

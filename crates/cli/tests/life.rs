@@ -84,7 +84,7 @@ fn a_directory_is_never_two_workspaces() {
     for (wanted, owner) in [("old", "new"), ("new", "old")] {
         let refused = room.run(&["recover", wanted]);
         assert_eq!(refused.failed(), "already_exists");
-        let owned = format!("the files of `{wanted}` are the workspace `{owner}` now");
+        let owned = format!("the files of `{wanted}` now belong to the workspace `{owner}`");
         assert!(refused.err().contains(&owned), "{}", refused.err());
         room.run(&["delete", owner]).done();
         room.run(&["recover", wanted]).done();
@@ -110,7 +110,7 @@ fn a_dry_run_tells_which_history_would_go() {
     let told = room.run(&["gc", "--json"]).data();
     assert_eq!(foreseen["histories"], told["histories"]);
     assert_eq!(told["histories"][0]["retained"]["changes"], 4, "{told}");
-    assert_eq!(room.run(&["gc", "--dry-run"]).done(), "there is nothing to remove\n");
+    assert_eq!(room.run(&["gc", "--dry-run"]).done(), "nothing to remove\n");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn what_was_deleted_goes_after_its_grace() {
     room.run(&["create", "notes"]).done();
     room.run(&["-w", "notes", "write", "a", &"x".repeat(3_000)]).done();
     room.run(&["delete", "notes"]).done();
-    assert_eq!(room.run(&["gc"]).done(), "there is nothing to remove\n");
+    assert_eq!(room.run(&["gc"]).done(), "nothing to remove\n");
     room.run(&["recover", "notes"]).done();
     room.run(&["delete", "notes"]).done();
     let dry = room.run(&["gc", "--dry-run", "--grace", "0s"]);
@@ -255,7 +255,7 @@ fn what_the_home_holds_is_its_owners_alone() {
     std::fs::set_permissions(wide.home().join("depot.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
     let told = wide.run(&["fsck"]).done().to_owned();
     assert!(
-        told.contains("`depot.db` (0644)") && told.contains("all is well"),
+        told.contains("`depot.db` (0644)") && told.contains("no problems found"),
         "{told}"
     );
     std::fs::set_permissions(wide.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -400,7 +400,7 @@ fn a_damaged_file_keeps_no_command_from_running_and_is_named() {
     let ran = room.run(&["-w", "notes", "run", "--", "ls"]);
     assert_eq!((ran.code(), ran.out()), (0, "small\n"), "{}", ran.err());
     assert!(
-        ran.err().contains("`large.bin` was not there for the command"),
+        ran.err().contains("`large.bin` was missing for the command"),
         "{}",
         ran.err()
     );

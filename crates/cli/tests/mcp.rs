@@ -87,7 +87,11 @@ fn a_whole_session_over_a_pipe() {
     );
     let unknown = pipe.ask(6, "tools/call", json!({"name": "reed_file", "arguments": {}}));
     assert_eq!(unknown["error"]["code"], -32602);
-    assert_eq!(pipe.ask(7, "no/such/method", json!({}))["error"]["code"], -32601);
+    let error = &pipe.ask(7, "no/such/method", json!({}))["error"];
+    assert_eq!(
+        (&error["code"], &error["message"]),
+        (&json!(-32601), &json!("Method not found: no/such/method"))
+    );
     for (id, arguments) in (8..).zip([json!([]), json!("path"), json!(3)]) {
         let wrong = pipe.ask(id, "tools/call", json!({"name": "read_file", "arguments": arguments}));
         assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
@@ -227,13 +231,39 @@ fn a_damaged_message_is_answered_over_a_pipe() {
 }
 
 #[test]
-fn a_read_only_server_refuses_changes_by_its_rule() {
+fn a_read_only_server_offers_no_tool_that_changes_files() {
     let room = Room::new();
     room.put("a", "x");
     let mut pipe = Pipe::open(&room, &["mcp", "--read-only"]);
-    let refused = pipe.call(1, "write_file", json!({"path": "a", "content": "y"}));
-    assert_eq!(refused["_meta"]["garret/error"]["rule"], "read_only = true");
+    let tools = pipe.ask(1, "tools/list", json!({}))["result"]["tools"].clone();
+    let names: Vec<_> = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].clone())
+        .collect();
+    let read = [
+        "read_file",
+        "ls",
+        "glob",
+        "grep",
+        "stat",
+        "exists",
+        "history",
+        "diff",
+        "list_snapshots",
+    ];
+    assert_eq!(names, read.map(|name| json!(name)));
+    let call = |name| json!({"name": name, "arguments": {"path": "a", "content": "y"}});
+    let refused = pipe.ask(2, "tools/call", call("write_file"))["error"]["message"].clone();
+    assert_eq!(refused, "Unknown tool: write_file (the files are read-only)");
+    let refused = pipe.ask(3, "tools/call", call("run"))["error"]["message"].clone();
+    let hint = "declare `shell` for the workspace, or start the server with --shell";
+    assert_eq!(refused, json!(format!("Unknown tool: run ({hint})")));
     assert_eq!(room.get("a"), b"x");
+    let selected = room.run(&["mcp", "--tools", "read_file,run"]);
+    assert_eq!(selected.misused(), "invalid");
+    assert!(selected.err().contains(hint), "{}", selected.err());
 }
 
 #[test]

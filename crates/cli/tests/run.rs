@@ -220,7 +220,10 @@ fn promise_38_work_of_a_command_whose_garret_was_killed_is_found_and_can_be_kept
             .contains("1 created")
     );
     assert_eq!(room.run(&["-w", "box", "cat", "half"]).done(), "half\n");
-    assert_eq!(room.run(&["-w", "box", "leftovers"]).done(), "no leftovers\n");
+    assert_eq!(
+        room.run(&["-w", "box", "leftovers"]).done(),
+        "no leftovers in this workspace\n"
+    );
 }
 
 #[test]
@@ -296,15 +299,66 @@ fn what_a_command_did_is_not_lost_where_it_cannot_be_kept() {
     std::io::copy(&mut output, &mut std::io::sink()).unwrap();
     let ended = child.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.status.code(), Some(1), "{told}");
-    assert!(told.contains("was deleted") && told.contains("leftover"), "{told}");
+    assert_eq!(ended.status.code(), Some(75), "{told}");
+    assert!(told.starts_with("garret: Not applied: "), "{told}");
+    assert!(
+        told.contains("was deleted") && told.contains("see `garret -w box leftovers`"),
+        "{told}"
+    );
     room.run(&["recover", "box"]).done();
     let found = room.run(&["-w", "box", "leftovers", "--json"]).data();
     let id = found["leftovers"][0]["id"]
         .as_str()
         .unwrap_or_else(|| panic!("{found}"));
+    assert_eq!(found["leftovers"][0]["changed"]["discarded"], serde_json::Value::Null);
+    let next = room.run(&["-w", "box", "run", "true"]);
+    assert_eq!(
+        next.err(),
+        "garret: the work of an earlier command could not be saved; see `garret -w box leftovers`\n"
+    );
     room.run(&["-w", "box", "leftovers", "--keep", id]).done();
     assert_eq!(room.run(&["-w", "box", "cat", "work"]).done(), "work\nmore\n");
+}
+
+/// What lies in the home to be deleted.
+fn layers_to_delete(room: &Room) -> usize {
+    let benches = std::fs::read_dir(room.home().join("benches"))
+        .expect("the home has benches")
+        .flatten();
+    let layers = benches.filter_map(|bench| std::fs::read_dir(bench.path().join("scratch/layers")).ok());
+    let names = layers.flatten().flatten().map(|entry| entry.file_name());
+    names
+        .filter(|name| name.to_string_lossy().starts_with(".gone-"))
+        .count()
+}
+
+#[test]
+fn the_answer_comes_before_the_layer_is_deleted_and_the_next_start_deletes_the_rest() {
+    let room = Room::new();
+    let config = "[workspaces.box]\nstorage = 'filestore:box'\n[workspaces.box.capabilities.shell]\nlimits = { changed_files = 10 }\n";
+    room.put("garret.toml", config).trust();
+    let text = "/usr/bin/python3 -c 'for n in range(100000): open(str(n), \"x\").close()'";
+    let mut child = room
+        .command(&["-w", "box", "run", "--json", "-c", text])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("garret starts");
+    let mut answer = String::new();
+    let mut output = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    output.read_line(&mut answer).expect("it answers");
+    assert_eq!(layers_to_delete(&room), 1, "{answer}");
+    std::io::copy(&mut output, &mut std::io::sink()).unwrap();
+    child.wait().unwrap();
+    assert_eq!(
+        room.run(&["-w", "box", "leftovers"]).done(),
+        "no leftovers in this workspace\n"
+    );
+    let is_deleted = (0..100).any(|_| {
+        room.run(&["-w", "box", "run", "true"]).done();
+        layers_to_delete(&room) == 0
+    });
+    assert!(is_deleted);
 }
 
 #[test]
@@ -326,7 +380,10 @@ fn a_leftover_that_cannot_be_read_is_listed_all_the_same_and_can_be_discarded() 
         "{listed}"
     );
     room.run(&["-w", "box", "leftovers", "--discard", &id]).done();
-    assert_eq!(room.run(&["-w", "box", "leftovers"]).done(), "no leftovers\n");
+    assert_eq!(
+        room.run(&["-w", "box", "leftovers"]).done(),
+        "no leftovers in this workspace\n"
+    );
 }
 
 #[test]
@@ -353,7 +410,13 @@ fn a_branch_of_a_command_is_merged_by_whoever_may_run_commands_and_no_other_bran
     let tried = room.run(&["-w", "box", "merge", &branch, "--theirs", "--dry-run"]);
     assert!(tried.done().contains("fresh"), "{}", tried.out());
     assert_eq!(room.get("w/shared"), b"by somebody else\n");
+    let elsewhere = room.run(&["merge", &branch]);
+    let hint = format!("hint: `{branch}` is a branch of `box`: `garret -w box merge {branch}`\n");
+    assert!(elsewhere.err().ends_with(&hint), "{}", elsewhere.err());
+    let listed = room.run(&["-w", "box", "branch", "list"]);
+    assert!(listed.done().starts_with(&branch), "{}", listed.out());
     room.run(&["-w", "box", "merge", &branch, "--theirs"]).done();
+    room.run(&["-w", "box", "branch", "delete", &branch]).done();
     assert_eq!(room.get("w/shared"), b"by the command\n");
     assert_eq!(room.get("w/fresh"), b"new\n");
     let refused = room.run(&["-w", "box", "merge", "mine"]).err().to_owned();
@@ -379,9 +442,16 @@ fn collide(room: &Room, text: &str) -> String {
 
 /// How a command ends that is run in this way, with these options.
 fn collided(room: &Room, options: &[&str], text: &str) -> Output {
+    collided_with(room, options, text, || {
+        room.run(&["-w", "box", "write", "shared", "by somebody else\n"]).done();
+    })
+}
+
+/// How a command ends in the middle of which others do `theirs`.
+fn collided_with(room: &Room, options: &[&str], text: &str, theirs: impl FnOnce()) -> Output {
     let text = format!("echo up; until grep -q ring bell; do sleep 0.02; done; {text}");
     let (child, mut output) = started_with(room, options, &text);
-    room.run(&["-w", "box", "write", "shared", "by somebody else\n"]).done();
+    theirs();
     let bell = std::fs::OpenOptions::new()
         .append(true)
         .open(room.path().join("w/bell"));
@@ -391,6 +461,35 @@ fn collided(room: &Room, options: &[&str], text: &str) -> Output {
     let mut ended = child.wait_with_output().expect("it ends");
     ended.stdout = rest;
     ended
+}
+
+#[test]
+fn a_command_writes_over_nothing_that_another_program_changed_since_it_began() {
+    let room = Room::new();
+    room.put("w/unmet", "10\n").put("w/bell", "");
+    room.run(&["create", "box", "--storage", "local:w", "--capability", "fs,shell"])
+        .done();
+    let told = |ended: &Output| String::from_utf8_lossy(&ended.stderr).into_owned();
+    // The journal never met the file.
+    let ended = collided_with(&room, &[], "echo 11 > unmet", || {
+        room.put("w/unmet", "500\n");
+    });
+    assert_eq!(ended.status.code(), Some(75), "{}", told(&ended));
+    assert!(told(&ended).starts_with("garret: Not applied"), "{}", told(&ended));
+    assert_eq!(room.get("w/unmet"), b"500\n");
+    // The journal knows an older content of the files.
+    for name in ["f", "g"] {
+        room.run(&["-w", "box", "write", name, "A"]).done();
+        room.put(&format!("w/{name}"), "B");
+    }
+    room.put("w/bell", "");
+    let text = "printf A > f; printf NEW > g; echo n > h";
+    let ended = collided_with(&room, &[], text, || {
+        room.put("w/f", "C");
+    });
+    assert_eq!(ended.status.code(), Some(75), "{}", told(&ended));
+    assert_eq!((room.get("w/f"), room.get("w/g")), (b"C".to_vec(), b"B".to_vec()));
+    assert!(!room.path().join("w/h").exists());
 }
 
 #[test]
@@ -412,7 +511,7 @@ fn a_command_whose_effects_went_to_a_branch_says_so_first_and_ends_with_75() {
         told.lines().next().unwrap(),
         format!(
             "garret: Not applied: the files changed while the command ran. Its effects are on branch `{branch}`; \
-             merge it with `garret merge {branch}`."
+             merge it with `garret -w box merge {branch}`."
         )
     );
     assert_eq!(code(&["--accept-branch"], "echo two >> shared").0, Some(0));

@@ -62,6 +62,36 @@ fn a_found_file_that_widens_is_refused_with_each_key_until_it_is_trusted() {
 }
 
 #[test]
+fn config_check_names_the_keys_of_a_found_file_that_need_trust() {
+    let room = room(WIDE);
+    let checked = room.run(&["config", "check"]);
+    assert_eq!(
+        checked.done(),
+        "garret.toml is valid (workspaces: site)\n\
+         note: garret.toml is not trusted, and does not count with `workspaces.site.capabilities.shell.network`, \
+         `workspaces.site.history`; `garret trust` shows what it sets and asks\n"
+    );
+    let data = room.run(&["config", "check", "--json"]).data();
+    assert_eq!(data["needs_trust"], true, "{data}");
+    assert_eq!(
+        data["untrusted_keys"],
+        serde_json::json!(["workspaces.site.capabilities.shell.network", "workspaces.site.history"])
+    );
+    let valid = "garret.toml is valid (workspaces: site)\n";
+    assert_eq!(room.run(&["--config", "garret.toml", "config", "check"]).done(), valid);
+    room.trust();
+    assert_eq!(room.run(&["config", "check"]).done(), valid);
+    room.put("garret.toml", NARROW);
+    let changed = room.run(&["config", "check"]);
+    assert!(
+        changed.done().contains("changed since it was trusted"),
+        "{}",
+        changed.out()
+    );
+    assert_eq!(room.run(&["config", "check", "--json"]).data()["needs_trust"], true);
+}
+
+#[test]
 fn a_file_that_is_given_is_trusted_and_still_names_no_path() {
     let room = room(WIDE);
     assert_eq!(
@@ -168,7 +198,7 @@ fn a_file_that_cannot_be_trusted_says_why() {
     homeless.env_remove("GARRET_HOME");
     let homeless = Ran::of(homeless, b"");
     assert_eq!(homeless.misused(), "invalid");
-    assert!(homeless.err().contains("remembered in the home"), "{}", homeless.err());
+    assert!(homeless.err().contains("recorded in the home"), "{}", homeless.err());
     let mut untrusted = room.command(&["-w", "site", "ls"]);
     untrusted.env_remove("GARRET_HOME");
     assert_eq!(Ran::of(untrusted, b"").misused(), "denied");
@@ -184,9 +214,9 @@ fn a_server_withholds_commands_of_an_untrusted_file_and_says_so_once() {
         let output = command.stdin(Stdio::null()).output().unwrap();
         String::from_utf8(output.stderr).unwrap()
     };
-    let note = "note: garret.toml is not trusted, so what it says of `shell` and `code` does not count";
+    let note = "note: garret.toml is not trusted, so its settings for `shell` and `code` are ignored";
     assert_eq!(said(&["mcp", "site"]).matches(note).count(), 1);
-    assert!(said(&["mcp", "site", "--shell"]).contains("what it says of `code` does not count"));
+    assert!(said(&["mcp", "site", "--shell"]).contains("its settings for `code` are ignored"));
     assert!(!said(&["mcp", "site", "--shell", "--code"]).contains("note:"));
     assert_eq!(
         room.run(&["-w", "site", "run", "-c", "echo hi"]).done(),
@@ -195,6 +225,17 @@ fn a_server_withholds_commands_of_an_untrusted_file_and_says_so_once() {
     );
     room.trust();
     assert!(!said(&["mcp", "site"]).contains("note:"));
+}
+
+#[test]
+fn trust_shows_a_directory_that_a_link_leads_out_of_that_of_the_file() {
+    let room = Room::new();
+    room.put("inner/garret.toml", "[workspaces.docs]\nstorage = 'local:docs'\n")
+        .put("outer/s", "x");
+    std::os::unix::fs::symlink("../outer", room.path().join("inner/docs")).unwrap();
+    let trusted = room.run(&["trust", "--yes", "inner/garret.toml"]);
+    let expected = "workspaces.docs.storage = \"local:docs\"  (a link leads to a directory outside that of the file)";
+    assert!(trusted.done().contains(expected), "{}", trusted.out());
 }
 
 #[test]

@@ -20,7 +20,14 @@ fn a_configuration_without_a_choice_from_it_is_wrong_usage() {
     assert_eq!(ran.code(), 2);
     assert_eq!(
         ran.json()["error"]["message"],
-        "--config is given, and no workspace of it is chosen"
+        "there is no configuration file `nowhere.toml`"
+    );
+    room.put("notes.toml", NOTES);
+    let ran = room.run(&["--config", "notes.toml", "ls", "--json"]);
+    assert_eq!(ran.code(), 2);
+    assert_eq!(
+        ran.json()["error"]["message"],
+        "--config is given, but no workspace of that file is chosen"
     );
 }
 
@@ -195,12 +202,12 @@ fn a_wrong_configuration_is_wrong_usage_where_it_is_used() {
     };
     let wrong_key = from_below("[workspaces.a]\nstorge = 'memory:'\n");
     assert!(
-        wrong_key.contains("in ../../garret.toml: there is no `workspaces.a.storge`"),
+        wrong_key.contains("in ../../garret.toml: unknown key `workspaces.a.storge`"),
         "{wrong_key}"
     );
     let wrong_kind = from_below("[workspaces.a]\nstorage = 'lokal:x'\n");
     assert!(
-        wrong_kind.contains("in ../../garret.toml, workspaces.a: there is no storage"),
+        wrong_kind.contains("in ../../garret.toml, workspaces.a: unknown storage kind"),
         "{wrong_kind}"
     );
 }
@@ -217,9 +224,9 @@ fn rules_that_cannot_be_read_are_not_taken_for_none() {
         std::fs::remove_file(&file).unwrap();
     };
     std::os::unix::fs::symlink("garret.toml", &file).unwrap();
-    is_refused("the configuration file `garret.toml` is a link");
+    is_refused("the configuration file `garret.toml` is a symbolic link");
     std::os::unix::fs::symlink("nowhere", &file).unwrap();
-    is_refused("the configuration file `garret.toml` is a link");
+    is_refused("the configuration file `garret.toml` is a symbolic link");
     assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
     is_refused("the configuration file `garret.toml` is not a text file");
     std::fs::write(&file, b"# \xff\n").unwrap();

@@ -30,6 +30,12 @@ pub trait Bench: Send + Sync + fmt::Debug {
         Ok(TurnAttempt::Taken(TurnGuard::default()))
     }
 
+    /// A time of the clock by which its file system dates entries: whatever was changed there before this call is dated earlier, and
+    /// whatever is changed from now on is not. `None` for a bench that nobody else changes.
+    async fn file_time(&self) -> Result<Option<Timestamp>> {
+        Ok(None)
+    }
+
     /// Its private directory, [`BenchState::scratch`], whether it was made yet or not.
     fn scratch(&self) -> PathBuf;
 

@@ -151,7 +151,7 @@ fn unknown(name: &str) -> Error {
         Some(near) => format!("did you mean `{near}`? Known: {known}"),
         None => format!("known: {known}"),
     };
-    Error::invalid(format!("there is no capability {}", quote(name))).hint(hint)
+    Error::invalid(format!("unknown capability {}", quote(name))).hint(hint)
 }
 
 impl Default for Capabilities {

@@ -102,9 +102,8 @@ fn parse_toml(text: &str) -> Result<Value> {
     let value = toml::from_str(text).map_err(wrong)?;
     // Else a limit of `inf` or `nan` would read as null, and so as no limit at all.
     match holds_null(&value) {
-        true => {
-            Err(Error::invalid("`inf` and `nan` are no numbers for a configuration").hint("leave out a limit of 0"))
-        }
+        true => Err(Error::invalid("`inf` and `nan` are not allowed in a configuration")
+            .hint("use a finite number, or leave the setting out")),
         false => Ok(value),
     }
 }
@@ -205,11 +204,11 @@ impl<'de> Deserialize<'de> for StorageConfig {
             Value::Object(mut options) => match options.shift_remove("kind") {
                 Some(Value::String(kind)) => Ok(Self::Table { kind, options }),
                 _ => Err(D::Error::custom(
-                    "a storage table needs its `kind`, a string such as \"local\"",
+                    "a storage table needs a `kind`, a string such as \"local\"",
                 )),
             },
             _ => Err(D::Error::custom(
-                "a storage is a URL such as \"local:notes\", or a table with its `kind`",
+                "a storage must be a URL such as \"local:notes\", or a table with its `kind`",
             )),
         }
     }
@@ -297,7 +296,7 @@ mod tests {
     #[test]
     fn an_unknown_option_is_refused_with_the_nearest() {
         let error = WorkspaceConfig::from_toml("storage = 'memory:'\n[capabilities.fs]\nmaxFile = 3\n").unwrap_err();
-        assert_eq!(error.message(), "there is no `capabilities.fs.maxFile`");
+        assert_eq!(error.message(), "unknown key `capabilities.fs.maxFile`");
         assert!(error.hint_text().starts_with("did you mean `max_files`?"), "{error}");
     }
 
@@ -352,7 +351,7 @@ mod tests {
         let error = WorkspaceConfig::from_toml("storage = { dir = 'x' }").unwrap_err();
         assert_eq!(
             error.message(),
-            "`storage`: a storage table needs its `kind`, a string such as \"local\""
+            "`storage`: a storage table needs a `kind`, a string such as \"local\""
         );
         let error = WorkspaceConfig::from_toml("storage = 'memory:'\ncapabilities = { fs = 3 }").unwrap_err();
         assert_eq!(

@@ -236,7 +236,7 @@ impl ContentReader {
         let mut more = Vec::with_capacity(1);
         let more = (&mut self.bytes).take(1).read_to_end(&mut more).map_err(unreadable)?;
         if more > 0 {
-            return Err(other_size(self.size, "went on after them"));
+            return Err(other_size(self.size, "has more"));
         }
         Ok(())
     }
@@ -260,7 +260,7 @@ fn unreadable(failure: std::io::Error) -> Error {
 }
 
 fn other_size(size: u64, what: &str) -> Error {
-    let message = format!("the content to write was said to have {size} bytes, but {what}");
+    let message = format!("the declared size of the content is {size} bytes, but the content {what}");
     Error::new(ErrorKind::Unavailable, message)
         .hint("nothing was changed; try again when no program changes its source")
 }
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_source_of_another_size_is_an_error_that_says_so() {
-        for (said, given, told) in [(5, 3, "ended after 3"), (3, 5, "went on after them"), (0, 1, "went on")] {
+        for (said, given, told) in [(5, 3, "ended after 3"), (3, 5, "has more"), (0, 1, "has more")] {
             let error = read(said, given).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable);
             assert!(error.message().contains(told), "{error}");

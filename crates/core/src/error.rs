@@ -77,11 +77,11 @@ impl ErrorKind {
 
     fn default_hint(self) -> &'static str {
         match self {
-            Self::NotFound => "list the directory to see what is there",
+            Self::NotFound => "list the directory to see its entries",
             Self::AlreadyExists => "choose another name, or allow overwriting",
             Self::IsADirectory => "name a file inside the directory",
             Self::NotADirectory => "a part of the path is a file; choose another path",
-            Self::NotEmpty => "remove what is inside first, or remove recursively",
+            Self::NotEmpty => "remove its entries first, or remove it recursively",
             Self::PathEscape => "use a path inside the workspace",
             Self::Denied => "choose a path or an operation that the policy allows",
             Self::Invalid => "correct the request and try again",
@@ -184,7 +184,11 @@ impl Error {
 
     /// Nothing is at `path`.
     pub fn not_found(path: &WsPath) -> Self {
-        Self::new(ErrorKind::NotFound, format!("there is nothing at {}", path.quoted())).at(path)
+        Self::new(
+            ErrorKind::NotFound,
+            format!("no such file or directory: {}", path.quoted()),
+        )
+        .at(path)
     }
 
     /// Something is at `path` already.
@@ -202,7 +206,7 @@ impl Error {
         Self::new(
             ErrorKind::NotADirectory,
             format!(
-                "{} is not below a directory: it, or a part of it, is a file",
+                "{} is not a directory, or a directory above it is a file",
                 path.quoted()
             ),
         )
@@ -237,14 +241,10 @@ impl Error {
     /// The precondition on `path` does not hold; `current` is the version there now, `None` where nothing is.
     pub fn conflict(path: &WsPath, current: Option<Version>) -> Self {
         let now = match &current {
-            Some(version) => format!("its version is now {version}"),
-            None => "nothing is there now".to_owned(),
+            Some(version) => format!("has another version: it is now {version}"),
+            None => "does not exist now".to_owned(),
         };
-        let mut error = Self::new(
-            ErrorKind::Conflict,
-            format!("{} was changed meanwhile: {now}", path.quoted()),
-        )
-        .at(path);
+        let mut error = Self::new(ErrorKind::Conflict, format!("{} {now}", path.quoted())).at(path);
         error.0.current_version = current;
         error
     }
@@ -371,7 +371,7 @@ mod tests {
         let path = WsPath::parse("a.txt").unwrap();
         assert_eq!(
             Error::not_found(&path).during("read_file").to_string(),
-            "not_found: there is nothing at `a.txt`. Hint: list the directory to see what is there."
+            "not_found: no such file or directory: `a.txt`. Hint: list the directory to see its entries."
         );
     }
 

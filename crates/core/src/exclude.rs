@@ -61,7 +61,7 @@ impl Exclusions {
 impl Pattern {
     fn new(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
-            Error::invalid(format!("`exclude` has a wrong pattern {}: {why}", quote(text)))
+            Error::invalid(format!("`exclude` has an invalid pattern {}: {why}", quote(text)))
                 .hint("write patterns as in a `.gitignore`: `target/`, `node_modules/`, `*.log`")
         };
         if text.starts_with('!') {
@@ -69,7 +69,7 @@ impl Pattern {
         }
         let glob = from_root(text);
         if glob.is_empty() || glob == "**" {
-            return Err(wrong("it would leave out everything, or nothing"));
+            return Err(wrong("it would exclude every path, or none"));
         }
         Ok(Self {
             glob: matcher(glob).map_err(|why| wrong(&why))?,
@@ -131,7 +131,10 @@ mod tests {
     fn a_pattern_that_cannot_be_meant_is_refused() {
         for text in ["", "/", "!keep", "**", "a[b"] {
             let error = Exclusions::new(&[text.to_owned()]).unwrap_err();
-            assert!(error.message().starts_with("`exclude` has a wrong pattern"), "{error}");
+            assert!(
+                error.message().starts_with("`exclude` has an invalid pattern"),
+                "{error}"
+            );
         }
     }
 }

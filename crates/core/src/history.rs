@@ -66,6 +66,13 @@ pub trait History: Send + Sync + fmt::Debug {
     /// `conflict`, and then nothing is touched.
     async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>>;
 
+    /// Those of `paths` that other programs touched since the change `change` and the time `at`: the history does not tell what was there
+    /// then. None where every change of the files goes through the history.
+    async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {
+        let _ = (paths, change, at);
+        Ok(BTreeSet::new())
+    }
+
     /// Names a point. A label that is taken is `already_exists`.
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot>;
 
@@ -125,7 +132,7 @@ impl Default for ChangesOptions {
 /// One atomic, attributed, reversible mutation of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Unique for ever, in the order of time.
+    /// A unique id; ids sort by time.
     pub id: String,
     /// Its place in the journal of its workspace, from 1.
     pub number: u64,
@@ -146,7 +153,7 @@ pub struct Change {
     /// The numbers of the changes that it reverses, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reverses: Vec<u64>,
-    /// The number of the change that holds it reversed.
+    /// The number of the change that currently reverses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_by: Option<u64>,
 }
@@ -468,7 +475,7 @@ pub enum Expected {
     UnchangedSince {
         /// The newest change then.
         change: u64,
-        /// The time then; for files that other programs change too.
+        /// The time then, for files that other programs change too: what the storage dates at that time or later was changed since.
         at: Timestamp,
     },
 }
@@ -538,11 +545,11 @@ pub struct Snapshot {
 pub struct SnapshotSize {
     /// Its label.
     pub label: String,
-    /// Files that it shows.
+    /// The number of files in it.
     pub files: u64,
     /// Bytes of those files.
     pub bytes: u64,
-    /// Stored bytes that nothing else holds: what would be freed if it went. 0 while the history that it lies in is kept.
+    /// Stored bytes that nothing else refers to: deleting it would free them. 0 while the history around it is kept.
     pub alone_bytes: u64,
 }
 
@@ -573,7 +580,7 @@ pub struct Branch {
     pub name: Option<String>,
     /// The number of the change of the other workspace after which it begins.
     pub fork: u64,
-    /// How many changes it has of its own.
+    /// How many changes were made in it.
     pub changes: u64,
     /// When it was made.
     pub created: Timestamp,

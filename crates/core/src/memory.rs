@@ -48,6 +48,7 @@ impl Storage for MemoryStorage {
             is_durable: false,
             has_modes: true,
             has_symlinks: true,
+            has_hard_links: false,
             file_mode: Some(0o644),
         }
     }
@@ -80,6 +81,7 @@ impl Storage for MemoryStorage {
             size,
             version: file.version(),
             mode: Some(file.mode),
+            hard_linked: None,
         })
     }
 

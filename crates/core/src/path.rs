@@ -67,17 +67,17 @@ impl WsPath {
 
     fn checked(text: String) -> Result<Self> {
         if text.contains('\0') {
-            return Err(Error::invalid("a path cannot hold a NUL character"));
+            return Err(Error::invalid("a path cannot contain a NUL character"));
         }
         if text.len() > MAX_PATH_BYTES {
             return Err(Error::invalid(format!(
-                "a path can hold at most {MAX_PATH_BYTES} bytes; this one has {}",
+                "a path can have at most {MAX_PATH_BYTES} bytes; this path has {}",
                 text.len()
             )));
         }
         if let Some(long) = text.split('/').find(|name| name.len() > MAX_NAME_BYTES) {
             return Err(Error::invalid(format!(
-                "a name can hold at most {MAX_NAME_BYTES} bytes; one here has {}",
+                "a file name can have at most {MAX_NAME_BYTES} bytes; one in this path has {}",
                 long.len()
             )));
         }
@@ -205,8 +205,10 @@ fn after_mount_point(below_root: &str) -> Option<&str> {
 pub fn check_target(target: &str) -> Result<()> {
     match target.is_empty() || target.len() >= MAX_PATH_BYTES || target.contains('\0') {
         false => Ok(()),
-        true => Err(Error::invalid("a symbolic link cannot point there")
-            .hint("a target has 1 to 4095 bytes, and no NUL among them")),
+        true => {
+            Err(Error::invalid("a symbolic link cannot point there")
+                .hint("a target has 1 to 4095 bytes and no NUL byte"))
+        }
     }
 }
 

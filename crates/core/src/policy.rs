@@ -151,7 +151,7 @@ impl FsRules {
             path,
             what,
             allow.key.to_owned(),
-            &format!("what may be {what} matches {}", allow.listed()),
+            &format!("only paths that match {} may be {what}", allow.listed()),
         ))
     }
 
@@ -314,7 +314,7 @@ impl Rules {
 impl Pattern {
     fn new(key: &str, text: &str) -> Result<Self> {
         let wrong = |why: String| {
-            Error::invalid(format!("`{key}` has a wrong glob {}: {why}", quote(text)))
+            Error::invalid(format!("`{key}` has an invalid glob {}: {why}", quote(text)))
                 .hint("see the glob syntax in docs/reference/globs.md")
         };
         let glob = from_root(text);
@@ -403,7 +403,7 @@ fn check_reach(glob: &str) -> Result<(), String> {
     let odd = |part: &&str| part.is_empty() || *part == "." || *part == "..";
     match glob.split('/').find(odd) {
         None => Ok(()),
-        Some(_) if glob.is_empty() || glob == "." => Err("it names no path; `**` is everything".into()),
+        Some(_) if glob.is_empty() || glob == "." => Err("it matches no path; `**` matches every path".into()),
         Some("") => Err("no path has two slashes in a row".into()),
         Some(part) => Err(format!("no path has a `{part}` in it")),
     }
@@ -500,7 +500,10 @@ mod tests {
             ..FsPolicy::default()
         });
         let error = rules.check(Access::Write, &path("src/a.rs")).unwrap_err();
-        assert_eq!(error.hint_text(), "what may be written matches `out`, `tmp/**`");
+        assert_eq!(
+            error.hint_text(),
+            "only paths that match `out`, `tmp/**` may be written"
+        );
         assert!(rules.check(Access::Write, &path("out/deep/a.rs")).is_ok());
     }
 
@@ -562,7 +565,7 @@ mod tests {
         })
         .unwrap_err();
         assert!(
-            error.message().starts_with("`deny_read` has a wrong glob `a[b`"),
+            error.message().starts_with("`deny_read` has an invalid glob `a[b`"),
             "{error}"
         );
     }
@@ -599,7 +602,10 @@ mod tests {
                 ..FsPolicy::default()
             };
             let error = FsRules::new(policy).unwrap_err();
-            assert!(error.message().starts_with("`deny_read` has a wrong glob"), "{error}");
+            assert!(
+                error.message().starts_with("`deny_read` has an invalid glob"),
+                "{error}"
+            );
         }
     }
 

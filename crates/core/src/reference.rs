@@ -36,13 +36,16 @@ impl Reference {
 
     /// Reads a ref.
     pub fn parse(text: &str) -> Result<Self> {
-        let value: Value = serde_json::from_str(text)
-            .map_err(|error| Error::invalid(format!("this ref is not JSON: {error}")).hint("pass it on unchanged"))?;
+        let value: Value = serde_json::from_str(text).map_err(|error| {
+            Error::invalid(format!("the workspace reference is not JSON: {error}"))
+                .hint("pass the reference on unchanged")
+        })?;
         // Looked at first: a newer form may have other fields, and then its age is the reason, not the fields.
         if let Some(schema) = value.get("schema").and_then(Value::as_u64) {
             check_schema(schema)?;
         }
-        shape::from_value(value).map_err(|error| error.map_text(|text| format!("this ref is not whole: {text}")))
+        shape::from_value(value)
+            .map_err(|error| error.map_text(|text| format!("the workspace reference is incomplete: {text}")))
     }
 
     /// Refuses a form that this program does not know.
@@ -61,8 +64,8 @@ fn check_schema(schema: u64) -> Result<()> {
     if (1..=known).contains(&schema) {
         return Ok(());
     }
-    let message = format!("this ref has schema {schema}, and this program knows schema {known}");
-    Err(Error::new(ErrorKind::Unsupported, message).hint("use the Garret that wrote it, or a newer one"))
+    let message = format!("the workspace reference has schema {schema}, but this program knows schema {known}");
+    Err(Error::new(ErrorKind::Unsupported, message).hint("use the version of Garret that wrote it, or a newer one"))
 }
 
 #[cfg(test)]

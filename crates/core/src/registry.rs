@@ -145,7 +145,7 @@ impl StorageRegistry {
             Some(near) => format!("did you mean `{near}`? Known: {known}"),
             None => format!("known: {known}"),
         };
-        Error::invalid(format!("there is no storage of kind {}", quote(kind))).hint(hint)
+        Error::invalid(format!("unknown storage kind {}", quote(kind))).hint(hint)
     }
 }
 
@@ -163,9 +163,10 @@ impl StorageFactory for MemoryFactory {
         match rest {
             "" => Ok(Map::new()),
             _ => Err(Error::invalid(format!(
-                "`memory:` takes nothing after its colon, not {}",
+                "`memory:` takes no value after the colon; found {}",
                 quote(rest)
-            ))),
+            ))
+            .hint("write `memory:`")),
         }
     }
 

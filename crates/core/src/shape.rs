@@ -163,7 +163,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
 
 fn two_values(one: &str, other: &str) -> Error {
     let message = format!(
-        "{} and {} are two names of one value, and they differ",
+        "{} and {} are two names of the same argument, and their values differ",
         quote(one),
         quote(other)
     );
@@ -219,10 +219,10 @@ fn unknown_key(key: &str, properties: &Map<String, Value>, names: &Names<'_>, pl
         None => near,
     });
     let hint = match meant {
-        Some(meant) => format!("did you mean `{meant}`? Known here: {}", listed(known)),
-        None => format!("known here: {}", listed(known)),
+        Some(meant) => format!("did you mean `{meant}`? Known keys: {}", listed(known)),
+        None => format!("known keys: {}", listed(known)),
     };
-    Error::invalid(format!("there is no {}", quote(&join(place, key)))).hint(hint)
+    Error::invalid(format!("unknown key {}", quote(&join(place, key)))).hint(hint)
 }
 
 fn wrong_shape(error: &serde_path_to_error::Error<serde_json::Error>, schema: &Schema) -> Error {
@@ -231,7 +231,7 @@ fn wrong_shape(error: &serde_path_to_error::Error<serde_json::Error>, schema: &S
         "." => error.inner().to_string(),
         place => format!("{}: {}", quote(place), error.inner()),
     };
-    Error::invalid(problem).hint(format!("the right shape: {}", outline(schema)))
+    Error::invalid(problem).hint(format!("expected: {}", outline(schema)))
 }
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -347,8 +347,8 @@ mod tests {
     #[test]
     fn an_unknown_key_is_refused_with_the_nearest_name() {
         let error = from_value::<Sample>(json!({"file_path": "a", "items": [{"old_txt": "x"}]})).unwrap_err();
-        assert_eq!(error.message(), "there is no `items[0].old_txt`");
-        assert_eq!(error.hint_text(), "did you mean `old_text`? Known here: `old_text`");
+        assert_eq!(error.message(), "unknown key `items[0].old_txt`");
+        assert_eq!(error.hint_text(), "did you mean `old_text`? Known keys: `old_text`");
     }
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
         );
         assert_eq!(
             error.hint_text(),
-            "the right shape: {file_path: string, max_files?: integer, is_deep?: boolean, env?: {<name>: string}, items?: [{old_text: string}]}"
+            "expected: {file_path: string, max_files?: integer, is_deep?: boolean, env?: {<name>: string}, items?: [{old_text: string}]}"
         );
     }
 
@@ -378,7 +378,7 @@ mod tests {
         let error = from_value::<Sample>(json!({"file_path": "a", "filePath": "b"})).unwrap_err();
         assert_eq!(
             error.message(),
-            "`file_path` and `filePath` are two names of one value, and they differ"
+            "`file_path` and `filePath` are two names of the same argument, and their values differ"
         );
         let sample: Sample = from_value(json!({"file_path": "a", "filePath": "a"})).unwrap();
         assert_eq!(sample.file_path, "a");
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(sample.items[0].old_text, "x");
         // An object without the key of an alias does not take the alias.
         let error = from_value_with::<Sample>(json!({"path": "a", "old_string": "x"}), ALIASES).unwrap_err();
-        assert_eq!(error.message(), "there is no `old_string`");
+        assert_eq!(error.message(), "unknown key `old_string`");
     }
 
     #[test]
@@ -427,7 +427,7 @@ mod tests {
             from_value_with::<Sample>(json!({"path": "a", "is_deep": true, "is_flat": true}), ALIASES).unwrap_err();
         assert_eq!(
             error.message(),
-            "`is_deep` and `is_flat` are two names of one value, and they differ"
+            "`is_deep` and `is_flat` are two names of the same argument, and their values differ"
         );
     }
 

@@ -173,7 +173,7 @@ fn output(kibibytes: Option<u64>, default: u64) -> Result<u64> {
     match kibibytes {
         None => Ok(default),
         Some(0) => Err(Error::invalid("`limits.output_kib` must be at least 1")
-            .hint("output without an end needs an end; say how much of it to keep")),
+            .hint("output cannot be unlimited; set how many KiB to keep")),
         Some(kibibytes) => Ok(kibibytes.saturating_mul(1024)),
     }
 }
@@ -186,10 +186,8 @@ fn positive(key: &str, value: Option<f64>) -> Result<Option<f64>> {
 }
 
 fn wrong_number(key: &str, number: f64) -> Error {
-    Error::invalid(format!(
-        "`limits.{key}` must be a number of at least 0, and not {number}"
-    ))
-    .hint("use a number such as 10 or 0.5; 0 is for no limit")
+    Error::invalid(format!("`limits.{key}` must be a number of at least 0, not {number}"))
+        .hint("use a number such as 10 or 0.5; 0 means no limit")
 }
 
 /// What becomes of what a command did to the files.
@@ -232,7 +230,7 @@ impl CodePolicy {
     pub fn idle_timeout(&self) -> Result<Duration> {
         let seconds = self.idle_timeout_s;
         let wrong = || {
-            Error::invalid(format!("`idle_timeout_s` must be a number over 0, and not {seconds}"))
+            Error::invalid(format!("`idle_timeout_s` must be a number above 0, not {seconds}"))
                 .hint("use a number of seconds such as 600")
         };
         match Duration::try_from_secs_f64(seconds) {

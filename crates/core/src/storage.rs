@@ -116,6 +116,17 @@ pub struct OpenFile {
     pub content: Box<dyn Read + Send>,
     /// How many there were at opening.
     pub size: u64,
+    /// Which file was opened, where it has several names.
+    pub hard_linked: Option<FileIdentity>,
+}
+
+/// Tells whether two names lead to one file. Only for comparison: it is no way to a file, and a file that comes later may have it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileIdentity {
+    /// The device that holds the file.
+    pub device: u64,
+    /// The number of the file on that device.
+    pub number: u64,
 }
 
 impl fmt::Debug for OpenFile {
@@ -169,14 +180,18 @@ pub struct Stat {
     pub size: u64,
     /// Permission bits, where the storage keeps them.
     pub mode: Option<u32>,
-    /// When it came to be, where the storage knows.
+    /// When it was created, if the storage knows.
     pub created: Option<Timestamp>,
     /// When its content last changed, where the storage knows.
     pub modified: Option<Timestamp>,
+    /// When content, mode, name or number of links last changed, by a clock that no program sets; where the storage knows.
+    pub changed: Option<Timestamp>,
     /// The version of a file, where it was asked for.
     pub version: Option<Version>,
     /// Where a link points, as written.
     pub target: Option<String>,
+    /// Which file it is, where the file has several names (hard links).
+    pub hard_linked: Option<FileIdentity>,
 }
 
 /// How to [`Storage::read`].
@@ -203,6 +218,8 @@ pub struct ReadResult {
     pub version: Version,
     /// Permission bits, where the storage keeps them.
     pub mode: Option<u32>,
+    /// Which file was read, where it has several names.
+    pub hard_linked: Option<FileIdentity>,
 }
 
 /// How to [`Storage::list`].
@@ -251,6 +268,8 @@ pub struct Entry {
     pub modified: Option<Timestamp>,
     /// The version of a file, where a list tells it at no cost; [`Storage::stat`] tells it everywhere.
     pub version: Option<Version>,
+    /// Which file it is, where the file has several names.
+    pub hard_linked: Option<FileIdentity>,
 }
 
 /// Mutations that happen together or not at all.
@@ -433,6 +452,9 @@ pub struct StorageInfo {
     pub has_modes: bool,
     /// Whether it keeps symbolic links.
     pub has_symlinks: bool,
+    /// Whether one file can have several names (hard links). Such a storage tells which file an entry is, and opens directories by handle.
+    #[serde(skip)]
+    pub has_hard_links: bool,
     /// The permission bits that a new file has where none are given, where that is the same for every file.
     #[serde(skip)]
     pub file_mode: Option<u32>,

@@ -63,13 +63,13 @@ impl WorkspaceConfig {
         judge_capabilities(capabilities, &mut found);
         judge_tools(tools, &mut found);
         let keeps_less = history.is_some_and(|mode| mode != HistoryMode::Durable);
-        found.add_if(keeps_less, "history", history, "what is done cannot be undone later");
+        found.add_if(keeps_less, "history", history, "changes cannot be undone later");
         let leaves_out = !exclude.is_empty();
         found.add_if(
             leaves_out,
             "exclude",
             exclude,
-            "what commands do there cannot be undone",
+            "changes that commands make there cannot be undone",
         );
         found.add_if(keep.is_some(), "keep", keep, "older history is deleted");
         found.settings
@@ -119,10 +119,10 @@ fn judge_local(options: &Map<String, Value>, directory: &Path, found: &mut Findi
                 found.add_if(is_outside, &place, value, reason);
             }
             ("durability", text) => {
-                let reason = "a loss of power may take the newest changes";
+                let reason = "a power failure may lose the newest changes";
                 found.add_if(text != Some("full"), &place, value, reason);
             }
-            _ => found.add_if(true, &place, value, "it is not known to be harmless"),
+            _ => found.add_if(true, &place, value, "Garret does not know this option to be safe"),
         }
     }
 }
@@ -226,7 +226,7 @@ fn judge_shell(policy: &ShellPolicy, found: &mut Findings) {
         !*prevent_dangerous,
         "prevent_dangerous",
         json!(prevent_dangerous),
-        "classic mistakes are not refused",
+        "dangerous commands are not refused",
     );
     let names_variables = !env_allow.is_empty();
     add_if(
@@ -242,7 +242,7 @@ fn judge_shell(policy: &ShellPolicy, found: &mut Findings) {
         lacks_guard,
         "require",
         json!(require),
-        "commands run where less is enforced",
+        "commands also run on machines that enforce less",
     );
     let has_mounts = !system_directories.is_empty();
     add_if(

@@ -174,9 +174,9 @@ impl Depot {
 impl Damage {
     fn how(&self, address: Address) -> &'static str {
         match () {
-            () if self.unreadable.contains(&address) => "cannot be read: look at its file in `blobs`, and at the disk",
+            () if self.unreadable.contains(&address) => "cannot be read: check its file in `blobs` and the disk",
             () if self.unsynced.contains(&address) => {
-                "is damaged or lost: it was written under relaxed durability, and may not have survived a loss of power"
+                "is damaged or lost: it was written under relaxed durability, and may have been lost in a power failure"
             }
             () => "is damaged or lost",
         }
@@ -189,12 +189,12 @@ fn check_rows(session: Session<'_>) -> Result<Vec<Problem>> {
     let strays = session.stray_rows()?;
     if strays > 0 {
         problems.push(Problem::general(format!(
-            "{strays} rows belong to workspaces that are not there"
+            "{strays} rows belong to workspaces that do not exist"
         )));
     }
     for address in session.dangling_unsynced()? {
         let what = format!(
-            "{} is listed as unsynced, and the home does not have it",
+            "{} is listed as unsynced, but is missing from the home",
             address.to_hex()
         );
         problems.push(Problem::general(what));
@@ -221,7 +221,10 @@ fn check_journal(session: Session<'_>, listed: &WorkspaceRow) -> Result<Vec<Prob
     let (count, newest) = session.change_count(row.id)?;
     let oldest = session.oldest(row.id)?.seq;
     if (count, newest.max(oldest)) != (row.head - oldest, row.head) {
-        let what = format!("its journal has {count} changes up to {newest}, not {}", row.head);
+        let what = format!(
+            "its journal has {count} changes up to change {newest}, but should have {}",
+            row.head
+        );
         problems.push(Problem::of(row, what));
     }
     if let Some(fork) = row.fork {
@@ -229,7 +232,7 @@ fn check_journal(session: Session<'_>, listed: &WorkspaceRow) -> Result<Vec<Prob
         if parent.is_none_or(|parent| parent.head < fork.at) {
             problems.push(Problem::of(row, "it was branched off a point that does not exist"));
         } else if !has_sound_lineage(session, row.id)? {
-            problems.push(Problem::of(row, "its lineage does not lead to older workspaces"));
+            problems.push(Problem::of(row, "its parent is not an older workspace"));
         }
     }
     for label in session.nowhere_snapshots(row.id)? {
@@ -239,11 +242,11 @@ fn check_journal(session: Session<'_>, listed: &WorkspaceRow) -> Result<Vec<Prob
         ));
     }
     for (path, seq) in session.unnamed_entries(row.id)? {
-        let problem = Problem::of(row, "the change it began with does not name it");
+        let problem = Problem::of(row, "the change that created it does not list it");
         problems.push(problem.at(&path).by(seq));
     }
     for seq in session.wrongly_undone(row.id)? {
-        let problem = Problem::of(row, "it is said to be undone by a change that does not exist");
+        let problem = Problem::of(row, "it is marked as undone by a change that does not exist");
         problems.push(problem.by(seq));
     }
     Ok(problems)
@@ -292,7 +295,7 @@ fn check_times(entry: &EntryRow, next: Option<&EntryRow>, head: i64) -> Option<S
     let overlaps = next.is_some_and(|next| next.since < entry.until);
     (entry.since >= entry.until || is_after_head || overlaps).then(|| {
         format!(
-            "its row from {} until {} does not fit the journal",
+            "its row from {} until {} does not match the journal",
             entry.since, entry.until
         )
     })
@@ -308,7 +311,7 @@ fn check_content(session: Session<'_>, entry: &EntryRow, damage: &Damage) -> Res
     };
     let size = session.content_size(address)?;
     Ok(match size {
-        None => Some("its content is lost".to_owned()),
+        None => Some("its content is missing".to_owned()),
         Some(size) if size != node.size => Some(format!("its content has {size} bytes, not {}", node.size)),
         Some(_) if damage.contents.contains(&address) => Some(format!("its content {}", damage.how(address))),
         Some(_) => None,
@@ -336,7 +339,7 @@ fn exposure(home: &Path) -> Option<String> {
         .collect();
     (!shown.is_empty()).then(|| {
         format!(
-            "others on this machine may use the home, which holds what was deleted, too: {}; `chmod -R go=` on it takes that from them",
+            "other users of this machine can access the home, which also holds deleted files: {}; `chmod -R go=` on the home removes their access",
             shown.join(", ")
         )
     })

@@ -186,7 +186,7 @@ impl Depot {
     /// What tells this depot from every other.
     pub fn id(&self) -> Result<String> {
         let id = self.shared.database.read(|session| session.identity())?;
-        id.ok_or_else(|| error::damaged("the home has lost its id"))
+        id.ok_or_else(|| error::damaged("the id of the home is missing"))
     }
 
     /// Makes an empty workspace. A name that is taken is `already_exists`.
@@ -218,7 +218,8 @@ impl Depot {
             }
             if let Some(fork) = row.fork {
                 let origin = session.workspace(fork.workspace)?;
-                origin.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch off is gone"))?;
+                origin
+                    .ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to branch from no longer exists"))?;
                 // Asked again here: retention or a removal may have come since the point was looked up.
                 check_kept(session, fork)?;
             }
@@ -340,13 +341,13 @@ pub(crate) fn find_open(session: Session<'_>, name: &str) -> Result<WorkspaceRow
 pub(crate) fn check_open(row: &WorkspaceRow, name: &str) -> Result<()> {
     match row.deleted {
         None => Ok(()),
-        Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until the garbage is collected")),
+        Some(_) => Err(missing(name).hint("it was deleted, and can be recovered until garbage collection")),
     }
 }
 
 fn missing(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("there is no workspace {}", quote(name)))
-        .hint("list the workspaces to see which there are")
+        .hint("list the workspaces to see their names")
 }
 
 pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()> {
@@ -362,7 +363,7 @@ pub(crate) fn check_free(session: Session<'_>, name: Option<&str>) -> Result<()>
             } else {
                 ""
             };
-            let message = format!("there is a workspace {} already{deleted}", quote(name));
+            let message = format!("the workspace {} exists already{deleted}", quote(name));
             Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another name"))
         }
     }

@@ -73,6 +73,7 @@ impl Directory for DepotDirectory {
         Ok(OpenFile {
             content: Box::new(stored.reader()),
             size: node.size,
+            hard_linked: None,
         })
     }
 
@@ -81,7 +82,10 @@ impl Directory for DepotDirectory {
     }
 
     fn alter(&self, name: &[u8], _alteration: Alteration<'_>) -> Result<()> {
-        let error = Error::new(ErrorKind::Denied, "this is a view of the past, and only for reading");
+        let error = Error::new(
+            ErrorKind::Denied,
+            "this is an earlier point of the workspace, which is read-only",
+        );
         Err(error.at(&shown(&self.path.child(name))))
     }
 }

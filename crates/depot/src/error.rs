@@ -15,25 +15,25 @@ pub(crate) fn database(error: rusqlite::Error) -> Error {
         Some(SystemIoFailure) => disk_fails(FAILING),
         Some(CannotOpen) => cannot_open_database(),
         Some(DatabaseCorrupt | NotADatabase) => corrupt_database(),
-        Some(TypeMismatch) => misread_database("a number is not valid"),
+        Some(TypeMismatch) => misread_database("a column holds a number of the wrong type"),
         Some(_) if lacks_a_savepoint(&error) => disk_fails(FAILING),
         Some(_) if lacks_a_part(&error) => lacking_database(),
         Some(code) => Error::new(
             ErrorKind::Internal,
-            format!("the database of the home refuses: {code:?}"),
+            format!("the database of the home reports {code:?}"),
         ),
         None => match misread(&error) {
             Some(what) => misread_database(&what),
             None => Error::new(
                 ErrorKind::Internal,
-                "the database of the home is misread: a statement does not fit",
+                "a statement does not match the database of the home",
             ),
         },
     }
 }
 
 const BUSY: &str = "the home is busy";
-const FAILING: &str = "the disk of the home fails";
+const FAILING: &str = "the disk of the home reports an error";
 
 /// Another process has what is needed, and keeps it.
 pub(crate) fn busy() -> Error {
@@ -48,14 +48,14 @@ pub(crate) fn is_busy(error: &Error) -> bool {
 /// SQLite does not tell why; a home that may not be used is found out before it is asked.
 fn cannot_open_database() -> Error {
     Error::new(ErrorKind::Unavailable, "the database of the home cannot be opened")
-        .hint("see that you may read and write `depot.db` in the home, and that its disk works, then retry")
+        .hint("check that you can read and write `depot.db` in the home and that its disk works, then retry")
 }
 
 /// SQLite has one word for a page that makes no sense and for one that the disk does not give.
 fn corrupt_database() -> Error {
     let message = "the database of the home is damaged, or its disk cannot be read";
     Error::new(ErrorKind::Corrupt, message)
-        .hint("check the disk of the home; if it is well, restore the home from another copy")
+        .hint("check the disk of the home; if the disk works, restore the home from another copy")
 }
 
 /// Whether a savepoint is gone. Each is ended once, so what took it was a failing disk, and it took the transaction along.
@@ -75,20 +75,14 @@ fn lacks_a_part(error: &rusqlite::Error) -> bool {
 }
 
 fn lacking_database() -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        "the database of the home lacks a part of its tables",
-    )
-    .hint("restore the home from another copy")
+    Error::new(ErrorKind::Corrupt, "tables are missing from the database of the home")
+        .hint("restore the home from another copy")
 }
 
 /// The home has been used, and its database is not there or is empty.
 pub(crate) fn lost_database() -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        "the database of this home is missing, and its content with it",
-    )
-    .hint("put `depot.db` back from another copy of the home, or choose another home")
+    Error::new(ErrorKind::Corrupt, "the database of this home is missing or empty")
+        .hint("put `depot.db` back from another copy of the home, or choose another home")
 }
 
 /// A row holds what nobody put there.
@@ -136,7 +130,7 @@ const UNREADABLE: &str = "the content of the home cannot be read";
 
 fn blob_lost(is_gone: bool) -> Error {
     match is_gone {
-        true => damaged("it is no longer in the home"),
+        true => damaged("the content is missing from the home"),
         false => disk_fails(UNREADABLE),
     }
 }
@@ -158,8 +152,8 @@ pub(crate) fn not_taken_back(met: Option<&Error>, error: Error) -> Error {
 
 fn disk_full() -> Error {
     Error::new(ErrorKind::QuotaExceeded, "the disk of the home is full").hint(
-        "nothing was changed; make room on the disk of the home, then retry: remove other files, or run `garret gc`, \
-             with `--grace 0s` where no other program uses the home",
+        "nothing was changed; free some space on the disk of the home, then retry: remove other files, or run `garret gc`, \
+             with `--grace 0s` if no other program uses the home",
     )
 }
 
@@ -174,7 +168,7 @@ pub(crate) fn unwritten(error: &std::io::Error) -> Error {
         std::io::ErrorKind::StorageFull => (ErrorKind::QuotaExceeded, "the disk of the export is full"),
         _ => (ErrorKind::Unavailable, "the export cannot be written"),
     };
-    Error::new(kind, message).hint("make room, or choose another place, then retry")
+    Error::new(kind, message).hint("free some space, or choose another place, then retry")
 }
 
 /// Stored content that is not what was stored.
@@ -187,7 +181,7 @@ pub(crate) fn damaged(how: &str) -> Error {
 pub(crate) fn circular() -> Error {
     Error::new(
         ErrorKind::Corrupt,
-        "the lineage of a workspace is damaged: it does not lead to older ones",
+        "the lineage of a workspace is damaged: its parent is not an older workspace",
     )
     .hint("run `garret fsck` to see which workspace it is; restore the home from another copy")
 }
@@ -197,12 +191,12 @@ pub(crate) fn home(error: &std::io::Error) -> Error {
     use std::io::ErrorKind::{AlreadyExists, NotADirectory, PermissionDenied, ReadOnlyFilesystem, StorageFull};
     match error.kind() {
         PermissionDenied | ReadOnlyFilesystem => {
-            Error::new(ErrorKind::Denied, "the home cannot be written").hint("choose a home you may write to")
+            Error::new(ErrorKind::Denied, "the home cannot be written").hint("choose a home that you can write to")
         }
         StorageFull => disk_full(),
         // What is in the way of a directory to be made is none.
         AlreadyExists | NotADirectory => Error::new(ErrorKind::NotADirectory, "the home is not a directory")
-            .hint("choose a directory as the home, or a name that is free"),
+            .hint("choose a directory as the home, or a path that does not exist yet"),
         kind => Error::new(ErrorKind::Unavailable, format!("the home cannot be opened: {kind}"))
             .hint("check that the home is a directory on a working disk"),
     }
@@ -211,14 +205,14 @@ pub(crate) fn home(error: &std::io::Error) -> Error {
 /// The same of a home that is there, and whose owner is known, to `user`.
 pub(crate) fn home_of(owner: Option<u32>, user: u32, error: &std::io::Error) -> Error {
     let refused = |why: &str| {
-        let message = format!("this home may not be read and written: {why}");
+        let message = format!("this home cannot be read and written: {why}");
         Error::new(ErrorKind::Denied, message)
     };
     match (owner, error.kind()) {
         (Some(owner), std::io::ErrorKind::PermissionDenied) if owner == user => refused(
-            "it is yours, but its permissions do not allow it",
+            "you own it, but its permissions do not allow access",
         )
-        .hint("give yourself the right to read and write it and what is in it, or choose a home that you may use"),
+        .hint("give yourself the right to read and write it with everything in it, or choose a home that you may use"),
         (Some(owner), std::io::ErrorKind::PermissionDenied) => {
             refused(&format!("it belongs to the user with the id {owner}"))
                 .hint("choose a home of your own, or work as the user whose home it is")
@@ -254,12 +248,12 @@ mod tests {
         let others = home_of(Some(7), 8, &denied);
         assert_eq!(
             others.message(),
-            "this home may not be read and written: it belongs to the user with the id 7"
+            "this home cannot be read and written: it belongs to the user with the id 7"
         );
         let own = home_of(Some(7), 7, &denied);
         assert_eq!(
             own.message(),
-            "this home may not be read and written: it is yours, but its permissions do not allow it"
+            "this home cannot be read and written: you own it, but its permissions do not allow access"
         );
         for error in [others, own] {
             assert_eq!(error.kind(), ErrorKind::Denied);

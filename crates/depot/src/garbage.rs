@@ -238,7 +238,9 @@ impl Depot {
             match content.parts(database, list).await {
                 Ok(parts) => named.extend(parts),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    return Err(error.hint("check the home (`garret fsck`) to see which file it is; nothing was swept"));
+                    return Err(
+                        error.hint("check the home (`garret fsck`) to see which file it is; nothing was deleted")
+                    );
                 }
                 Err(error) => return Err(error),
             }

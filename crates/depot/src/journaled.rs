@@ -13,7 +13,7 @@
 //! before it, and what it left is taken from what the storage answered; a look at everything is a list, which tells versions.
 //!
 //! `gate` is the lock and what readers look at, `log` and `record` what is written down, `known` what is remembered, `look` the
-//! comparison, `apply` a change, `quick` one that needs no look, `left` what a change left, `settle` what a crash left, `ingest` the way into the journal, `operate` undo and its like, `walk` a look at
+//! comparison, `touched` what others changed since a time, `apply` a change, `quick` one that needs no look, `left` what a change left, `settle` what a crash left, `ingest` the way into the journal, `operate` undo and its like, `walk` a look at
 //! everything.
 
 mod apply;
@@ -39,6 +39,7 @@ mod record;
 mod settle;
 mod spool;
 mod steady;
+mod touched;
 mod turn;
 mod view;
 mod walk;

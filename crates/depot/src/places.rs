@@ -82,9 +82,11 @@ impl Depot {
             check_name(name)?;
         }
         let claim = move |session: Session<'_>| {
-            let row = session.workspace(row)?.ok_or_else(|| damaged("a workspace is lost"))?;
+            let row = session
+                .workspace(row)?
+                .ok_or_else(|| damaged("the record of a workspace is missing"))?;
             if let Some(name) = &row.name {
-                let message = format!("these files are the workspace {} already", quote(name));
+                let message = format!("these files already belong to the workspace {}", quote(name));
                 return Err(Error::new(ErrorKind::AlreadyExists, message).hint("open it by that name, or rename it"));
             }
             check_free(session, new.name.as_deref())?;
@@ -130,7 +132,7 @@ impl Depot {
         let replace = move |session: Session<'_>| {
             let row = session
                 .workspace(number)?
-                .ok_or_else(|| damaged("a workspace is lost"))?;
+                .ok_or_else(|| damaged("the record of a workspace is missing"))?;
             let now = info(session, row)?;
             let is_same = now.kind == before.kind && now.config == before.config;
             if is_same {
@@ -168,7 +170,7 @@ pub(crate) fn check_placed(session: Session<'_>, row: &WorkspaceRow) -> Result<(
     let is_elsewhere = session.journal(row.id)?.is_some();
     match is_elsewhere && session.place(row.id)?.is_none() {
         true => {
-            let message = "another workspace took over its files since it was deleted";
+            let message = "another workspace has taken over its files since it was deleted";
             Err(Error::new(ErrorKind::AlreadyExists, message).hint("delete that one first, then recover this one"))
         }
         false => Ok(()),
@@ -180,13 +182,13 @@ fn taken(row: &WorkspaceRow, owner: &WorkspaceRow) -> Error {
     let own = quote(row.name.as_deref().unwrap_or(&row.uid));
     let (message, hint) = match &owner.name {
         Some(name) => (
-            format!("the files of {own} are the workspace {} now", quote(name)),
-            format!("delete {} first, then recover {own}; or go on in {0}", quote(name)),
+            format!("the files of {own} now belong to the workspace {}", quote(name)),
+            format!("delete {} first, then recover {own}; or continue with {0}", quote(name)),
         ),
         None => (
-            format!("the files of {own} have a history without a name now, which began after it was deleted"),
+            format!("the files of {own} now have an unnamed history, which began after {own} was deleted"),
             format!(
-                "delete {} first, which is that history, then recover {own}",
+                "delete that history first (its id is {}), then recover {own}",
                 quote(&owner.uid)
             ),
         ),

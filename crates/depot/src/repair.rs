@@ -73,7 +73,7 @@ impl Depot {
             done => done?,
         }
         let is_better = look()?.len() < before.len();
-        Ok(is_better.then(|| Problem::general("the indexes of the database were made again")))
+        Ok(is_better.then(|| Problem::general("the indexes of the database were rebuilt")))
     }
 
     /// Makes the rows of pieces say what the pieces are, and gives rows to blobs that entries name and that have none.
@@ -124,7 +124,7 @@ impl Depot {
             };
             self.shared.writer.write(Durability::Full, put).await?;
             repaired.push(Problem::general(format!(
-                "the blob {} was found again",
+                "the blob {} was added to the database again",
                 address.to_hex()
             )));
             if found.is_list {
@@ -156,7 +156,7 @@ impl Depot {
             session.correct_content(address, found.is_list, (found.size, found.stored), is_blob)
         };
         self.shared.writer.write(Durability::Full, correct).await?;
-        let what = format!("what is known of the content {} was corrected", address.to_hex());
+        let what = format!("the record of the content {} was corrected", address.to_hex());
         Ok(Some(Problem::general(what)))
     }
 
@@ -192,7 +192,7 @@ impl Depot {
                 let (id, place) = (row.id, path.clone());
                 let make = move |session: Session<'_>| make_directory(session, id, &place, since);
                 if self.shared.writer.write(Durability::Full, make).await? {
-                    repaired.push(Problem::of(&row, "the directory was made again").at(&path).by(since));
+                    repaired.push(Problem::of(&row, "the directory was created again").at(&path).by(since));
                 }
             }
         }
@@ -223,7 +223,7 @@ fn repair_rows(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>> {
     if strays > 0 {
         session.remove_stray_rows()?;
         repaired.push(Problem::general(format!(
-            "removed {strays} rows of workspaces that are not there"
+            "removed {strays} rows of workspaces that do not exist"
         )));
     }
     for row in session.workspaces()? {
@@ -260,7 +260,7 @@ fn remake_workspaces(session: Session<'_>, ids: &dyn Ids) -> Result<Vec<Problem>
             deleted: None,
         };
         session.remake_workspace(&row)?;
-        let what = format!("what was left of a workspace that was lost is the workspace `{name}`");
+        let what = format!("the files of a workspace whose record was missing are now in the workspace `{name}`");
         repaired.push(Problem::of(&row, what));
     }
     Ok(repaired)
@@ -281,7 +281,7 @@ fn remake_changes(session: Session<'_>, row: &WorkspaceRow, ids: &dyn Ids) -> Re
             at,
             kind: ChangeKind::Change.as_str().to_owned(),
             operation: "lost".to_owned(),
-            summary: "a change of which the journal has lost who made it".to_owned(),
+            summary: "a change whose record is missing from the journal".to_owned(),
             agent: None,
             session: None,
             tool_call: None,
@@ -290,7 +290,7 @@ fn remake_changes(session: Session<'_>, row: &WorkspaceRow, ids: &dyn Ids) -> Re
             undone_by: None,
         };
         session.add_change(&change, &Listed::default())?;
-        let what = "the journal has lost this change, and says so in its place";
+        let what = "the change was missing from the journal, and a placeholder was recorded for it";
         repaired.push(Problem::of(row, what).by(seq));
     }
     Ok(repaired)
@@ -316,25 +316,25 @@ fn repair_workspace(session: Session<'_>, row: &WorkspaceRow) -> Result<Vec<Prob
         session.clear_fork(row.id)?;
         repaired.push(Problem::of(
             row,
-            "it no longer says that it was branched off a workspace that is gone",
+            "its link to a parent workspace that no longer exists was removed",
         ));
     }
     for label in session.nowhere_snapshots(row.id)? {
         session.remove_snapshot(row.id, &label)?;
         repaired.push(Problem::of(
             row,
-            format!("its snapshot `{label}` named nothing and was removed"),
+            format!("its snapshot `{label}` named a point that does not exist and was removed"),
         ));
     }
     for (path, seq) in session.unnamed_entries(row.id)? {
         session.unlist(row.id, &path, seq)?;
-        let problem = Problem::of(row, "it is found again by the change it began with");
+        let problem = Problem::of(row, "it was listed again in the change that created it");
         repaired.push(problem.at(&path).by(seq));
     }
     for seq in session.wrongly_undone(row.id)? {
         let standing = session.standing_reversal(row.id, seq)?;
         session.set_undone_by(row.id, seq, standing)?;
-        repaired.push(Problem::of(row, "it is no longer said to be undone").by(seq));
+        repaired.push(Problem::of(row, "it is no longer marked as undone by a change that does not exist").by(seq));
     }
     Ok(repaired)
 }

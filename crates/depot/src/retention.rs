@@ -93,10 +93,9 @@ impl DepotWorkspace {
     pub async fn forget_history(&self, point: &Point) -> Result<Retained> {
         let level = self.shared().database.read(|session| self.level_of(session, point))?;
         if level.workspace != self.number {
-            let message = "that point lies before this branch begins";
-            return Err(
-                Error::new(ErrorKind::Invalid, message).hint("forget the history of the workspace it was branched off")
-            );
+            let message = "the point is older than the beginning of this branch";
+            return Err(Error::new(ErrorKind::Invalid, message)
+                .hint("forget the history of the workspace that it was branched from"));
         }
         self.drop_before(level.at).await
     }
@@ -232,7 +231,7 @@ fn beginning(session: Session<'_>, row: &WorkspaceRow, seq: i64) -> Result<i64> 
 
 fn row_of(session: Session<'_>, workspace: i64) -> Result<WorkspaceRow> {
     let row = session.workspace(workspace)?;
-    row.ok_or_else(|| damaged("a workspace is lost"))
+    row.ok_or_else(|| damaged("the record of a workspace is missing"))
 }
 
 type Key = (i64, Vec<u8>);

@@ -79,7 +79,7 @@ fn found_file(tree: &Tree<'_>, path: &WsPath, follow: Follow) -> Result<Found> {
     let file = tree.file(&place)?;
     let address = file.content.ok_or_else(|| damaged("a file has no content").at(path))?;
     let row = tree.session().content(address)?;
-    let row = row.ok_or_else(|| damaged("the home has lost it").at(path))?;
+    let row = row.ok_or_else(|| damaged("the content is missing from the home").at(path))?;
     Ok(Found { file, address, row })
 }
 
@@ -91,6 +91,7 @@ impl Storage for DepotView {
             is_durable: self.shared.database.is_durable(),
             has_modes: true,
             has_symlinks: true,
+            has_hard_links: false,
             file_mode: Some(0o644),
         }
     }
@@ -128,6 +129,7 @@ impl Storage for DepotView {
             size: file.size,
             version,
             mode: Some(file.mode),
+            hard_linked: None,
         })
     }
 
@@ -139,7 +141,10 @@ impl Storage for DepotView {
     }
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
-        let error = Error::new(ErrorKind::Denied, "this is a view of the past, and only for reading");
+        let error = Error::new(
+            ErrorKind::Denied,
+            "this is an earlier point of the workspace, which is read-only",
+        );
         let path = batch
             .mutations
             .first()
@@ -147,7 +152,7 @@ impl Storage for DepotView {
             .unwrap_or_else(WsPath::root);
         Err(error
             .at(&path)
-            .hint("change the workspace as it is now, or branch off from this point"))
+            .hint("change the current workspace, or create a branch from this point"))
     }
 
     fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {

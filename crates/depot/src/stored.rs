@@ -28,7 +28,7 @@ impl Stored {
     pub(crate) async fn range(&self, range: Range<u64>) -> Result<Bytes> {
         let shared = &self.shared;
         let row = shared.database.read(|session| session.content(self.address))?;
-        let row = row.ok_or_else(|| damaged("the home has lost it"))?;
+        let row = row.ok_or_else(|| damaged("the content is missing from the home"))?;
         let content = &shared.content;
         content
             .read(&shared.database, self.address, row, self.size, range)

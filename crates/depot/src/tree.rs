@@ -149,7 +149,7 @@ impl<'c> Tree<'c> {
                 return Err(Error::path_escape(path));
             }
             if followed > MAX_LINKS {
-                return Err(Error::invalid(format!("{} passes too many links", path.quoted())).at(path));
+                return Err(Error::invalid(format!("{} goes through too many symbolic links", path.quoted())).at(path));
             }
             todo.extend(steps(target).rev().map(str::to_owned));
         }
@@ -207,8 +207,10 @@ pub(crate) fn stat_of(node: Node, with_version: bool) -> Stat {
         mode: (node.kind != EntryKind::Symlink).then_some(node.mode),
         created: Some(time_of(node.created)),
         modified: Some(time_of(node.modified)),
+        changed: None,
         version: version_of(&node).filter(|_| with_version),
         target: node.target,
+        hard_linked: None,
     }
 }
 
@@ -251,7 +253,9 @@ fn root_stat() -> Stat {
         mode: Some(0o755),
         created: None,
         modified: None,
+        changed: None,
         version: None,
         target: None,
+        hard_linked: None,
     }
 }

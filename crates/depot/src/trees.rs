@@ -170,24 +170,27 @@ fn checked_path(path: &[u8]) -> Result<()> {
     let is_odd = |name: &[u8]| matches!(name, b"" | b"." | b"..") || name.len() > 255 || name.contains(&0);
     if path.is_empty() || path.len() > 4096 || path.split(|byte| *byte == b'/').any(is_odd) {
         let shown = EntryPath::from_bytes(path.to_vec()).shown();
-        return Err(Error::invalid("a path here cannot be one of a workspace")
+        return Err(Error::invalid("a path is not valid in a workspace")
             .at_text(shown)
-            .hint("names have up to 255 bytes and paths up to 4096; `..` and absolute paths are refused"));
+            .hint("names can have 255 bytes and paths 4096; `..` and absolute paths are refused"));
     }
     Ok(())
 }
 
 /// What the other side of the channel says by going away.
 fn gone() -> Error {
-    Error::new(ErrorKind::Unavailable, "the other side of the copy has ended")
+    Error::new(
+        ErrorKind::Unavailable,
+        "the thread at the other end of the copy has ended",
+    )
 }
 
 /// What the host says, without its paths.
 fn host_error(error: &std::io::Error, path: &[u8]) -> Error {
     use std::io::ErrorKind::{NotFound, PermissionDenied, StorageFull};
     let (kind, what) = match error.kind() {
-        NotFound => (ErrorKind::NotFound, "it is not there".to_owned()),
-        PermissionDenied => (ErrorKind::Denied, "it may not be opened".to_owned()),
+        NotFound => (ErrorKind::NotFound, "it does not exist".to_owned()),
+        PermissionDenied => (ErrorKind::Denied, "permission denied".to_owned()),
         StorageFull => (ErrorKind::QuotaExceeded, "the disk is full".to_owned()),
         other => (ErrorKind::Unavailable, other.to_string()),
     };
@@ -196,7 +199,7 @@ fn host_error(error: &std::io::Error, path: &[u8]) -> Error {
         true => error,
         false => error.at_text(EntryPath::from_bytes(path.to_vec()).shown()),
     }
-    .hint("check that it exists and that you may use it")
+    .hint("check that it exists and that you have access to it")
 }
 
 /// A path of the host for an entry below `root`; the entry's path was checked.

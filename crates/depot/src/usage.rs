@@ -66,11 +66,11 @@ pub struct SnapshotUsage {
     pub label: String,
     /// When it was taken.
     pub at: Timestamp,
-    /// Files that it shows.
+    /// The number of files in it.
     pub files: u64,
     /// Bytes of those files.
     pub bytes: u64,
-    /// Stored bytes that nothing else holds: what would be freed if it went. 0 while the history that it lies in is kept.
+    /// Stored bytes that nothing else refers to: deleting it would free them. 0 while the history around it is kept.
     pub alone_bytes: u64,
 }
 

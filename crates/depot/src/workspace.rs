@@ -112,7 +112,10 @@ impl DepotWorkspace {
     pub async fn describe(&self) -> Result<WorkspaceInfo> {
         self.shared().database.read(|session| {
             let row = session.workspace(self.number)?;
-            info(session, row.ok_or_else(|| damaged("a workspace is lost"))?)
+            info(
+                session,
+                row.ok_or_else(|| damaged("the record of a workspace is missing"))?,
+            )
         })
     }
 

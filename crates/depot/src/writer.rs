@@ -190,7 +190,7 @@ fn unless_it_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     done.unwrap_or_else(|_| {
         Err(Error::new(
             ErrorKind::Internal,
-            "a change failed in its middle, and nothing of it is kept",
+            "a change failed before it was complete; nothing of it was kept",
         ))
     })
 }
@@ -344,7 +344,7 @@ fn taken_along(error: &Error) -> Error {
     if error::is_failure(error) {
         return error.clone();
     }
-    let message = "another change, which was to be committed along with this one, failed in its middle";
+    let message = "another change in the same commit failed before it was complete";
     Error::new(ErrorKind::Unavailable, message).hint("nothing was changed; try again")
 }
 
@@ -526,7 +526,7 @@ mod tests {
         let before = before.unwrap_err();
         assert_eq!(
             (before.kind(), before.message()),
-            (ErrorKind::Unavailable, "the disk of the home fails")
+            (ErrorKind::Unavailable, "the disk of the home reports an error")
         );
         assert!(!has(&database, "before") && !has(&database, "half"));
         assert!(after.is_ok());

@@ -44,11 +44,11 @@ impl AnchoredLocal {
             _ => Err(Error::new(
                 ErrorKind::Denied,
                 format!(
-                    "the directory {} lies outside that of the configuration file",
+                    "the directory {} lies outside the directory of the configuration file",
                     quote(written)
                 ),
             )
-            .hint("a file that is not trusted configures directories in its own only")),
+            .hint("a file that is not trusted can only use directories below its own directory")),
         }
     }
 }
@@ -84,5 +84,5 @@ impl StorageFactory for AnchoredLocal {
 
 /// The error for a directory that no configuration could write down.
 pub(crate) fn not_utf8() -> Error {
-    Error::invalid("the name of this directory is not UTF-8").hint("go through a link with a plain name")
+    Error::invalid("the name of this directory is not UTF-8").hint("use a symbolic link with a UTF-8 name")
 }

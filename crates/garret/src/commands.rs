@@ -59,7 +59,7 @@ impl Garret {
             }))),
             unknown => {
                 let known: Vec<_> = self.sandboxes.keys().chain([&"host"]).map(|kind| quote(kind)).collect();
-                Err(Error::invalid(format!("there is no sandbox {}", quote(unknown)))
+                Err(Error::invalid(format!("unknown sandbox {}", quote(unknown)))
                     .hint(format!("known: {}", known.join(", "))))
             }
         }
@@ -219,6 +219,10 @@ impl Bench for TemporaryBench {
         self.bench.try_turn(command, now)
     }
 
+    async fn file_time(&self) -> Result<Option<Timestamp>> {
+        self.bench.file_time().await
+    }
+
     fn scratch(&self) -> PathBuf {
         self.bench.scratch()
     }
@@ -248,6 +252,10 @@ impl Bench for TurnTakingBench {
 
     fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
         self.turns.try_take(command, now)
+    }
+
+    async fn file_time(&self) -> Result<Option<Timestamp>> {
+        self.bench.file_time().await
     }
 
     fn scratch(&self) -> PathBuf {
@@ -281,6 +289,10 @@ impl Bench for LookingBench {
 
     fn try_turn(&self, command: &str, now: Timestamp) -> Result<TurnAttempt> {
         self.bench.try_turn(command, now)
+    }
+
+    async fn file_time(&self) -> Result<Option<Timestamp>> {
+        self.bench.file_time().await
     }
 
     fn scratch(&self) -> PathBuf {

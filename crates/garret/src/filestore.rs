@@ -131,10 +131,10 @@ fn would_forget(name: &str, mode: HistoryMode) -> Error {
         _ => "session",
     };
     Error::invalid(format!(
-        "the workspace {name} has a durable history, which opening it with `history` set to `{mode}` would forget"
+        "the workspace {name} has a durable history, and opening it with `history` set to `{mode}` would delete that history"
     ))
     .hint(
-        "leave `history` at `durable`; to let go of what is there, keep 0 changes of it and collect the garbage first",
+        "leave `history` at `durable`; to delete the history, first keep 0 changes of it and collect the garbage",
     )
 }
 
@@ -142,9 +142,9 @@ fn check_depot(depot: &Depot, options: &FilestoreOptions) -> Result<()> {
     match &options.depot {
         Some(wanted) if *wanted != depot.id()? => Err(Error::new(
             ErrorKind::NotFound,
-            "this workspace is in another home than the one that is open",
+            "this workspace is in another home, not in the open one",
         )
-        .hint("open the home in which the ref was made")),
+        .hint("open the home in which the reference was made")),
         _ => Ok(()),
     }
 }
@@ -168,6 +168,6 @@ async fn found(depot: &Depot, options: &FilestoreOptions) -> Result<DepotWorkspa
             quote(name),
             quote(kind)
         ))
-        .hint("open it by its name alone")),
+        .hint("open it by its name only")),
     }
 }

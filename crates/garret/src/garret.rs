@@ -307,8 +307,8 @@ impl Garret {
     fn history_of(&self, config: &WorkspaceConfig) -> Result<HistoryMode> {
         match (config.history, &self.home) {
             (Some(HistoryMode::Durable), None) => {
-                Err(Error::invalid("a durable history needs a home, and none was given")
-                    .hint("give a directory for it, or set `history` to `session`"))
+                Err(Error::invalid("a durable history needs a home, and no home was given")
+                    .hint("give a directory for the home, or set `history` to `session`"))
             }
             (Some(mode), _) => Ok(mode),
             (None, Some(_)) => Ok(HistoryMode::Durable),

@@ -79,7 +79,7 @@ impl Home {
 pub(crate) async fn required(home: Option<&Home>, context: &OpenContext) -> Result<Depot> {
     match home {
         Some(home) => home.lazy(context).get().await,
-        None => Err(Error::invalid("this needs a home, and none was given")
-            .hint("give a directory for it: `Garret::new().home(Home::new(directory))`")),
+        None => Err(Error::invalid("this operation needs a home, and no home was given")
+            .hint("give a directory for the home: `Garret::new().home(Home::new(directory))`")),
     }
 }

@@ -68,19 +68,19 @@ pub(crate) fn branch_config(config: &WorkspaceConfig) -> Result<Value> {
 pub(crate) fn has_no_place(kind: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        format!("the storage `{kind}` does not say where its files are, so their history cannot be kept"),
+        format!("the storage `{kind}` does not report the location of its files, so their history cannot be kept"),
     )
     .hint("set `history` to `session`")
 }
 
 /// The error for a limit on what is not kept anyway.
 pub(crate) fn nothing_to_keep() -> Error {
-    Error::invalid("`keep` limits a durable history, and this workspace has none")
+    Error::invalid("`keep` limits a durable history, and this workspace has no durable history")
         .hint("leave `keep` out, or give the workspace a durable history: a home, and `history` at `durable`")
 }
 
 /// The error for a home that the workspace itself could change.
 fn home_is_inside() -> Error {
-    Error::invalid("the home lies inside this workspace, whose history it would keep")
+    Error::invalid("the home lies inside the workspace whose history it would keep")
         .hint("choose a home elsewhere, another directory for the workspace, or set `history` to `off`")
 }

@@ -51,7 +51,7 @@ impl Garret {
         let kind = config.storage.kind();
         let (Some(options), Some(place)) = (opened.reference, opened.place) else {
             return Err(Error::invalid(format!(
-                "the files of the storage {} do not outlive this program, so it cannot have a name",
+                "the files of the storage {} are lost when this program ends, so it cannot have a name",
                 quote(kind)
             ))
             .hint("use `filestore`, or `local:` with a directory"));
@@ -116,7 +116,7 @@ impl Garret {
                 "the files of the workspace {} are not in the home",
                 quote(name)
             ))
-            .hint("make a branch of it, and check that out"));
+            .hint("create a branch of it, and check out the branch"));
         }
         let config = WorkspaceConfig {
             storage: storage.clone(),
@@ -195,7 +195,12 @@ fn new_workspace(name: &str, config: WorkspaceConfig) -> Result<NewWorkspace> {
 
 /// A configuration as the home keeps it.
 pub(crate) fn kept(config: &WorkspaceConfig) -> Result<Value> {
-    let internal = |error| Error::new(ErrorKind::Internal, format!("a configuration cannot be kept: {error}"));
+    let internal = |error| {
+        Error::new(
+            ErrorKind::Internal,
+            format!("the configuration cannot be stored: {error}"),
+        )
+    };
     serde_json::to_value(config).map_err(internal)
 }
 

@@ -57,6 +57,6 @@ impl Garret {
 
 /// The error for files that cannot be opened, without the place at which they should be.
 fn out_of_reach(error: Error) -> Error {
-    let message = "the files of the workspace that is merged cannot be opened";
-    Error::new(error.kind(), message).hint("see that its directory is where it was, or delete the workspace")
+    let message = "the files of the workspace to merge cannot be opened";
+    Error::new(error.kind(), message).hint("check that its directory still exists, or delete the workspace")
 }

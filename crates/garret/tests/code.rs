@@ -444,7 +444,7 @@ async fn a_context_that_nobody_uses_ends() {
         room.value(&used, "1").await;
         tokio::time::sleep(Duration::from_millis(400)).await;
     }
-    assert_eq!(room.ended(&idle).await, "nobody used it for 1.5 s");
+    assert_eq!(room.ended(&idle).await, "it was not used for 1.5 s");
     assert_eq!(room.value(&used, "'still here'").await, "'still here'");
 }
 
@@ -459,7 +459,7 @@ async fn a_call_that_is_given_up_ends_its_context() {
         .workspace()
         .run_in_code_context(PieceRequest::new(&context, "import time\ntime.sleep(60)"));
     assert!(tokio::time::timeout(Duration::from_millis(500), call).await.is_err());
-    assert_eq!(room.ended(&context).await, "a call was given up while its code ran");
+    assert_eq!(room.ended(&context).await, "a call was cancelled while its code ran");
     assert_eq!(room.value(&other, "1").await, "1");
 }
 

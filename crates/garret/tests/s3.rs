@@ -4,12 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 #![allow(clippy::disallowed_methods, reason = "tests look at the home from outside")]
 
+use std::collections::BTreeSet;
+
 use garret::text::edit::Edit;
 use garret::{
-    EditOptions, Garret, GrepRequest, Home, Point, Program, RunRequest, StorageConfig, Toolbox, Workspace,
+    EditOptions, ErrorKind, Garret, GrepRequest, Home, Point, Program, RunRequest, StorageConfig, Toolbox, Workspace,
     WorkspaceConfig, WriteOptions,
 };
-use garret_testkit::s3::{Fault, Proxy, Rule, Server};
+use garret_testkit::s3::{Fault, Proxy, Rule, Seen, Server};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -36,7 +38,7 @@ impl Desk {
         let keys = self.server.keys();
         let options = json!({
             "bucket": self.server.bucket(), "prefix": self.prefix, "endpoint": self.proxy.endpoint(), "force_path_style": true,
-            "access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key,
+            "retry_backoff_ms": 1, "access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key,
         });
         let mut config = WorkspaceConfig::on(StorageConfig::Table {
             kind: "s3".into(),
@@ -291,41 +293,117 @@ async fn a_server_is_probed_once_and_asked_only_where_an_operation_needs_it() {
     }
 }
 
+/// Each probe writes into a directory of its own.
+fn probes_of(seen: &[Seen]) -> usize {
+    let place = |seen: &Seen| Some(seen.target.split_once("/probe/")?.1.split('/').next()?.to_owned());
+    let written = seen.iter().filter(|seen| seen.operation == "PUT");
+    written.filter_map(place).collect::<BTreeSet<_>>().len()
+}
+
+impl Desk {
+    /// How often the server was probed since the last time.
+    fn probes(&self) -> usize {
+        let probes = probes_of(&self.proxy.seen());
+        self.proxy.forget();
+        probes
+    }
+
+    /// How many probes the home remembers.
+    fn remembered(&self) -> usize {
+        std::fs::read_dir(self.home.path().join("probes")).unwrap().count()
+    }
+}
+
+/// The answers contradict a probe that another program has left: the write is refused, the probe is dropped, and the next operation of
+/// any program probes before it writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_remembered_probe_is_dropped_when_an_answer_contradicts_it() {
-    let desk = Desk::new();
-    write(desk.open().await.workspace(), "a.txt", "one\n").await;
-    // From now on the server does not support what it supported at the probe.
-    let struck = Rule::new(Fault::Answer {
-        status: 501,
-        code: "NotImplemented",
-    });
-    desk.proxy.add(struck.operation("PUT").target("/b.txt").times(1));
-    let toolbox = desk.open_unmet().await;
-    desk.proxy.forget();
-    let first = toolbox
-        .workspace()
-        .write("b.txt", "two\n", WriteOptions::default())
-        .await;
-    println!("a write that the server answers with 501: {first:?}");
-    write(toolbox.workspace(), "b.txt", "two\n").await;
-    let asked = desk.asked();
-    assert!(writes(&asked) > 5, "the same program probes it again: {asked:?}");
+    for (status, code, kind, probes) in [
+        // The journal tries once more, after a probe.
+        (501, "NotImplemented", ErrorKind::Unsupported, 1),
+        // The condition holds, and yet the server refuses it.
+        (412, "PreconditionFailed", ErrorKind::Unavailable, 0),
+    ] {
+        let desk = Desk::new();
+        write(desk.open().await.workspace(), "a.txt", "one\n").await;
+        let toolbox = desk.open_unmet().await;
+        desk.proxy.forget();
+        write(toolbox.workspace(), "b.txt", "two\n").await;
+        assert_eq!((desk.probes(), desk.remembered()), (0, 1), "{status}: it is remembered");
 
-    // Another server answers in its place.
-    for record in std::fs::read_dir(desk.home.path().join("probes")).unwrap() {
-        let path = record.unwrap().path();
-        let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        assert!(record["server"].is_string(), "{record}");
-        record["server"] = "another server".into();
-        std::fs::write(&path, record.to_string()).unwrap();
+        let refusing = Rule::new(Fault::Answer { status, code })
+            .operation("PUT")
+            .target("/c.txt");
+        let struck = desk.proxy.add(refusing);
+        let refused = toolbox
+            .workspace()
+            .write("c.txt", "three\n", WriteOptions::default())
+            .await;
+        let error = refused.expect_err("the server refuses the write");
+        assert_eq!(error.kind(), kind, "{status}: {error:?}");
+        assert!(struck.struck() > 0, "{status}");
+        assert_eq!(
+            (desk.probes(), desk.remembered()),
+            (probes, 0),
+            "{status}: it is dropped"
+        );
+
+        desk.proxy.clear();
+        write(toolbox.workspace(), "c.txt", "three\n").await;
+        assert_eq!(
+            (desk.probes(), desk.remembered()),
+            (1, 1),
+            "{status}: it is asked again"
+        );
+        assert_eq!(desk.get("c.txt"), "three\n", "{status}");
+        write(desk.open_unmet().await.workspace(), "d.txt", "four\n").await;
+        assert_eq!((desk.probes(), desk.remembered()), (0, 1), "{status}: it is remembered");
     }
-    let toolbox = desk.open_unmet().await;
-    desk.proxy.forget();
-    write(toolbox.workspace(), "c.txt", "three\n").await;
-    let asked = desk.asked();
-    assert!(
-        writes(&asked) > 5,
-        "another server is probed before anything is written: {asked:?}"
-    );
+}
+
+/// A server that ignores conditions takes the place of one that keeps them: for a program that has met the first one, and for one that only
+/// remembers it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_the_place_of_another_is_probed_before_anything_is_written() {
+    let desk = Desk::new();
+    let other = Server::rclone();
+    let key = format!("{}/d/a.txt", desk.prefix);
+    other.boto().put(&key, b"theirs\n", &[]);
+    desk.put("d/a.txt", "one\n");
+    let met = desk.open().await;
+    let unmet = desk.open_unmet().await;
+    assert_eq!(desk.remembered(), 1);
+
+    for (toolbox, name) in [(&met, "met"), (&unmet, "unmet")] {
+        desk.proxy.switch_to(desk.server);
+        write(desk.open().await.workspace(), "other.txt", name).await;
+        assert_eq!(desk.remembered(), 1, "{name}");
+        desk.proxy.switch_to(&other);
+        desk.proxy.forget();
+        for attempt in 1..=2 {
+            let refused = toolbox
+                .workspace()
+                .write("d/a.txt", "two\n", WriteOptions::default())
+                .await;
+            let error = refused.expect_err("the server ignores preconditions");
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}: {error:?}");
+            assert!(error.to_string().contains("ignores preconditions"), "{name}: {error}");
+            let seen = desk.proxy.seen();
+            assert!(
+                !seen
+                    .iter()
+                    .any(|seen| seen.operation == "PUT" && seen.target.contains("/a.txt")),
+                "{name}: {seen:?}"
+            );
+            assert!(desk.probes() > 0 && desk.remembered() == 0, "{name}, attempt {attempt}");
+        }
+        assert_eq!(other.boto().get(&key).body, b"theirs\n", "{name}");
+    }
+
+    desk.proxy.switch_to(desk.server);
+    for toolbox in [&met, &unmet] {
+        assert_eq!(toolbox.workspace().read_bytes("d/a.txt").await.unwrap().bytes, "one\n");
+    }
+    write(met.workspace(), "d/a.txt", "two\n").await;
+    assert_eq!(desk.get("d/a.txt"), "two\n");
 }

@@ -87,7 +87,8 @@ impl HostSandbox {
 
     #[cfg(not(target_os = "linux"))]
     fn open_on(&self, _request: SandboxRequest, _enforced: Vec<Enforced>) -> Result<Arc<dyn OpenSandbox>> {
-        let message = "commands run on Linux only: nothing else here makes sure that all of their processes end";
+        let message =
+            "commands run only on Linux: on other systems Garret cannot make sure that all of their processes end";
         Err(Error::new(ErrorKind::Unsupported, message).hint("run Garret on Linux, or in a Linux virtual machine"))
     }
 }
@@ -96,15 +97,17 @@ impl HostSandbox {
 fn enforced() -> Vec<Enforced> {
     let told = |guard: Guard| {
         let by = match guard {
-            Guard::Files => "commands see and write whatever the user of Garret may",
-            Guard::Processes => "commands see and signal the processes of the user; their own end with them",
-            Guard::Network => "commands reach what the machine reaches",
-            Guard::SystemCalls => "commands call the kernel as any program does",
-            Guard::Layers => "a whole copy of the bench is compared with it",
+            Guard::Files => "commands can read and write everything that the user of Garret can",
+            Guard::Processes => {
+                "commands see and can signal the processes of the user; their own processes end with them"
+            }
+            Guard::Network => "commands reach every network that the machine reaches",
+            Guard::SystemCalls => "commands can make every system call",
+            Guard::Layers => "a full copy of the files is compared with the files",
             Guard::Memory => "rlimit (data of each process)",
             Guard::ProcessCount => "the number of processes is not limited",
             Guard::CpuTime => "rlimit (each process)",
-            Guard::Written => "what is written in all is not limited",
+            Guard::Written => "the total of written bytes is not limited",
         };
         Enforced {
             guard,
@@ -123,7 +126,7 @@ fn unsupported(missing: &Enforced) -> Error {
         missing.by
     );
     Error::new(ErrorKind::Unsupported, message).hint(format!(
-        "use the sandbox `namespace`, or take `{guard}` out of `require`"
+        "use the sandbox `namespace`, or remove `{guard}` from `require`"
     ))
 }
 
@@ -131,7 +134,7 @@ fn unsupported(missing: &Enforced) -> Error {
 fn refused_root() -> Error {
     Error::new(
         ErrorKind::Denied,
-        "Garret is root here, and commands on the host would be root, too",
+        "Garret runs as root, and commands on the host would run as root, too",
     )
     .rule("host_as_root = false")
     .hint("use the sandbox `namespace`, run Garret as another user, or set `host_as_root = true`")

@@ -147,7 +147,7 @@ impl Sandbox for NamespaceSandbox {
     }
 
     async fn open(&self, _request: SandboxRequest) -> Result<Arc<dyn OpenSandbox>> {
-        let message = "the sandbox `namespace` is made of parts of the Linux kernel, and this system is another";
+        let message = "the sandbox `namespace` needs the Linux kernel";
         Err(garret_core::Error::new(garret_core::ErrorKind::Unsupported, message)
             .hint("run Garret on Linux, or in a Linux virtual machine"))
     }

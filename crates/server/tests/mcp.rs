@@ -1,11 +1,18 @@
 //! The server in one process with its client: what depends on timing is made to wait on purpose.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test writes into the directory of a workspace from outside"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use garret::{Garret, MemoryEvents, MemoryStorage, OpenContext, Opened, Outcome, Result, StorageFactory, async_trait};
+use garret::{
+    Capabilities, Garret, Home, MemoryEvents, MemoryStorage, OpenContext, Opened, Outcome, Result, StorageConfig,
+    StorageFactory, Toolbox, WorkspaceConfig, async_trait,
+};
 use garret_server::mcp::ServeOptions;
 use garret_testkit::{Call, Hook, Hooked};
 use serde_json::{Map, Value, json};
@@ -62,6 +69,15 @@ impl Session {
         let (gate, events) = (Arc::new(Semaphore::new(0)), Arc::new(MemoryEvents::default()));
         let garret = Garret::new().register(SlowFactory(gate.clone())).events(events.clone());
         let toolbox = garret.open_url("slow:").await.unwrap();
+        let mut session = Self::serve(toolbox, options, gate, events).await;
+        session
+            .call(1, "write_file", json!({"path": "a", "content": "x"}))
+            .await;
+        assert_eq!(session.next().await["id"], 1);
+        session
+    }
+
+    async fn serve(toolbox: Toolbox, options: ServeOptions, gate: Arc<Semaphore>, events: Arc<MemoryEvents>) -> Self {
         let (ours, theirs) = duplex(1 << 16);
         let (their_reader, their_writer) = split(theirs);
         tokio::spawn(garret_server::mcp::serve(toolbox, options, their_reader, their_writer));
@@ -85,10 +101,6 @@ impl Session {
         );
         assert_eq!(started["result"]["capabilities"], json!({"tools": {}}));
         session.send(json!({"method": "notifications/initialized"})).await;
-        session
-            .call(1, "write_file", json!({"path": "a", "content": "x"}))
-            .await;
-        assert_eq!(session.next().await["id"], 1);
         session
     }
 
@@ -183,6 +195,47 @@ async fn progress_is_told_at_the_start_while_it_lasts_and_at_the_end() {
     assert!(steps.iter().all(|step| step["params"]["progressToken"] == 7));
     assert_eq!(steps[0]["params"]["message"], "read_file: started");
     assert_eq!(steps.last().unwrap()["params"]["message"], "read_file: finished");
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_another_command_names_it_at_once_and_in_its_answer() {
+    let (home, directory) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let storage = StorageConfig::Url(format!("local:{}", directory.path().display()));
+    let mut config = WorkspaceConfig::on(storage);
+    config.capabilities = Capabilities::named(["fs", "shell"]).unwrap();
+    let garret = Garret::new().home(Home::new(home.path()));
+    let toolbox = garret.open_config("box", &config).await.unwrap();
+    let mut session = Session::serve(
+        toolbox,
+        ServeOptions::default(),
+        Arc::new(Semaphore::new(0)),
+        Arc::default(),
+    )
+    .await;
+    // On `local` a command sees the bell ring. It has the turn once another has to wait for it.
+    let bell = directory.path().join("bell");
+    std::fs::write(&bell, "").unwrap();
+    let text = "until grep -q ring bell; do sleep 0.02; done";
+    session.call(1, "run", json!({"command": text})).await;
+    session.call(2, "run", json!({"command": text})).await;
+    let waiting = loop {
+        let message = session.message().await;
+        let told = message["params"]["message"].as_str().unwrap_or_default().to_owned();
+        if told.contains("waiting") {
+            assert!(
+                told.starts_with("run: waiting for `until grep -q ring bell; do sleep 0.02; done` (process "),
+                "{told}"
+            );
+            break message["params"]["progressToken"].clone();
+        }
+    };
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    std::fs::write(&bell, "ring").unwrap();
+    for _ in 0..2 {
+        let answer = session.next().await;
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(text.contains("; waited "), answer["id"] == waiting, "{answer}");
+    }
 }
 
 #[tokio::test]

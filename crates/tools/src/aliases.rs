@@ -165,24 +165,24 @@ fn nothing(_value: Value) -> Result<Option<Value>> {
 fn in_background(value: Value) -> Result<Option<Value>> {
     match value {
         Value::Bool(false) => Ok(None),
-        _ => Err(Error::invalid("`run_in_background` is another tool here").hint("call `start` with the `command`")),
+        _ => Err(Error::invalid("`run_in_background` is not an argument here").hint("call `start` with the `command`")),
     }
 }
 
 fn line_numbers(value: Value) -> Result<Option<Value>> {
     match value {
         Value::Bool(true) => Ok(None),
-        _ => Err(Error::invalid("lines always come with their numbers").hint("leave out `-n`")),
+        _ => Err(Error::invalid("line numbers are always shown").hint("leave out `-n`")),
     }
 }
 
 fn file_type(_value: Value) -> Result<Option<Value>> {
-    Err(Error::invalid("there is no `type`").hint("name the files by `include`, such as [\"*.rs\"]"))
+    Err(Error::invalid("there is no argument `type`").hint("select the files with `include`, such as [\"*.rs\"]"))
 }
 
 fn line_range(_value: Value) -> Result<Option<Value>> {
-    Err(Error::invalid("a part of a file is named by `offset` and `limit`")
-        .hint("lines 11 to 30 are `offset: 10, limit: 20`; `tail` is for the last lines"))
+    Err(Error::invalid("use `offset` and `limit` to read a part of a file")
+        .hint("lines 11 to 30 are `offset: 10, limit: 20`; `tail` reads the last lines"))
 }
 
 #[cfg(test)]

@@ -37,8 +37,7 @@ impl Tool for AppendFile {
     const NAME: &'static str = "append_file";
     const SHORT: &'static str = "append";
     const TITLE: &'static str = "Append to a file";
-    const DESCRIPTION: &'static str =
-        "Adds content at the end of a file. Appends that run at the same time all arrive.";
+    const DESCRIPTION: &'static str = "Adds content at the end of a file. Concurrent appends are all kept.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: false,

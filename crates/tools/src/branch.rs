@@ -42,7 +42,7 @@ impl Tool for Branch {
         let branch = BranchShown::from(workspace.branch(&arguments.name, &from).await?);
         let name = quote(branch.name.as_deref().unwrap_or(&branch.id));
         let lacking = match branch.incomplete {
-            true => ", without the files that the history had not captured by then",
+            true => "; files that the history had not captured by then are missing",
             false => "",
         };
         let text = format!(

@@ -70,7 +70,7 @@ pub(crate) fn left_alone(change: &ChangeShown) -> String {
     };
     let mut text = String::new();
     for (words, paths, more) in [
-        ("left alone, as history leaves it out", &left.paths, left.more),
+        ("left unchanged (excluded from history)", &left.paths, left.more),
         (
             "deleted, and undo cannot restore it (excluded from history)",
             &left.deleted,

@@ -1,7 +1,7 @@
 //! What came of code, as text for a model: its output, then its value or its error, and one last line that says how it went and what became
 //! of the files.
 
-use garret_workspace::CodeResult;
+use garret_workspace::{CodeResult, TurnWaited};
 
 use crate::output_room::{self, OutputRoom, Streams};
 use crate::run_text;
@@ -39,6 +39,7 @@ fn told(result: &CodeResult) -> String {
 fn footer(result: &CodeResult, left_out: Option<String>) -> Vec<String> {
     let mut parts = vec![ended(result)];
     parts.extend(run_text::lowered_timeout(result.lowered_timeout_ms));
+    parts.extend(result.waited.as_ref().map(TurnWaited::describe));
     parts.extend(left_out);
     parts.extend(run_text::changed(&result.changed));
     if !result.isolated {
@@ -46,13 +47,13 @@ fn footer(result: &CodeResult, left_out: Option<String>) -> Vec<String> {
     }
     if !result.leftovers.is_empty() {
         parts.push(format!(
-            "a crash left unsaved work of a command: {}",
+            "the work of an earlier command could not be saved, and is kept as a leftover: {}",
             result.leftovers.join(", ")
         ));
     }
     parts.extend(run_text::corrupt(&result.corrupt));
     if let Some(how) = &result.context_ended {
-        parts.push(format!("the context has ended ({how}), and what it kept is gone"));
+        parts.push(format!("the context has ended ({how}), and its variables are lost"));
     }
     parts
 }
@@ -88,6 +89,7 @@ mod tests {
             timed_out: false,
             limit: None,
             lowered_timeout_ms: None,
+            waited: None,
             context_ended: None,
             truncated: false,
             left_out_bytes: 0,
@@ -167,7 +169,7 @@ mod tests {
             context_ended: Some("exit 3".to_owned()),
             ..result()
         };
-        insta::assert_snapshot!(shown(&ended), @"[exit code 3 after 1.2 s; no file changed; the context has ended (exit 3), and what it kept is gone]");
+        insta::assert_snapshot!(shown(&ended), @"[exit code 3 after 1.2 s; no file changed; the context has ended (exit 3), and its variables are lost]");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 /// A page of a difference.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Data {
-    /// What became of each path: the first of them, where they are many.
+    /// The change of each path; only the first paths if there are many.
     paths: Vec<PathDiff>,
     /// How many paths differ.
     path_count: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Data {
     next_offset: Option<u64>,
     /// How many of the paths no page shows, because the whole is too large.
     left_out: u64,
-    /// Set where not every file was captured at both points: one that was captured later is taken to have been the same until then.
+    /// Set if not every file was captured at both points: a file that was captured later is shown as unchanged until then.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     incomplete: bool,
 }
@@ -60,9 +60,9 @@ impl Tool for Diff {
 
     const NAME: &'static str = "diff";
     const SHORT: &'static str = "diff";
-    const TITLE: &'static str = "Show what differs";
+    const TITLE: &'static str = "Show differences";
     const DESCRIPTION: &'static str =
-        "Shows what differs between two points as a unified diff; without arguments, what the newest change did.";
+        "Shows the differences between two points as a unified diff; without arguments, those of the newest change.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
@@ -135,12 +135,12 @@ fn bounded(paths: Vec<PathDiff>, limits: &Limits) -> Vec<PathDiff> {
 
 fn footer(data: &Data, offset: u64, end: u64, all: u64) -> String {
     let lacking = match data.incomplete {
-        true => "; files that the history captured only later are taken to have been the same",
+        true => "; files that the history captured only later are shown as unchanged",
         false => "",
     };
     let paths = count(data.path_count, "path differs", "paths differ");
     if data.path_count == 0 {
-        return format!("[nothing differs{lacking}]");
+        return format!("[no differences{lacking}]");
     }
     let left_out = match data.left_out {
         0 => lacking.to_owned(),

@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     /// How many occurrences there must be.
     #[serde(default)]
     expected_replacements: Option<usize>,
-    /// Replace at most so many occurrences, from the first on.
+    /// Replace at most this many occurrences, from the first on.
     #[serde(default)]
     max_replacements: Option<usize>,
     /// Several edits in one call, each on the result of the one before; all or none.

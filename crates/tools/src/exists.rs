@@ -30,7 +30,7 @@ impl Tool for Exists {
     const NAME: &'static str = "exists";
     const SHORT: &'static str = "exists";
     const TITLE: &'static str = "Check whether a path exists";
-    const DESCRIPTION: &'static str = "Tells whether something is at a path.";
+    const DESCRIPTION: &'static str = "Tells whether a path exists.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, _limits: &Limits) -> Result<Output<Existence>> {
@@ -39,7 +39,7 @@ impl Tool for Exists {
         let shown = quote(&arguments.path);
         let text = match found.r#type {
             Some(kind) => format!("yes: {shown} is a {}", kind_name(kind)),
-            None => format!("no: there is nothing at {shown}"),
+            None => format!("no: {shown} does not exist"),
         };
         Ok(Output::new(text, found))
     }

@@ -48,7 +48,7 @@ impl Tool for Glob {
     const NAME: &'static str = "glob";
     const SHORT: &'static str = "glob";
     const TITLE: &'static str = "Find files by name";
-    const DESCRIPTION: &'static str = "Finds files by name, hidden ones included, `.git` and ignored ones not.";
+    const DESCRIPTION: &'static str = "Finds files by name, including hidden files, but not `.git` or ignored files.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<GlobFound>> {

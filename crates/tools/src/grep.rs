@@ -78,7 +78,7 @@ impl Tool for Grep {
     const NAME: &'static str = "grep";
     const SHORT: &'static str = "grep";
     const TITLE: &'static str = "Search file contents";
-    const DESCRIPTION: &'static str = "Searches file contents; answers with `path:line:text`. Hidden files are searched, `.git` and ignored ones not.";
+    const DESCRIPTION: &'static str = "Searches file contents; answers with `path:line:text`. Hidden files are searched, `.git` and ignored files are not.";
     const ANNOTATIONS: Annotations = Annotations::READS;
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<GrepFound>> {

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Only changes of this file or directory.
     #[serde(default)]
     path: String,
-    /// List the versions of the file at `path`, also of one that is gone.
+    /// List the versions of the file at `path`, also of a deleted file.
     #[serde(default)]
     versions: Option<bool>,
     /// Most changes; default 50.

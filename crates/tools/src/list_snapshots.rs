@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     limit: Option<u64>,
     #[serde(default, deserialize_with = "unless_empty")]
     cursor: Option<String>,
-    /// With files and bytes of each; slow.
+    /// Show files and bytes of each; slow.
     #[serde(default)]
     sizes: Option<bool>,
 }
@@ -96,7 +96,7 @@ async fn branches(workspace: &Workspace) -> Result<Vec<BranchShown>> {
 fn position(named: &[Named], cursor: &str) -> Result<usize> {
     let found = named.iter().position(|one| one.cursor() == cursor);
     found.ok_or_else(|| {
-        Error::invalid("this cursor is not, or no longer, in the list").hint("leave out `cursor` to begin again")
+        Error::invalid("this cursor is not in the list, or no longer").hint("leave out `cursor` to begin again")
     })
 }
 

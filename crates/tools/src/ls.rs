@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Directory; default the root.
     #[serde(default)]
     path: String,
-    /// Also list what is below, as a tree.
+    /// List all levels, as a tree.
     #[serde(default)]
     recursive: Option<bool>,
     /// Levels; default 1, or all with `recursive`.
@@ -155,7 +155,7 @@ fn line_of(entry: &ListedEntry, name: &str) -> String {
         EntryKind::Other => format!("{name}  special file"),
     };
     if entry.escaped {
-        format!("{line}  (its name is not UTF-8: no tool can open it)")
+        format!("{line}  (the name is not UTF-8: no tool can open it)")
     } else {
         line
     }

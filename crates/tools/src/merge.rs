@@ -21,7 +21,7 @@ pub(crate) struct Merge;
 pub(crate) struct Arguments {
     /// Branch, or other workspace of the same origin.
     from: String,
-    /// What becomes of what both changed: `report` (default) writes nothing, `markers` writes both, `ours` and `theirs` choose a side.
+    /// On conflict: `report` (default) writes nothing, `markers` writes both, `ours` and `theirs` choose a side.
     #[serde(default, deserialize_with = "unless_empty")]
     on_conflict: Option<OnConflict>,
     #[serde(default)]
@@ -34,15 +34,15 @@ pub(crate) struct Data {
     /// The change that it made, which can be undone; absent where nothing was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<ChangeShown>,
-    /// The paths that it changed here, or would: the first of them, where they are many.
+    /// The paths that it changed here, or would change; only the first ones if there are many.
     merged: Vec<String>,
     /// How many paths those are.
     merged_count: u64,
-    /// What both sides changed differently: the first of it, where it is much; texts are left out where they are long.
+    /// The conflicts; only the first ones if there are many. Long texts are left out.
     conflicts: Vec<Conflict>,
     /// How many conflicts there are.
     conflict_count: u64,
-    /// Whether it was only worked out.
+    /// Whether this was a dry run.
     dry_run: bool,
 }
 
@@ -54,7 +54,7 @@ impl Tool for Merge {
     const SHORT: &'static str = "merge";
     const TITLE: &'static str = "Merge a branch";
     const DESCRIPTION: &'static str =
-        "Brings what a branch did into this workspace, as one change that undo takes back.";
+        "Merges the changes of a branch into this workspace, as one change that undo takes back.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,
@@ -81,7 +81,7 @@ impl Tool for MergeOfCommand {
 
     const NAME: &'static str = Merge::NAME;
     const SHORT: &'static str = Merge::SHORT;
-    const TITLE: &'static str = "Merge what a command did";
+    const TITLE: &'static str = "Merge the effects of a command";
     const DESCRIPTION: &'static str =
         "Merges the effects of a command that went to a branch because the files changed while it ran.";
     const ANNOTATIONS: Annotations = Merge::ANNOTATIONS;
@@ -130,12 +130,12 @@ fn headline(merged: &Merged, from: &str, options: MergeOptions) -> String {
             format!("merged {from}: {paths} (change #{}, id {})", change.number, change.id)
         }
         Some(change) => format!(
-            "merged {from}: {paths}, {conflicts} settled (change #{}, id {})",
+            "merged {from}: {paths}, {conflicts} resolved (change #{}, id {})",
             change.number, change.id
         ),
         None if merged.dry_run => format!("merging {from} would change {paths}, with {conflicts}; nothing is written"),
         None if !merged.conflicts.is_empty() => {
-            format!("{conflicts} with {from} settled; everything stays as it is here")
+            format!("{conflicts} with {from} resolved; all files of this workspace stay unchanged")
         }
         None => format!("nothing to merge from {from}: this workspace has all of its changes"),
     }

@@ -28,7 +28,7 @@ impl Tool for Mkdir {
     const NAME: &'static str = "mkdir";
     const SHORT: &'static str = "mkdir";
     const TITLE: &'static str = "Make a directory";
-    const DESCRIPTION: &'static str = "Makes an empty directory. Writing a file makes its directories by itself.";
+    const DESCRIPTION: &'static str = "Makes an empty directory. Writing a file creates missing directories.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: false,
@@ -42,7 +42,7 @@ impl Tool for Mkdir {
         let text = if made.created {
             format!("made the directory {path}")
         } else {
-            format!("the directory {path} was there already")
+            format!("the directory {path} exists already")
         };
         Ok(Output::new(text, made))
     }

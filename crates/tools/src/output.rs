@@ -43,7 +43,7 @@ impl Tool for Output {
     const NAME: &'static str = "output";
     const SHORT: &'static str = "output";
     const TITLE: &'static str = "Read the output of a process";
-    const DESCRIPTION: &'static str = "Shows what a background process wrote, and whether it runs or how it ended.";
+    const DESCRIPTION: &'static str = "Shows the output of a background process, and whether it runs or how it ended.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: true,
         destructive: false,
@@ -83,14 +83,17 @@ fn shown(output: &ProcessOutput, is_long_wait: bool, most: usize) -> String {
     };
     let mut parts = vec![state(&output.process)];
     if output.lost_bytes > 0 {
-        parts.push(format!("{} before this are gone", text::bytes(output.lost_bytes)));
+        parts.push(format!(
+            "{} before this are no longer stored",
+            text::bytes(output.lost_bytes)
+        ));
     }
     if is_long_wait {
-        parts.push(format!("it waits {} s at most", LONGEST_WAIT.as_secs()));
+        parts.push(format!("the wait is limited to {} s", LONGEST_WAIT.as_secs()));
     }
     if let Some(between) = between {
         parts.push(format!(
-            "{} left out: `cursor` {} shows them, or a larger `max_output_bytes`",
+            "{} left out: pass `cursor` {} or a larger `max_output_bytes`",
             text::bytes(between),
             output.cursor
         ));

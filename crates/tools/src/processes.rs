@@ -23,7 +23,7 @@ impl Tool for Processes {
     const NAME: &'static str = "processes";
     const SHORT: &'static str = "processes";
     const TITLE: &'static str = "List processes";
-    const DESCRIPTION: &'static str = "Lists background processes: those that run, and the last that ended.";
+    const DESCRIPTION: &'static str = "Lists background processes: all running ones, and the last that ended.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: true,
         destructive: false,

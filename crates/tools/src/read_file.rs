@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Most lines (or bytes, as for `offset`).
     #[serde(default)]
     limit: Option<u64>,
-    /// Only the last so many lines.
+    /// Only this many lines from the end.
     #[serde(default)]
     tail: Option<u64>,
     /// `base64` shows bytes.
@@ -248,7 +248,7 @@ fn tail_footer(content: &FileContent, shown: u64, is_full: bool) -> Option<Strin
     };
     let fit = match (content.line_cut, is_full) {
         (true, _) => ", which is longer than a page and cut at its start",
-        (false, true) => "; no more fit into one answer",
+        (false, true) => "; more lines do not fit into one answer",
         (false, false) => "",
     };
     Some(format!("[{lines} of {size}{fit}; end of file]"))
@@ -301,7 +301,7 @@ fn text_footer(content: &FileContent, offset: u64, shown: u64) -> Option<String>
         0 if content.size == 0 => return Some("[empty file]".into()),
         0 => {
             return Some(format!(
-                "[no line after line {}: the file ends before (it has {size})]",
+                "[nothing after line {}: the file is shorter (it has {size})]",
                 grouped(offset)
             ));
         }

@@ -79,6 +79,28 @@ pub fn tool_names() -> impl Iterator<Item = &'static str> + Clone {
         .map(|tool| tool.name())
 }
 
+/// The capability that a tool belongs to, by its canonical name.
+pub(crate) fn capability_of(name: &str) -> Option<&'static str> {
+    let groups = [
+        ("fs", FS),
+        ("fs", HISTORY),
+        ("snapshot", SNAPSHOT),
+        ("shell", SHELL),
+        ("code", CODE),
+        ("code", CONTEXTS),
+    ];
+    let found = groups
+        .into_iter()
+        .find(|(_, tools)| tools.iter().any(|tool| tool.name() == name));
+    found.map(|(capability, _)| capability)
+}
+
+/// Whether a tool always refuses where the files are read-only. Commands and code run there all the same.
+pub(crate) fn needs_writing(tool: &dyn AnyTool) -> bool {
+    let mut runs = [SHELL, CODE, CONTEXTS].into_iter().flatten();
+    !tool.annotations().read_only && !runs.any(|one| one.name() == tool.name())
+}
+
 /// The tools that `capabilities` declare and `workspace` can serve: without a history there is nothing to show or to go
 /// back to, without a sandbox nothing runs, and where a storage is not to be searched nothing searches it.
 pub(crate) fn tools(capabilities: &Capabilities, workspace: &Workspace) -> impl Iterator<Item = &'static dyn AnyTool> {

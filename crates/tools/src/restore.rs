@@ -29,9 +29,9 @@ impl Tool for Restore {
 
     const NAME: &'static str = "restore";
     const SHORT: &'static str = "restore";
-    const TITLE: &'static str = "Go back to a snapshot";
+    const TITLE: &'static str = "Restore a snapshot";
     const DESCRIPTION: &'static str =
-        "Makes the workspace, or one path, what it was at a point, as one change that undo takes back.";
+        "Restores the workspace, or one path, to a point, as one change that undo takes back.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

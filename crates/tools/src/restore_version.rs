@@ -15,7 +15,7 @@ pub(crate) struct RestoreVersion;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// May be gone.
+    /// May be a deleted file.
     path: String,
     /// From history with `versions`, or a change.
     #[serde(deserialize_with = "point::required")]
@@ -29,7 +29,7 @@ impl Tool for RestoreVersion {
     const NAME: &'static str = "restore_version";
     const SHORT: &'static str = "restore_version";
     const TITLE: &'static str = "Restore a version of a file";
-    const DESCRIPTION: &'static str = "Makes one file what it was in an earlier version.";
+    const DESCRIPTION: &'static str = "Restores one file to an earlier version.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

@@ -32,7 +32,7 @@ impl Tool for Rm {
     const NAME: &'static str = "rm";
     const SHORT: &'static str = "rm";
     const TITLE: &'static str = "Remove a file or directory";
-    const DESCRIPTION: &'static str = "Removes a file, a link (not what it leads to) or an empty directory.";
+    const DESCRIPTION: &'static str = "Removes a file, a link (not its target) or an empty directory.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

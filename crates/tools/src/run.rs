@@ -20,7 +20,7 @@ pub(crate) struct Run;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// Text for the shell.
+    /// Shell command line.
     command: String,
     #[serde(default, deserialize_with = "unless_empty")]
     cwd: Option<String>,
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// Most bytes of output shown; default 8000.
     #[serde(default)]
     max_output_bytes: Option<u64>,
-    /// Forget what it does to the files.
+    /// Discard its changes to the files.
     #[serde(default)]
     discard: Option<bool>,
 }
@@ -46,7 +46,7 @@ impl Tool for Run {
     const NAME: &'static str = "run";
     const SHORT: &'static str = "bash";
     const TITLE: &'static str = "Run a command";
-    const DESCRIPTION: &'static str = "Runs a shell command in a sandbox on the files, at /workspace, and waits for its end. What it did to the files is one change that undo takes back. Every process of it ends with it: use `start` for servers. To read, search and edit, prefer the file tools.";
+    const DESCRIPTION: &'static str = "Runs a shell command in a sandbox on the files, at /workspace, and waits for its end. All its changes to the files are one change that undo takes back. All its processes end with it: use `start` for servers. To read, search and edit, prefer the file tools.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

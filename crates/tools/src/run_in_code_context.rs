@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// Id from `create_code_context`.
     context: String,
     code: String,
-    /// Ends the code, and the context with it.
+    /// Ends the code and the context.
     #[serde(default)]
     timeout_s: Option<f64>,
     #[serde(default)]
@@ -33,7 +33,7 @@ impl Tool for RunInCodeContext {
     const NAME: &'static str = "run_in_code_context";
     const SHORT: &'static str = "run_in_context";
     const TITLE: &'static str = "Run code in a context";
-    const DESCRIPTION: &'static str = "Runs code where earlier pieces ran. An error leaves the context as it is; code that exits or takes too long ends it.";
+    const DESCRIPTION: &'static str = "Runs code in the interpreter of the earlier pieces. An error keeps the context; code that exits or takes too long ends it.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

@@ -3,7 +3,7 @@
 //! The last line is written first, so that the output gets the room that it leaves.
 
 use garret_core::path::{printable, quote};
-use garret_workspace::{Changed, RunResult};
+use garret_workspace::{Changed, RunResult, TurnWaited};
 
 use crate::output_room::{self, OutputRoom, Streams};
 use crate::text;
@@ -31,12 +31,15 @@ pub(crate) fn of(result: &RunResult, room: OutputRoom) -> String {
 /// That the time limit is another one than was asked for.
 pub(crate) fn lowered_timeout(milliseconds: Option<u64>) -> Option<String> {
     let seconds = milliseconds? as f64 / 1_000.0;
-    Some(format!("its time limit was lowered to {seconds} s, the maximum here"))
+    Some(format!(
+        "its time limit was lowered to {seconds} s, the maximum of the workspace"
+    ))
 }
 
 fn footer(result: &RunResult, left_out: Option<String>) -> Vec<String> {
     let mut parts = vec![ended(result)];
     parts.extend(lowered_timeout(result.lowered_timeout_ms));
+    parts.extend(result.waited.as_ref().map(TurnWaited::describe));
     parts.extend(left_out);
     parts.extend(changed(&result.changed));
     if !result.isolated {
@@ -44,7 +47,7 @@ fn footer(result: &RunResult, left_out: Option<String>) -> Vec<String> {
     }
     if !result.leftovers.is_empty() {
         parts.push(format!(
-            "a crash left unsaved work of a command: {}",
+            "the work of an earlier command could not be saved, and is kept as a leftover: {}",
             result.leftovers.join(", ")
         ));
     }
@@ -63,7 +66,7 @@ pub(crate) fn corrupt(paths: &[String]) -> Option<String> {
         more => format!(" and {more} more"),
     };
     Some(format!(
-        "not there, because the stored content is damaged: {}{more}",
+        "missing, because the stored content is damaged: {}{more}",
         shown.join(", ")
     ))
 }
@@ -84,8 +87,15 @@ fn ended(result: &RunResult) -> String {
     }
 }
 
-/// The first line of an answer where the effects of the `what` went to a branch; empty where they did not.
+/// The first line of an answer where the effects of the `what` are on a branch or in a leftover; empty where they are in the files.
 pub(crate) fn diverted(changed: &Changed, what: &str) -> String {
+    if let (Some(leftover), Some(refused)) = (&changed.leftover, &changed.refused) {
+        return format!(
+            "Not applied: {}. The effects of the {what} are kept as leftover {}; the user sees them with `garret leftovers`.\n",
+            printable(&refused.message),
+            quote(leftover)
+        );
+    }
     changed.branch.as_ref().map_or_else(String::new, |branch| {
         format!(
             "Not applied: the files changed while the {what} ran. Its effects are on branch {}; merge it with the tool `merge`.\n",
@@ -97,6 +107,10 @@ pub(crate) fn diverted(changed: &Changed, what: &str) -> String {
 /// What became of the files, in a few phrases.
 pub(crate) fn changed(changed: &Changed) -> Vec<String> {
     let mut parts = Vec::new();
+    if changed.leftover.is_some() {
+        parts.push("not applied".to_owned());
+        return parts;
+    }
     if changed.is_nothing() {
         parts.push("no file changed".to_owned());
     } else {
@@ -123,12 +137,12 @@ pub(crate) fn changed(changed: &Changed) -> Vec<String> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        parts.push(format!("not taken: {}{more}", names.join(", ")));
+        parts.push(format!("left out: {}{more}", names.join(", ")));
     }
     let excluded = &changed.excluded;
     if !excluded.is_empty() {
         let places: Vec<_> = excluded.places.iter().take(5).map(|place| quote(place)).collect();
-        parts.push(format!("kept out of history: {}", places.join(", ")));
+        parts.push(format!("excluded from history: {}", places.join(", ")));
     }
     if excluded.deleted > 0 {
         let paths: Vec<_> = excluded.deleted_paths.iter().take(5).map(|path| quote(path)).collect();
@@ -137,7 +151,7 @@ pub(crate) fn changed(changed: &Changed) -> Vec<String> {
             more => format!(" and {} more", text::grouped(more)),
         };
         parts.push(format!(
-            "{} kept out of history were deleted, and undo cannot bring them back: {}{more}",
+            "{} excluded from history were deleted, and undo cannot restore them: {}{more}",
             text::count(excluded.deleted, "path", "paths"),
             paths.join(", ")
         ));

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Point to name; default now.
     #[serde(default, deserialize_with = "text_or_number")]
     at: Option<String>,
-    /// Do not read files that history has not met; they cannot be restored.
+    /// Do not read files that history has not captured; they cannot be restored.
     #[serde(default)]
     lazy: Option<bool>,
 }

@@ -36,7 +36,7 @@ impl Tool for Start {
     const NAME: &'static str = "start";
     const SHORT: &'static str = "start";
     const TITLE: &'static str = "Start a process in the background";
-    const DESCRIPTION: &'static str = "Starts a command in the background, such as a server, and answers with its id. It sees later changes of the files, and what it writes is kept.";
+    const DESCRIPTION: &'static str = "Starts a command in the background, such as a server, and answers with its id. It sees later changes of the files, and its own changes are kept.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,

@@ -104,14 +104,17 @@ pub(crate) fn cut_block(text: &str, limits: &Limits) -> String {
 pub(crate) fn left_out_note(left_out: Option<&LeftOut>) -> String {
     left_out.map_or_else(String::new, |left_out| {
         let after = printable(&left_out.after);
-        format!("; NOT SEARCHED, by `{}`: everything after {after}", left_out.reason)
+        format!(
+            "; NOT SEARCHED because of `{}`: everything after {after}",
+            left_out.reason
+        )
     })
 }
 
 /// What is said of a list or search of the past that may lack files, for a footer.
 pub(crate) fn incomplete_note(incomplete: bool) -> &'static str {
     match incomplete {
-        true => "; NOT COMPLETE: files that the history had not captured by then are left out",
+        true => "; INCOMPLETE: files that the history had not captured by then are missing",
         false => "",
     }
 }

@@ -119,7 +119,7 @@ impl<T: Tool> AnyTool for T {
         let data = serde_json::to_value(output.data).map_err(|error| {
             Error::new(
                 garret_core::ErrorKind::Internal,
-                format!("the answer is not JSON: {error}"),
+                format!("the result cannot be written as JSON: {error}"),
             )
         })?;
         Ok(Answer {
@@ -155,7 +155,7 @@ fn with_shape(error: Error, schema: &Schema) -> Error {
 }
 
 fn right_shape(schema: &Schema) -> String {
-    format!("the right shape: {}", shape::outline(schema))
+    format!("expected: {}", shape::outline(schema))
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -93,6 +93,34 @@ impl Toolbox {
         })
     }
 
+    /// The toolbox without the tools that could only refuse on files that are read-only.
+    #[must_use]
+    pub fn for_reading(&self) -> Self {
+        let is_useful = |offered: &&Offered| !registry::needs_writing(offered.tool);
+        Self {
+            offered: self.offered.iter().filter(is_useful).cloned().collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Why a tool that exists is not offered, or how to have it; `None` for a name of no tool, and for a tool that is offered.
+    pub fn absence_of(&self, name: &str) -> Option<String> {
+        let capability = registry::capability_of(name)?;
+        let mut offered = self.offered.iter().map(|offered| offered.tool.name());
+        if offered.clone().any(|one| one == name) {
+            return None;
+        }
+        let is_declared = offered.any(|one| registry::capability_of(one) == Some(capability));
+        Some(match capability {
+            _ if self.workspace.policy().read_only && is_declared => "the files are read-only".to_owned(),
+            _ if is_declared => "this workspace cannot serve it".to_owned(),
+            "shell" | "code" => {
+                format!("declare `{capability}` for the workspace, or start the server with --{capability}")
+            }
+            _ => format!("declare `{capability}` for the workspace"),
+        })
+    }
+
     /// What is offered, always in the same order.
     pub fn definitions(&self) -> Vec<Definition> {
         let definition = |offered: &Offered| offered.definition(&self.workspace);
@@ -155,10 +183,9 @@ impl Toolbox {
 
     /// The error for a tool that cannot be selected: it is of a capability that is not declared, or it does not exist.
     fn not_offered(&self, name: &str) -> Error {
-        if registry::tool_names().any(|tool| tool == name) {
+        if let Some(absence) = self.absence_of(name) {
             let message = format!("this workspace does not offer the tool {}", quote(name));
-            return Error::invalid(message)
-                .hint("declare the capability that it belongs to, such as `shell` or `code`");
+            return Error::invalid(message).hint(absence);
         }
         self.unknown(name, self.offered.iter().map(|offered| offered.name.as_str()))
     }
@@ -185,8 +212,8 @@ impl Toolbox {
 }
 
 fn broken() -> Error {
-    Error::new(ErrorKind::Internal, "the tool broke off because of a fault in Garret")
-        .hint("look at what is there before you repeat the call, and report the fault")
+    Error::new(ErrorKind::Internal, "the tool failed because of a defect in Garret")
+        .hint("check the state of the files before you repeat the call, and report the defect")
 }
 
 impl Offered {

@@ -17,7 +17,7 @@ pub(crate) struct Undo;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
-    /// The newest changes that stand.
+    /// The newest changes not yet undone.
     Last,
     /// One change.
     Change,
@@ -32,7 +32,7 @@ pub(crate) enum What {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// `last`: the newest `count` changes. `change`, `session`, `tool_call`: what `id` names. `redo`: the newest undo. Default `last`, or what `id` or `session` says.
+    /// `last`: the newest `count` changes. `change`, `session`, `tool_call`: the one that `id` names. `redo`: the newest undo. Default `last`, or what `id` or `session` says.
     #[serde(default, deserialize_with = "unless_empty")]
     what: Option<What>,
     /// Change, session (default: yours) or tool call.
@@ -60,7 +60,7 @@ impl Tool for Undo {
     const NAME: &'static str = "undo";
     const SHORT: &'static str = "undo";
     const TITLE: &'static str = "Undo or redo changes";
-    const DESCRIPTION: &'static str = "Takes changes back, by default the newest; repeated, it steps back further. Undo is itself a change. A file changed since is a conflict, and nothing is touched.";
+    const DESCRIPTION: &'static str = "Undoes changes, by default the newest; repeated, it goes back further. An undo is itself a change. If a file was changed since, it is a conflict, and nothing is changed.";
     const ANNOTATIONS: Annotations = Annotations {
         read_only: false,
         destructive: true,
@@ -112,5 +112,5 @@ fn request(workspace: &Workspace, arguments: Arguments) -> Result<Option<UndoReq
 }
 
 fn missing(what: &str) -> Error {
-    Error::invalid(format!("`what: \"{what}\"` needs the `id` of one")).hint("look at the history for the ids")
+    Error::invalid(format!("`what: \"{what}\"` needs an `id`")).hint("list the history to see the ids")
 }

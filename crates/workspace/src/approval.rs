@@ -105,7 +105,7 @@ impl Workspace {
         let refused = |why: &str| refused(operation, first.as_deref(), rule, why);
         let Some(approver) = &self.shared.approver else {
             return Err(refused("and no approver is configured")
-                .hint("attach an approver, or take the tool off `require_approval`"));
+                .hint("attach an approver, or remove the operation from `require_approval`"));
         };
         let paths = question.paths.iter().map(|path| self.path_to_approve(path));
         let request = ApprovalRequest {
@@ -127,7 +127,7 @@ impl Workspace {
                 Ok(())
             }
             Approval::Deny { reason } => {
-                Err(refused(&format!("and it was refused: {reason}")).hint("do it another way, or ask for it"))
+                Err(refused(&format!("and it was refused: {reason}")).hint("use another way, or ask for approval"))
             }
         }
     }
@@ -148,7 +148,8 @@ impl Workspace {
 }
 
 fn refused(operation: &str, path: Option<&str>, rule: &str, why: &str) -> Error {
-    let error = Error::new(ErrorKind::Denied, format!("`{operation}` needs approval, {why}")).rule(rule);
+    let message = format!("`{operation}` needs approval (`{rule}`), {why}");
+    let error = Error::new(ErrorKind::Denied, message).rule(rule);
     match path {
         Some(path) => error.at_text(path),
         None => error,

@@ -61,8 +61,10 @@ impl Workspace {
         self.storage().apply(batch).await
     }
 
-    /// The batch of these mutations, if no file would be too large, and none where history leaves out what commands make.
+    /// The batch of these mutations, if no file has a denied name or would be too large, and none is where history leaves out what commands
+    /// make.
     async fn batch(&self, origin: Origin, mutations: Vec<Mutation>, follow: Follow) -> Result<Batch> {
+        self.check_changed_files(&mutations).await?;
         for mutation in &mutations {
             self.check_in_history(mutation, follow).await?;
             self.check_size(mutation).await?;
@@ -96,10 +98,10 @@ impl Workspace {
             false => Ok(()),
             true => Err(Error::new(
                 ErrorKind::Denied,
-                "`exclude` leaves this path out of history: only commands keep files there",
+                "`exclude` keeps this path out of history: only commands can write there",
             )
             .at(&self.shown(mutation.path()))
-            .hint("write it by a command, write it elsewhere, or take the pattern off `exclude`")),
+            .hint("write it with a command, write to another path, or remove the pattern from `exclude`")),
         }
     }
 

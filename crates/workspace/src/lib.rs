@@ -12,6 +12,7 @@ mod by_time;
 mod code;
 mod commit;
 mod fs;
+mod hard_links;
 mod history;
 mod host_path;
 mod neighbours;

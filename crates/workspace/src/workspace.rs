@@ -5,17 +5,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use garret_core::{
-    Actor, Clock, CodePolicy, Error, ErrorKind, EventSink, FsPolicy, FsRules, History, Ids, NearContent, NoEvents,
-    RandomIds, Reach, Reference, Result, Storage, StorageInfo, SystemClock, WsPath,
+    Actor, Clock, CodePolicy, EntryKind, EntryPath, Error, ErrorKind, EventSink, FsPolicy, FsRules, History, Ids,
+    NearContent, NoEvents, RandomIds, Reach, Reference, Result, Storage, StorageInfo, SystemClock, Visibility, WsPath,
 };
+use tokio::sync::watch;
 
 use crate::code::CodeRules;
+use crate::hard_links::HardLinkMemo;
 use crate::host_path::HostRoots;
 use crate::quota::Quota;
 use crate::shell::ShellParts;
 use crate::shell::benched::Benched;
 use crate::shell::workshop::{Owned, Workshop};
-use crate::{Approver, Neighbours};
+use crate::{Approver, Neighbours, TurnWaiting};
 
 /// An agent's room: one tree of files, and what may be done there. Cheap to clone; clones share everything but the actor.
 #[derive(Debug, Clone)]
@@ -23,6 +25,10 @@ pub struct Workspace {
     pub(crate) shared: Arc<Shared>,
     pub(crate) view: Arc<View>,
     pub(crate) actor: Arc<Actor>,
+    /// Where it is shown that an operation waits for its turn.
+    pub(crate) turn_watch: Option<watch::Sender<Option<TurnWaiting>>>,
+    /// Where this is the workspace of one operation: the hard links that the operation met.
+    pub(crate) hard_links: Option<Arc<HardLinkMemo>>,
 }
 
 /// What all views of one workspace have in common.
@@ -43,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) reach: Reach,
     /// Whether the files are a view of the past that may lack some: those that the history had not met by then.
     pub(crate) is_partial: bool,
+    /// In a view of the past, the files as they are now.
+    pub(crate) present: Option<Arc<dyn Storage>>,
     /// Where content of files that are far away lies at hand.
     pub(crate) near: Option<Arc<dyn NearContent>>,
     /// The directory of the host in which the files lie, where they lie in one.
@@ -89,6 +97,35 @@ impl View {
     pub(crate) fn hides_paths(&self) -> bool {
         let is_ruled = self.layers.iter().any(|layer| layer.rules.depends_on_path_to_read());
         is_ruled || !self.base.is_root()
+    }
+
+    /// What this view shows of an entry of the storage: what may be read, and the way to its directory.
+    pub(crate) fn visibility(&self, path: &EntryPath, kind: EntryKind) -> Visibility {
+        // A name that is no path is asked about only where not everything shows, and no rule can judge it.
+        let Some(path) = path.as_path() else {
+            return Visibility::Hidden;
+        };
+        let is_directory = kind == EntryKind::Directory;
+        if self.base.is_within(path) && *path != self.base {
+            return match is_directory {
+                true => Visibility::Partial,
+                false => Visibility::Hidden,
+            };
+        }
+        if !path.is_within(&self.base) || (*path != self.base && !self.is_visible(path, is_directory)) {
+            return Visibility::Hidden;
+        }
+        match is_directory && !self.may_read_all_below(path) {
+            true => Visibility::Partial,
+            false => Visibility::Whole,
+        }
+    }
+
+    fn may_read_all_below(&self, directory: &WsPath) -> bool {
+        self.layers.iter().all(|layer| {
+            let relative = directory.relative_to(&layer.base);
+            relative.is_some_and(|relative| layer.rules.may_read_all_below(&relative))
+        })
     }
 
     /// Whether both look at the same directory under the same policies.
@@ -154,8 +191,8 @@ impl Workspace {
     pub fn reference(&self) -> Result<Reference> {
         let reference = self.shared.reference.clone().filter(|_| self.view.layers.len() == 1);
         reference.ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "this workspace cannot be reopened from a ref")
-                .hint("refs are for whole workspaces whose files outlive the process: `filestore` and `local`")
+            Error::new(ErrorKind::Unsupported, "no reference can reopen this workspace")
+                .hint("references are for whole workspaces whose files are kept after the process ends: `filestore` and `local`")
         })
     }
 
@@ -368,6 +405,7 @@ impl WorkspaceBuilder {
             approved: Arc::default(),
             reach: self.reach,
             is_partial: false,
+            present: None,
             near: self.near,
             host_roots: self.host_roots,
             code: self.code.map(CodeRules::new).transpose()?,
@@ -382,6 +420,8 @@ impl WorkspaceBuilder {
             shared: Arc::new(shared),
             view: Arc::new(view),
             actor: Arc::new(self.actor),
+            turn_watch: None,
+            hard_links: None,
         };
         match self.shell {
             Some(parts) => workspace.with_shell(parts),
@@ -434,6 +474,7 @@ impl Shared {
             approved: self.approved.clone(),
             reach: self.reach.clone(),
             is_partial: self.is_partial,
+            present: self.present.clone(),
             near: self.near.clone(),
             host_roots: self.host_roots.clone(),
             code: self.code.clone(),

@@ -143,7 +143,7 @@ impl OfflineLayer {
         let mut answer = self.host.start(question).await?;
         match answer.wait().await?.ended.code() {
             0 => Ok(()),
-            _ => Err(Error::new(ErrorKind::NotFound, "there is no such program").hint("check its name and the PATH")),
+            _ => Err(Error::new(ErrorKind::NotFound, "program not found").hint("check its name and the PATH")),
         }
     }
 }
@@ -162,9 +162,7 @@ impl Layer for OfflineLayer {
             Program::Arguments(arguments) => arguments.clone(),
             Program::Shell(text) => vec!["/bin/sh".to_owned(), "-c".to_owned(), text.clone()],
         };
-        let name = own
-            .first()
-            .ok_or_else(|| Error::invalid("there is no program to run"))?;
+        let name = own.first().ok_or_else(|| Error::invalid("no program is given"))?;
         self.check(name, &command).await?;
         let prefix = PREFIX.iter().map(|word| (*word).to_owned());
         command.program = Program::Arguments(prefix.chain(own).collect());

@@ -11,12 +11,12 @@ use crate::{input, render};
 pub(crate) struct Append {
     /// The file
     path: String,
-    /// What to add, exactly as given; after `--` where it begins with a dash [default, or `-`: standard input]
+    /// The text to add, exactly as given; after `--` if it begins with a dash [default, or `-`: standard input]
     content: Option<String>,
-    /// Fail where the file does not exist, instead of making it
+    /// Fail if the file does not exist, instead of creating it
     #[arg(long)]
     no_create: bool,
-    /// Append only onto this version, or only where nothing is: `absent`
+    /// Append only if the file has this version, or `absent`: only if it does not exist
     #[arg(long, value_name = "VERSION")]
     if_version: Option<String>,
 }

@@ -31,33 +31,51 @@ pub(crate) struct Branch {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a workspace that begins at a point of this one; neither ever disturbs the other
+    /// Create a workspace that begins at a point of this one; later changes in one do not affect the other
     Create {
         /// The name of the new workspace
         name: String,
         /// The point: a snapshot, a change (its number or id) or a time [default: now]
         #[arg(long, value_name = "POINT")]
         from: Option<String>,
-        /// Let its files live in this directory, which is new or empty, so that other programs can work on them
+        /// Keep its files in this directory (new or empty), so that other programs can work on them
         #[arg(long, value_name = "DIR")]
         checkout: Option<String>,
     },
-    /// List the workspaces that were branched off this one
+    /// List the branches of this workspace
     List {
-        /// Show sizes, and what each branch holds alone; this reads the whole home
+        /// Show sizes, and the size of content that only this branch holds; reads the whole home
         #[arg(short, long)]
         long: bool,
     },
-    /// Delete a branch; `garret recover` brings it back until the garbage is collected
+    /// Delete a branch; `garret recover` brings it back until `garret gc` collects it
     Delete {
         /// The name of the branch
         name: String,
     },
 }
 
+impl Action {
+    /// Returns the capabilities of which the workspace must declare one. Commands make branches without `snapshot`, so a user who may run
+    /// commands may also list and delete these branches.
+    fn capabilities(&self) -> &'static [&'static str] {
+        match self {
+            Self::List { .. } => &["snapshot", "shell", "code"],
+            Self::Delete { name } if garret::is_branch_of_command(name) => &["snapshot", "shell", "code"],
+            Self::Create { .. } | Self::Delete { .. } => &["snapshot"],
+        }
+    }
+}
+
 impl Branch {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.with_history("snapshot").await?;
+        if let Action::Create { name, .. } = &self.action
+            && matches!(session.history_in_home().await, Ok(None))
+        {
+            // To open a directory for the first time records it in the home, so the name is checked first.
+            check_free(session, name).await?;
+        }
+        let workspace = session.with_history_of(self.action.capabilities()).await?;
         match &self.action {
             Action::Create { name, from, checkout } => {
                 check_home(session)?;
@@ -76,7 +94,7 @@ impl Branch {
                     text.push_str(&format!("; its files are in {}", printable(directory)));
                 }
                 let note = match made.incomplete {
-                    true => "not complete: it begins without the files that the history had not captured by then\n",
+                    true => "incomplete: files that the history had not captured by then are missing from the branch\n",
                     false => "",
                 };
                 Ok(Report::done(text, made).with_note(note))
@@ -98,6 +116,19 @@ impl Branch {
     }
 }
 
+/// Refuses a name that a workspace of the home has.
+async fn check_free(session: &Session, name: &str) -> Result<(), Failure> {
+    match session.known(None).await.home.iter().any(|known| known == name) {
+        false => Ok(()),
+        true => {
+            let message = format!("the name {} is taken", quote(name));
+            Err(Error::new(ErrorKind::AlreadyExists, message)
+                .hint("choose another name; `garret list` shows those that are taken")
+                .into())
+        }
+    }
+}
+
 /// Takes back a branch that was just made, so that its name is free again.
 async fn forget(session: &Session, id: &str) -> Result<(), Failure> {
     let depot = session.depot().await?;
@@ -110,7 +141,7 @@ fn not_checked_out(error: Error, directory: &str) -> Error {
     let hint = error.hint_text().to_owned();
     let directory = quote(directory);
     error.hint(format!(
-        "{hint}; no branch is made, and {directory} has a part of its files: remove it"
+        "{hint}; no branch was created; remove {directory}, which has some of its files"
     ))
 }
 

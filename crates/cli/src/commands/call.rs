@@ -14,7 +14,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Call {
-    /// The tool, by the name the workspace gives it or by its canonical one (see `garret tools`)
+    /// The name of the tool, as the workspace names it or its canonical name (see `garret tools`)
     tool: String,
     /// The arguments as a JSON object; `-` for standard input, @FILE for a file
     #[arg(default_value = "{}", value_name = "JSON")]
@@ -52,9 +52,9 @@ fn instead_of(canonical: &str) -> Option<&'static str> {
 fn ends_with_the_call(instead: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        "what lives in the background ends with the program that started it, and `garret call` ends at once",
+        "background processes and code contexts end with the program that started them, and `garret call` ends at once",
     )
     .hint(format!(
-        "{instead}; in `garret mcp`, which goes on, it lives as long as that does"
+        "{instead}; under `garret mcp` it lives as long as the server runs"
     ))
 }

@@ -10,16 +10,16 @@ use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  garret capabilities box                     what it declares now
-  garret capabilities box fs,snapshot,shell   these, and none besides
-It holds from the next opening on. One that was declared before keeps its options. A workspace of a
-garret.toml says there what may be done in it.";
+  garret capabilities box                     show the declared capabilities
+  garret capabilities box fs,snapshot,shell   declare these and no others
+The change takes effect when the workspace is opened next. A capability that was declared before
+keeps its options. For a workspace of a garret.toml, edit that file.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Capabilities {
-    /// The workspace; -w names it as well
+    /// The workspace; may be given with -w instead
     name: Option<String>,
-    /// All that may be done in it, as for `garret create --capability` [default: show it]
+    /// The new list of capabilities, as for `garret create --capability` [default: show the current list]
     #[arg(value_name = "CAPABILITIES")]
     names: Option<String>,
 }

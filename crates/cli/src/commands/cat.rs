@@ -16,7 +16,7 @@ pub(crate) struct Cat {
     /// How many lines to skip
     #[arg(long, default_value_t = 0, value_name = "LINES")]
     offset: u64,
-    /// The most lines to print
+    /// The maximum number of lines to print
     #[arg(long, value_name = "LINES")]
     limit: Option<u64>,
     /// Count bytes instead of lines

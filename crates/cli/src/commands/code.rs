@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use garret::{CodeRequest, CodeResult, EffectsMode, Error, Language, Result};
 
-use crate::commands::run::{Parallel, Ran, Terminal, notes, variable};
+use crate::commands::run::{Parallel, Ran, Terminal, name_directory, notes, variable};
 use crate::interruption::unless_interrupted;
 use crate::output::{Failure, Format, Outcome, Report};
 use crate::session::Session;
@@ -17,17 +17,18 @@ Examples:
   garret -w box code python -c 'open(\"a.txt\", \"w\").write(\"hi\"); 6 * 7'
   garret -w box code javascript report.js
   echo 'ls -l' | garret -w box code bash
-What the code prints goes where it prints it, the value of its last expression after that to
-standard output, and the error that it did not catch to standard error. What it did to the files
-is one change; `garret undo` takes it back. The exit code is the code's own, 1 after an error, 75 where it
-would be 0 and the effects went to a branch because the files changed while the code ran.";
+The output of the code is passed through. Then the value of its last expression goes to standard
+output, and an uncaught error to standard error. All changes of the code to the files are one
+change; `garret undo` takes it back. The exit code is that of the code: 1 after an error, and 75 if
+the code ended with 0 but its effects were not applied: they are on a branch, because the files
+changed while it ran, or in a leftover, because they could not be saved.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Code {
     /// The language
     #[arg(value_parser = languages())]
     language: Language,
-    /// A file beside the workspace with the code; `-` or none is standard input
+    /// A file of this machine with the code [default, or `-`: standard input]
     file: Option<String>,
     /// The code itself
     #[arg(short = 'c', value_name = "CODE", conflicts_with = "file")]
@@ -41,7 +42,7 @@ pub(crate) struct Code {
     /// The directory to run it in [default: the root of the workspace]
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
-    /// Forget what the code did to the files
+    /// Discard the changes of the code to the files
     #[arg(long)]
     discard: bool,
     #[command(flatten)]
@@ -58,7 +59,7 @@ fn languages() -> impl TypedValueParser<Value = Language> {
 
 impl Code {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let request = self.request().map_err(Failure::usage)?;
+        let request = self.request().map_err(Failure::of_input)?;
         let workspace = session.workspace_for("code").await?;
         let format = session.global().format();
         let mut terminal = Terminal::of(format);
@@ -67,7 +68,7 @@ impl Code {
         let result = unless_interrupted(&reader, running).await;
         let closed = workspace.close().await;
         let result = match result {
-            Ok(result) => result?,
+            Ok(result) => result.map_err(|error| name_directory(error, self.cwd.as_deref()))?,
             Err(stopped) => return stopped.report("code"),
         };
         closed?;
@@ -78,7 +79,7 @@ impl Code {
             // Its output went where it belongs as it came.
             Format::Text => Report::raw(value(&result).into_bytes())
                 .with_lost(terminal.lost)
-                .with_note(remarks(&result)),
+                .with_note(remarks(&result, session)),
         };
         Ok(report.with_code(code))
     }
@@ -108,7 +109,7 @@ fn value(result: &CodeResult) -> String {
     value.map_or_else(String::new, |value| format!("{}\n", value.repr))
 }
 
-fn remarks(result: &CodeResult) -> String {
+fn remarks(result: &CodeResult, session: &Session) -> String {
     let error = result
         .error
         .as_ref()
@@ -118,6 +119,7 @@ fn remarks(result: &CodeResult) -> String {
         });
     let notes = notes(&Ran {
         what: "code",
+        program: session.typed_program(),
         timed_out: result.timed_out,
         limit: result.limit,
         lowered_timeout_ms: result.lowered_timeout_ms,
@@ -127,8 +129,8 @@ fn remarks(result: &CodeResult) -> String {
         corrupt: &result.corrupt,
     });
     // That the files are not as the code left them comes before everything else.
-    match result.changed.branch {
-        Some(_) => format!("{notes}{error}"),
-        None => format!("{error}{notes}"),
+    match result.changed.branch.is_some() || result.changed.leftover.is_some() {
+        true => format!("{notes}{error}"),
+        false => format!("{error}{notes}"),
     }
 }

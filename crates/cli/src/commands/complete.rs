@@ -26,12 +26,18 @@ enum NameKind {
     Branches,
 }
 
+/// Whether every shell takes a name as it is. Others wrote the names of a found configuration and of snapshots, and a shell must not
+/// run a command that such a name holds.
+fn is_plain_word(name: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_.+@%:,/".contains(c);
+    !name.starts_with('-') && name.chars().all(is_plain)
+}
+
 impl Complete {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         // Somebody presses a key in the middle of a line: an error would be printed into it.
         let mut names = self.names(session).await.unwrap_or_default();
-        // A shell could not be given the others on a line.
-        names.retain(|name| !name.contains(|c: char| c.is_control() || c.is_whitespace()));
+        names.retain(|name| is_plain_word(name));
         names.sort();
         names.dedup();
         let lines: String = names.iter().map(|name| format!("{name}\n")).collect();

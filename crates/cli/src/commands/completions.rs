@@ -47,7 +47,11 @@ _garret_names() {
     fi
     if [[ -n "$kind" ]]; then
         [[ "$prev" == -w || "$prev" == --workspace ]] && globals=()
-        COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" "${globals[@]}" __complete "$kind" 2>/dev/null)" -- "$cur"))
+        # Not `compgen -W`, which would expand the names once more, commands in them included.
+        COMPREPLY=()
+        while IFS= read -r word; do
+            [[ "$word" == "$cur"* ]] && COMPREPLY+=("$word")
+        done < <("${COMP_WORDS[0]}" "${globals[@]}" __complete "$kind" 2>/dev/null)
         [[ ${#COMPREPLY[@]} -gt 0 ]] && return 0
     fi
     _garret "$1" "$cur" "$prev"
@@ -55,21 +59,30 @@ _garret_names() {
 complete -F _garret_names -o nosort -o bashdefault -o default garret
 "#;
 
-/// The functions by which zsh completes names.
+/// The functions by which zsh completes names. They read the line as it is typed: `words` lacks the words before the subcommand.
 const ZSH_NAMES: &str = r#"
 _garret_known() {
-    local -a globals names
-    local index
-    for ((index = 2; index < CURRENT; index++)); do
-        case "$words[index]" in
-            -w|--workspace|--home|--config) globals+=("$words[index]" "$words[index+1]") ;;
+    local -a typed globals names
+    local index is_grep
+    typed=("${(@Q)${(z)LBUFFER}}")
+    for ((index = $typed[(I)(\;|\||\&\&|\|\|)] + 1; index < $#typed; index++)); do
+        case "$typed[index]" in
+            grep) is_grep=1 ;;
+            --home|--config) globals+=("$typed[index]" "$typed[index+1]") ;;
+            # After `grep`, -w means whole words.
+            -w|--workspace)
+                [[ $1 == workspaces || ( -n "$is_grep" && "$typed[index]" == -w ) ]] ||
+                    globals+=("$typed[index]" "$typed[index+1]") ;;
         esac
     done
-    names=("${(@f)$(garret $globals __complete $1 2>/dev/null)}")
-    compadd -a names
+    if [[ -z "$is_grep" || "$words[CURRENT-1]" != -w ]]; then
+        names=(${(f)"$(garret $globals __complete $1 2>/dev/null)"})
+        compadd -a names
+    fi
     _default
 }
-_garret_workspaces() { local -a names; names=("${(@f)$(garret __complete workspaces 2>/dev/null)}"); compadd -a names; _default }
+_garret_workspaces() { _garret_known workspaces }
+_garret_deleted() { _garret_known deleted }
 _garret_snapshots() { _garret_known snapshots }
 _garret_branches() { _garret_known branches }
 "#;
@@ -89,15 +102,24 @@ end
 complete -c garret -n 'not __fish_seen_subcommand_from grep' -s w -x -a '(garret __complete workspaces 2>/dev/null)'
 complete -c garret -l workspace -x -a '(garret __complete workspaces 2>/dev/null)'
 complete -c garret -l at -x -a '(__garret_names snapshots)'
-complete -c garret -n '__fish_seen_subcommand_from rename delete export usage keep capabilities mcp' -a '(garret __complete workspaces 2>/dev/null)'
-complete -c garret -n '__fish_seen_subcommand_from recover' -a '(garret __complete deleted 2>/dev/null)'
-complete -c garret -n '__fish_seen_subcommand_from merge' -a '(__garret_names branches)'
-complete -c garret -n '__fish_seen_subcommand_from restore diff' -a '(__garret_names snapshots)'
+complete -c garret -n 'not __fish_seen_subcommand_from import' -l from -x -a '(__garret_names snapshots)'
+function __garret_is_named
+    __fish_seen_subcommand_from $argv; and not __fish_seen_subcommand_from snapshot branch
+end
+complete -c garret -n '__garret_is_named export mcp' -a '(garret __complete workspaces 2>/dev/null)'
+complete -c garret -n '__garret_is_named rename delete usage keep capabilities' -f -a '(garret __complete workspaces 2>/dev/null)'
+complete -c garret -n '__garret_is_named recover' -f -a '(garret __complete deleted 2>/dev/null)'
+complete -c garret -n '__garret_is_named merge' -f -a '(__garret_names branches)'
+complete -c garret -n '__garret_is_named restore diff' -a '(__garret_names snapshots)'
+complete -c garret -n '__fish_seen_subcommand_from snapshot; and __fish_seen_subcommand_from delete' -f -a '(__garret_names snapshots)'
+complete -c garret -n '__fish_seen_subcommand_from branch; and __fish_seen_subcommand_from delete' -f -a '(__garret_names branches)'
 "#;
 
-/// Arguments in the script for zsh, by the beginning of their line, and the function that completes them.
-const ZSH_ARGUMENTS: [(&str, &str); 8] = [
+/// Arguments in the script for zsh, by the beginning of their line, and the function that completes them. The first that fits counts.
+const ZSH_ARGUMENTS: [(&str, &str); 10] = [
     ("':branch -- ", "_garret_branches"),
+    ("':label -- The label:", "_garret_snapshots"),
+    ("'::name -- The deleted workspace", "_garret_deleted"),
     ("'::name -- The workspace", "_garret_workspaces"),
     ("'::name -- Only this workspace", "_garret_workspaces"),
     ("'::path -- The workspace", "_garret_workspaces"),

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use garret::path::printable;
-use garret::{Error, ErrorKind};
+use garret::path::{printable, quote};
+use garret::{Error, ErrorKind, Result, WideningSetting};
 use serde_json::json;
 
 use crate::config_file::{self, ConfigFile};
@@ -20,7 +20,7 @@ pub(crate) struct Config {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Check a configuration file: its syntax, every key and value, the options of each storage, and that the directory of a
-    /// `local` one is there; no server is asked
+    /// `local` storage exists; no server is contacted
     Check {
         /// The file: TOML, or JSON by its name [default: --config, or the nearest garret.toml]
         file: Option<PathBuf>,
@@ -37,11 +37,69 @@ impl Config {
             let checked = garret.check_with_storage(config).await;
             checked.map_err(|error| file.blame(name, error))?;
         }
-        Ok(report(&file))
+        let need = TrustNeed::of(&file, session)?;
+        Ok(report(&file, &need))
     }
 }
 
-fn report(file: &ConfigFile) -> Report {
+/// Whether a file that is found counts only once its user trusts it.
+#[derive(Debug, PartialEq, Eq)]
+enum TrustNeed {
+    /// It was given, is trusted, or only narrows.
+    None,
+    /// It sets what only a trusted file may set.
+    Widens(Vec<WideningSetting>),
+    /// It is not as its user trusted it.
+    Changed,
+}
+
+impl TrustNeed {
+    fn of(file: &ConfigFile, session: &Session) -> Result<Self> {
+        if !file.is_found {
+            return Ok(Self::None);
+        }
+        let record = match session.trust_store() {
+            Some(store) => store.record_of(&file.path)?,
+            None => None,
+        };
+        let settings = file.config.widening_settings(&file.directory);
+        Ok(match record {
+            Some(record) if record.matches(file) => Self::None,
+            Some(_) => Self::Changed,
+            None if settings.is_empty() => Self::None,
+            None => Self::Widens(settings),
+        })
+    }
+
+    /// The keys that need trust.
+    fn keys(&self) -> Vec<&str> {
+        match self {
+            Self::Widens(settings) => settings.iter().map(|setting| setting.key.as_str()).collect(),
+            Self::None | Self::Changed => Vec::new(),
+        }
+    }
+
+    /// A line for a person; empty where nothing is needed.
+    fn note(&self, name: &str) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Changed => {
+                format!(
+                    "\nnote: {name} changed since it was trusted; `garret trust` shows the difference and asks again"
+                )
+            }
+            Self::Widens(_) => {
+                let keys: Vec<_> = self.keys().into_iter().map(quote).collect();
+                format!(
+                    "\nnote: {name} is not trusted, and does not count with {}; `garret trust` shows what it sets and asks",
+                    keys.join(", ")
+                )
+            }
+        }
+    }
+}
+
+fn report(file: &ConfigFile, need: &TrustNeed) -> Report {
     let name = file.name();
     let names: Vec<&String> = file.config.workspaces.keys().collect();
     let text = match names.len() {
@@ -51,7 +109,10 @@ fn report(file: &ConfigFile) -> Report {
             names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(", ")
         ),
     };
-    Report::done(text, json!({"file": name, "workspaces": names}))
+    let text = text + &need.note(&name);
+    let needs_trust = *need != TrustNeed::None;
+    let data = json!({"file": name, "workspaces": names, "needs_trust": needs_trust, "untrusted_keys": need.keys()});
+    Report::done(text, data)
 }
 
 fn none_found() -> Error {

@@ -12,12 +12,12 @@ use crate::session::Session;
 pub(crate) struct Cp {
     /// The file or directory
     src: String,
-    /// Its new path, with the new name; directories above it are made
+    /// The new path, including the new name; missing parent directories are created
     dest: String,
     /// Copy a directory with everything in it (the default)
     #[arg(short, long, short_alias = 'R')]
     recursive: bool,
-    /// Replace a file that is at the new path
+    /// Replace an existing file at the new path
     #[arg(short = 'f', long, alias = "force")]
     overwrite: bool,
 }

@@ -15,27 +15,28 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret create notes
   garret create site --storage local:path/to/site --capability fs
-  garret create cloud --storage 's3://bucket/team?endpoint=http://127.0.0.1:9000&force_path_style=true'
+  garret create cloud --storage \\
+    's3://bucket/team?endpoint=http://127.0.0.1:9000&force_path_style=true'
   garret create scratch --durability relaxed
   garret create box --capability fs,shell,code --exclude target/,node_modules/
 Then: garret -w notes write a.txt hello";
 
 #[derive(Debug, Args)]
 pub(crate) struct Create {
-    /// The name: up to 100 letters, digits, `-`, `_` and `.`; -w gives it as well
+    /// The name: up to 100 letters, digits, `-`, `_` and `.`; may be given with -w instead
     name: Option<String>,
-    /// Where its files live: `filestore` (in the home), `local:DIR` (a directory that exists) or `s3://BUCKET/PREFIX?endpoint=URL`
+    /// Where its files are stored: `filestore` (in the home), `local:DIR` (a directory that exists) or `s3://BUCKET/PREFIX?endpoint=URL`
     #[arg(long, default_value = "filestore", value_name = "STORAGE")]
     storage: String,
-    /// What may be done in it: `fs` (files and their history), `snapshot` (snapshots, branches, merges), `shell` (commands),
+    /// Its capabilities: `fs` (files and their history), `snapshot` (snapshots, branches, merges), `shell` (commands),
     /// `code` (Python, JavaScript and Bash, each piece by itself; contexts that keep their state need a garret.toml)
     /// [default: fs,snapshot]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     capability: Vec<String>,
-    /// What commands make and history leaves out, as in a .gitignore: `target/,node_modules/`
+    /// Paths that history leaves out and only commands write, as in a .gitignore: `target/,node_modules/`
     #[arg(long, value_delimiter = ',', value_name = "PATTERNS")]
     exclude: Vec<String>,
-    /// What a write that returned survives [default: full]
+    /// What a completed write survives [default: full]
     #[arg(long, value_enum)]
     durability: Option<DurabilityChoice>,
     /// How long its history is kept [default: durable]
@@ -46,9 +47,9 @@ pub(crate) struct Create {
 /// What a write survives.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum DurabilityChoice {
-    /// The end of the program and the loss of power
+    /// The end of the program and a power failure
     Full,
-    /// The end of the program; the loss of power may take the newest changes
+    /// The end of the program; a power failure may lose the newest changes
     Relaxed,
 }
 
@@ -70,6 +71,7 @@ impl Create {
         if session.home().is_none() {
             return Err(Failure::usage(home::missing()));
         }
+        session.check_unconfigured(&name)?;
         let info = session.garret().create(&name, &config).await?;
         let row = list::Row::of(&info, std::slice::from_ref(&info));
         let text = format!("created workspace {} on {}", row.shown_name(), row.storage);

@@ -9,11 +9,11 @@ use crate::session::Session;
 
 pub(crate) const DETAILS: &str = "\
 The workspace can be brought back with `garret recover NAME` until `garret gc` collects it.
-Its branches are not disturbed. The directory of a workspace on `local:` is left as it is.";
+Its branches are not affected. The directory of a workspace on `local:` is left unchanged.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
-    /// The workspace; -w names it as well
+    /// The workspace; may be given with -w instead
     name: Option<String>,
 }
 
@@ -26,7 +26,7 @@ impl Delete {
         depot.delete(workspace.id()).await?;
         let shown = printable(&name);
         Ok(Report::done(
-            format!("deleted {shown}; `garret recover {shown}` brings it back until the garbage is collected"),
+            format!("deleted {shown}; `garret recover {shown}` brings it back until `garret gc` collects it"),
             json!({"id": workspace.id(), "name": name}),
         ))
     }

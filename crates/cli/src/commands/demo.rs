@@ -97,9 +97,9 @@ impl Tour {
         garret.create("demo", &config).await?;
         let toolbox = garret.open_named("demo").await?;
         let text = "\
-Garret gives an agent a room of its own, with a way back. This tour works in a workspace in a temporary
-home. After `>` it calls a tool as a model would, after `$` it does what a command of yours would do;
-each is shown with its answer.
+Garret gives an agent its own workspace, in which every change can be undone. This tour works in a
+workspace in a temporary home. A line that begins with `>` is a tool call, as a model makes it. A line
+that begins with `$` is a command, as you would type it. The lines with `|` are the answer.
 ";
         Ok(Self {
             garret,
@@ -139,7 +139,7 @@ each is shown with its answer.
     async fn writing(&mut self) {
         self.say(
             "Write and read",
-            "A write is atomic: whoever reads sees the old file or the new one, never a part.",
+            "A write is atomic: a reader sees the old file or the new one, never a part of it.",
         );
         self.call("write_file", json!({"path": "notes/attic.md", "content": POEM}))
             .await;
@@ -148,8 +148,8 @@ each is shown with its answer.
 
     async fn editing(&mut self) {
         self.say(
-            "Edit, wrongly and rightly",
-            "Models misquote. The answer shows the nearest lines and what differs, so the next try is right.",
+            "Edit with a wrong quote, then with the right one",
+            "Models often misquote a file. The error shows the nearest lines and the difference, so that the next try works.",
         );
         self.call(
             "edit_file",
@@ -166,7 +166,7 @@ each is shown with its answer.
     async fn patching(&mut self) {
         self.say(
             "Patch several files",
-            "A unified diff changes all of its files, or none.",
+            "A unified diff changes all of its files or none of them.",
         );
         self.call("apply_patch", json!({"diff": PATCH})).await;
     }
@@ -174,13 +174,13 @@ each is shown with its answer.
     async fn searching(&mut self) {
         self.say(
             "Search",
-            "A search sees every write that returned before it; there is no index that could lag.",
+            "A search sees every completed write; there is no index that could be out of date.",
         );
         self.call("grep", json!({"pattern": "room"})).await;
     }
 
     async fn conflict(&mut self) {
-        self.say("Nothing is overwritten unseen", "A read gives a version, a write can demand it. Somebody writes in between, so the second write is refused.");
+        self.say("No lost updates", "A read returns a version, and a write can require it. Here another write comes in between, so the last write is refused.");
         let read = self.toolbox.call("read_file", json!({"path": "notes/todo.md"})).await;
         let version = read.data.map_or(Value::Null, |data| data["version"].clone());
         self.call(
@@ -196,14 +196,14 @@ each is shown with its answer.
     }
 
     async fn escape(&mut self) {
-        self.say("No way out", "A path stays inside the workspace, whatever it says.");
+        self.say("Paths cannot escape", "No path leads outside the workspace.");
         self.call("read_file", json!({"path": "../../etc/passwd"})).await;
     }
 
     async fn policy(&mut self) {
         self.say(
             "Rules",
-            "This workspace denies `secrets`. A refusal names the rule, so the model does not try again.",
+            "A policy of this workspace denies `secrets`. The refusal names the rule, so that the model does not try again.",
         );
         self.call("write_file", json!({"path": "secrets/key.pem", "content": "..."}))
             .await;
@@ -211,8 +211,8 @@ each is shown with its answer.
 
     async fn looking_back(&mut self) -> Result<()> {
         self.say(
-            "Look back",
-            "Every change is kept: who made it, and what each file was before.",
+            "Show the history",
+            "The history has every change: who made it, and the content of each file before it.",
         );
         let workspace = self.toolbox.workspace().clone();
         let log = workspace.log(LogRequest::default()).await?;
@@ -234,7 +234,7 @@ each is shown with its answer.
     async fn undoing(&mut self) -> Result<()> {
         self.say(
             "Undo",
-            "An undo is a change too, and can be taken back. Said again, it takes one step more.",
+            "An undo is a change itself and can be reversed. A second undo goes one change further back.",
         );
         let workspace = self.toolbox.workspace().clone();
         self.call("rm", json!({"path": "notes", "recursive": true})).await;
@@ -247,15 +247,15 @@ each is shown with its answer.
     async fn computing(&mut self) {
         self.say(
             "Run code",
-            "Code runs in the same sandbox; the value of its last line is the answer, and what it wrote is one change.",
+            "Code runs in a sandbox. The answer has the value of the last line, and all files that the code writes are one change.",
         );
         self.call("run_code", json!({"language": "python", "code": CODE})).await;
     }
 
     async fn ruining(&mut self) -> Result<()> {
         self.say(
-            "Ruin everything, and bring it back",
-            "A command runs in a sandbox, on a layer over the files; what it did is one change. So is this one.",
+            "Delete everything, and restore it",
+            "A command runs in a sandbox, on a layer over the files. All its effects are one change, and undo restores the files.",
         );
         let command = RunRequest {
             timeout: Some(std::time::Duration::from_secs(30)),
@@ -266,7 +266,7 @@ each is shown with its answer.
             Ok(ran) => ran,
             Err(error) => {
                 // A machine without sandboxes has a tour without this step.
-                let told = format!("{error}\n`garret doctor` tells what this machine lacks");
+                let told = format!("{error}\n`garret doctor` shows what this machine lacks");
                 self.show("-w demo run -c 'rm -rf * && ls -A'", &told);
                 return Ok(());
             }
@@ -275,7 +275,10 @@ each is shown with its answer.
         self.show("-w demo run -c 'rm -rf * && ls -A'", &told);
         self.call("ls", json!({"path": "."})).await;
         let undone = workspace.undo(UndoRequest::Last(1)).await?;
-        self.show("-w demo undo", &format!("change {}: everything is back", undone.number));
+        self.show(
+            "-w demo undo",
+            &format!("change {}: all files are restored", undone.number),
+        );
         self.call("ls", json!({"path": "notes"})).await;
         Ok(())
     }
@@ -283,7 +286,7 @@ each is shown with its answer.
     async fn branching(&mut self) -> Result<()> {
         self.say(
             "Branch and merge",
-            "A branch is a workspace that begins at a point of another, in no time and at no cost. Both go on, and meet again.",
+            "A branch is a workspace that begins at a point of another one. Creating it copies no files. A merge brings its changes back.",
         );
         let workspace = self.toolbox.workspace().clone();
         let taken = workspace.snapshot("before", SnapshotOptions::default()).await?;
@@ -314,12 +317,12 @@ each is shown with its answer.
     fn events(&mut self) {
         self.say(
             "The operations log",
-            "Every operation left one event, the refused ones too; no content is in them.",
+            "Every operation writes one event, also if it is refused. Events contain no file content.",
         );
         let lines: Vec<String> = self.events.events().iter().map(event_line).collect();
         write!(self.text, "\n{}\n", lines.join("\n")).expect("a string takes everything");
         self.text.push_str(
-            "\nNext: `garret create NAME` makes a workspace that stays; `garret mcp DIR` serves a directory to any MCP client;\n`garret --help` lists the commands.\n",
+            "\nNext: `garret create NAME` creates a permanent workspace; `garret mcp DIR` serves a directory to any MCP client;\n`garret --help` lists the commands.\n",
         );
     }
 }

@@ -9,7 +9,7 @@ use crate::{render, terminal};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  garret -w notes diff                    what the newest change did
+  garret -w notes diff                    the newest change
   garret -w notes diff before             from the snapshot `before` to now
   garret -w notes diff before 7 --stat    from there to change 7, in numbers
   garret -w notes diff 0 --path docs      since the beginning, below docs
@@ -48,7 +48,7 @@ impl Diff {
             false => found.text.clone(),
         };
         let note = match found.incomplete {
-            true => "not complete: files that the history captured only later are taken to have been the same\n",
+            true => "incomplete: files that the history captured only later are shown as unchanged\n",
             false => "",
         };
         let painted = (terminal::is_colored() && !self.stat).then(|| render::painted::diff(&text));
@@ -66,7 +66,7 @@ fn numbers(found: &Found) -> String {
         render::counted(found.paths.len() as u64, "path")
     );
     match found.paths.is_empty() {
-        true => "nothing differs".to_owned(),
+        true => "no differences".to_owned(),
         false => format!("{}\n{total}", render::table(found.paths.iter().map(cells))),
     }
 }

@@ -60,14 +60,17 @@ impl HomeState {
             return Self {
                 home: None,
                 status: "limited",
-                detail: "there is no place for named workspaces; set GARRET_HOME".into(),
+                detail: "no directory for the home is known, so there is no history; set GARRET_HOME".into(),
                 advice: None,
             };
         };
         let mut advice = None;
         // To look is not to make.
         let (status, detail) = match choice.is_made() {
-            false => ("works", "not made yet; the first workspace makes it".to_owned()),
+            false => (
+                "works",
+                "does not exist yet; creating the first workspace creates it".to_owned(),
+            ),
             true => match session.garret().depot().await {
                 Ok(_) => ("works", "opens".to_owned()),
                 Err(error) => {
@@ -141,7 +144,7 @@ impl SandboxState {
 
     fn lines(&self) -> String {
         let how = match self.is_host {
-            true => "none; commands run as any program of this user does",
+            true => "no isolation; commands run like any other program of this user",
             false => "tried by running a process in it",
         };
         let mut text = format!("sandbox {}: {how}\n", self.kind);
@@ -159,10 +162,10 @@ impl SandboxState {
         }
         for one in &self.interpreters {
             let (status, detail) = match one.is_there {
-                true => ("works", format!("{} is there", one.program)),
+                true => ("works", format!("{} is installed", one.program)),
                 false => (
                     "limited",
-                    format!("{} is not there; install it to run such code", one.program),
+                    format!("{} is not installed; install it to run such code", one.program),
                 ),
             };
             text.push_str(&format!("  {status:8} {:15} {detail}\n", one.language));
@@ -192,10 +195,17 @@ fn report(mut text: String, checks: Vec<Check>, home: HomeState, sandbox: Sandbo
     let is_wanting = home.status == "MISSING"
         || !sandbox.missing.is_empty()
         || checks.iter().any(|check| check.status == Status::Missing);
-    text.push_str(match (is_wanting, sandbox.is_host) {
-        (true, _) => "something that Garret needs is missing\n",
-        (false, true) => "Garret can keep its promises here, except that commands are kept from nothing\n",
-        (false, false) => "Garret can keep its promises here\n",
+    let exceptions: Vec<_> = [
+        home.home.is_none().then_some("changes cannot be undone later"),
+        sandbox.is_host.then_some("commands are not isolated"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    text.push_str(&match (is_wanting, &exceptions[..]) {
+        (true, _) => "a requirement is missing: see the lines marked MISSING\n".to_owned(),
+        (false, []) => "all required checks passed\n".to_owned(),
+        (false, some) => format!("all required checks passed, but {}\n", some.join(", and ")),
     });
     let data = json!({"checks": checks, "home": home, "sandbox": sandbox});
     if is_wanting {

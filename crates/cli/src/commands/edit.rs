@@ -18,22 +18,22 @@ Examples:
 pub(crate) struct Edit {
     /// The file
     path: String,
-    /// The text to replace, exactly; it must be there once, unless --replace-all or --expect is given
+    /// The text to replace, exactly; it must occur once, unless --replace-all or --expect is given
     #[arg(required_unless_present = "edits")]
     old: Option<String>,
     /// The text to put in its place
     #[arg(required_unless_present = "edits")]
     new: Option<String>,
-    /// Replace every place
+    /// Replace every occurrence
     #[arg(long)]
     replace_all: bool,
-    /// Replace every place, of which there must be this many
+    /// Replace every occurrence, of which there must be this many
     #[arg(long, value_name = "NUMBER")]
     expect: Option<usize>,
     /// Several edits at once, as JSON: '[{"old_text": "a", "new_text": "b"}]'; `-` for standard input, @FILE for a file
     #[arg(long, value_name = "JSON", conflicts_with_all = ["old", "new", "replace_all", "expect"])]
     edits: Option<String>,
-    /// Edit only this version
+    /// Edit only if the file still has this version
     #[arg(long, value_name = "VERSION")]
     if_version: Option<String>,
     /// Show what would change, and change nothing

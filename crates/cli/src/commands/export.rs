@@ -22,18 +22,18 @@ Examples:
   garret export notes notes.garret --no-history   its files alone
   garret export notes --to path/to/directory      plain files
   garret export notes@before --to before.tar.zst  as they were at a point
-`garret import` takes each of these in again. It is the owner's command: policies do not bind it.";
+`garret import` reads each of these. This is a command of the owner: policies do not apply.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// The workspace of the home; NAME@POINT for its files as they were. -w names it as well
+    /// The workspace of the home; NAME@POINT for its files as they were; may be given with -w instead
     name: Option<String>,
-    /// The portable file to write; it must not be there yet
+    /// The portable file to write; it must not exist yet
     file: Option<String>,
     /// Leave the history out of the portable file
     #[arg(long, conflicts_with = "to")]
     no_history: bool,
-    /// Put plain files out instead: into a directory, which is new or empty, or a .tar, .tar.gz or .tar.zst
+    /// Export plain files instead: to a new or empty directory, or to a .tar, .tar.gz or .tar.zst
     #[arg(long, value_name = "DIR|TAR", conflicts_with = "file")]
     to: Option<String>,
 }
@@ -105,7 +105,7 @@ fn packed_text(file: &str, exported: &Exported) -> String {
 
 /// The snapshots that stay behind, for standard error.
 fn left_behind(exported: &Exported) -> String {
-    let why = "it names a point of the workspace that this one was branched off";
+    let why = "it names a point of the workspace that this one was branched from";
     let line = |label: &String| format!("left out: the snapshot {} ({why})\n", printable(label));
     exported.left_out.iter().map(line).collect()
 }

@@ -15,15 +15,15 @@ use crate::session::Session;
 
 pub(crate) const DETAILS: &str = "\
 Reads every piece of content and checks it against its name; checks every entry, every journal and
-where branches begin. What is wrong ends it with 1. A repair puts right what the rest of the home
-tells; bytes that are lost are told by nothing, and stay an error by name.";
+where branches begin. The exit code is 1 if something is wrong. `--repair` restores what can be
+derived from the rest of the home. Lost content cannot be restored, and is reported with its file.";
 
 /// Names by id.
 type Names = HashMap<String, String>;
 
 #[derive(Debug, Args)]
 pub(crate) struct Fsck {
-    /// Put right what can be
+    /// Repair what can be repaired
     #[arg(long)]
     repair: bool,
 }
@@ -90,7 +90,7 @@ fn text(found: &Inspection, repaired: &Repaired, names: &Names) -> String {
     let wrong = found.problems.iter().map(|problem| line("wrong", problem, names));
     let notes = found.notes.iter().map(|note| format!("  {:8}  {note}", "note"));
     let verdict = match found.problems.len() as u64 {
-        0 => "all is well".to_owned(),
+        0 => "no problems found".to_owned(),
         count => render::counted(count, "problem"),
     };
     let lines = [looked]

@@ -13,18 +13,18 @@ use crate::render;
 use crate::session::Session;
 
 pub(crate) const DETAILS: &str = "\
-First the history that each workspace need not keep goes (see `garret keep`), then workspaces that
-were deleted, then content that nothing names any more. Snapshots and branches keep what they hold.
-What was deleted, or needed for the last time, within the grace period (24 hours, unless --grace
-says otherwise) stays until a later run. So it is safe while other programs work, as long as the
-grace period is longer than what they do.";
+Deletes history beyond the limit of each workspace (see `garret keep`), then deleted workspaces,
+then content that nothing refers to. The content of snapshots and branches is kept. Content that was
+deleted or last needed within the grace period (24 hours, unless --grace says otherwise) is kept
+until a later run. So it is safe while other programs work, as long as the grace period is longer
+than their operations.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Gc {
-    /// Tell what would go, and remove nothing
+    /// Show what would be deleted, and delete nothing
     #[arg(long)]
     dry_run: bool,
-    /// The grace period: what was deleted, or needed for the last time, within this time stays: 24h, 7d, 0s
+    /// The grace period: keep content that was deleted or last needed within this time, such as 24h, 7d or 0s
     #[arg(long, default_value = "24h", value_name = "TIME", value_parser = grace)]
     grace: Duration,
 }
@@ -86,7 +86,7 @@ impl Gc {
         let did = if self.dry_run { "would remove" } else { "removed" };
         let bytes = collected.database_bytes + collected.blob_bytes;
         match (parts.is_empty(), bytes) {
-            (true, 0) => "there is nothing to remove".to_owned(),
+            (true, 0) => "nothing to remove".to_owned(),
             (true, bytes) => format!("{did} content of writes that were refused: {}", render::size(bytes)),
             (false, bytes) => format!("{did} {}: {}", parts.join(", "), render::size(bytes)),
         }
@@ -97,7 +97,7 @@ impl Gc {
         match self.grace.is_zero() {
             true => String::new(),
             false => format!(
-                "what was deleted within the grace period of {} stays; --grace 0s removes it, too\n",
+                "content that was deleted within the grace period of {} is kept; --grace 0s deletes it, too\n",
                 period(self.grace)
             ),
         }

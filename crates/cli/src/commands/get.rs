@@ -24,17 +24,17 @@ Examples:
   garret -w notes get --at before a.txt old.txt   as it was at the snapshot `before`
   garret -w notes get a.txt -                     to standard output
 Nothing on this machine is replaced without --force, and nothing is written through a link.
-Each file appears when it is whole. Links stay links.";
+Each file appears when it is complete. Links stay links.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     /// Files and directories of the workspace
     #[arg(required = true, value_name = "PATH")]
     sources: Vec<String>,
-    /// The place on this machine; a directory, or what ends with a slash, takes the files under their names; `-` for standard output
-    #[arg(required = true, value_name = "HOST")]
+    /// The destination on this machine; a directory, or a path that ends with a slash, takes the files under their names; `-` for standard output
+    #[arg(required = true, value_name = "LOCAL")]
     place: String,
-    /// Replace files that are there
+    /// Replace existing files
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
@@ -62,7 +62,7 @@ struct GetPlan {
 
 impl Get {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
-        let workspace = session.workspace_at(self.at.point()).await?;
+        let workspace = session.workspace_at(self.at.point()).await?.remembering_hard_links();
         if self.place == "-" {
             return self.print(&workspace).await;
         }
@@ -71,7 +71,7 @@ impl Get {
         if self.sources.len() > 1 && !into {
             return Err(Failure::usage(
                 Error::invalid(format!(
-                    "several files go to {}, which is no directory",
+                    "several files cannot be copied to {}, which is not a directory",
                     quote(&self.place)
                 ))
                 .hint("end it with a slash to make the directory"),
@@ -101,7 +101,7 @@ impl Get {
     async fn print(&self, workspace: &Workspace) -> Outcome {
         let [source] = self.sources.as_slice() else {
             return Err(Failure::usage(
-                Error::invalid("one file goes to standard output").hint("name a directory for several"),
+                Error::invalid("only one file can go to standard output").hint("name a directory for several"),
             ));
         };
         let mut pipe = Pipe::default();
@@ -191,7 +191,8 @@ impl GetPlan {
         for (_, place) in self.files.iter().chain(&self.links) {
             if !places.insert(place) {
                 let name = quote(&place.to_string_lossy());
-                return Err(Error::invalid(format!("two files go to {name}")).hint("copy them one after the other"));
+                return Err(Error::invalid(format!("two files would be copied to {name}"))
+                    .hint("copy them one after the other"));
             }
             host_files::check_free(place, false, may_replace)?;
         }

@@ -24,10 +24,10 @@ pub(crate) struct Glob {
     directories: bool,
     #[command(flatten)]
     coverage: Coverage,
-    /// The most paths; what is left can be had with --cursor
+    /// The maximum number of paths; --cursor shows the rest
     #[arg(long, value_name = "PATHS")]
     limit: Option<usize>,
-    /// Where the page before ended
+    /// The cursor that the previous page printed
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
@@ -40,10 +40,10 @@ pub(crate) struct Coverage {
     /// Leave out names that begin with a dot
     #[arg(long)]
     pub(crate) no_hidden: bool,
-    /// Look at what .gitignore and .ignore files leave out, too
+    /// Include files that .gitignore and .ignore files exclude
     #[arg(long)]
     pub(crate) no_ignore: bool,
-    /// Look inside .git, too
+    /// Include the content of .git
     #[arg(long)]
     pub(crate) git: bool,
 }

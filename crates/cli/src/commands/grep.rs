@@ -51,7 +51,7 @@ pub(crate) struct Grep {
     /// Take the pattern as an extended regular expression (the default)
     #[arg(short = 'E', long, conflicts_with = "fixed_strings")]
     extended_regexp: bool,
-    /// Take upper and lower case as one
+    /// Ignore case
     #[arg(short, long)]
     ignore_case: bool,
     /// Find the lines that do not match
@@ -63,7 +63,7 @@ pub(crate) struct Grep {
     /// Search below directories (the default)
     #[arg(short = 'r', long, short_alias = 'R')]
     recursive: bool,
-    /// Take upper and lower case as one as long as the pattern has no upper case
+    /// Ignore case unless the pattern has an upper-case letter
     #[arg(short = 'S', long)]
     smart_case: bool,
     /// Match whole words only
@@ -90,15 +90,15 @@ pub(crate) struct Grep {
     /// Print only how many matches each file has
     #[arg(short, long)]
     count: bool,
-    /// The most matches in one file
+    /// The maximum number of matches per file
     #[arg(short, long, value_name = "MATCHES")]
     max_count: Option<u64>,
     #[command(flatten)]
     coverage: Coverage,
-    /// The most results in all
+    /// The maximum number of results
     #[arg(long, value_name = "RESULTS")]
     limit: Option<usize>,
-    /// How many results to leave out first
+    /// How many results to skip
     #[arg(long, default_value_t = 0, value_name = "RESULTS")]
     offset: usize,
     #[command(flatten)]
@@ -125,7 +125,8 @@ impl Grep {
             (None, Some(pattern), path) => Ok((pattern, path.as_deref().unwrap_or_default())),
             (Some(pattern), path, None) => Ok((pattern, path.as_deref().unwrap_or_default())),
             (Some(_), _, Some(_)) => {
-                Err(Error::invalid("one path can be searched").hint("with -e, the path is the only other argument"))
+                Err(Error::invalid("only one path can be searched")
+                    .hint("with -e, the path is the only other argument"))
             }
             (None, None, _) => unreachable!("one of them is required"),
         }

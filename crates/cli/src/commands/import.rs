@@ -25,9 +25,9 @@ Examples:
   garret import --from path/to/project --name project
   garret import --from files.tar.zst --name files --capability fs,snapshot,shell
   garret import notes.garret --storage local:path/to/notes
-The workspace is new: its name must be free. A portable file is verified whole before anything is
-taken in. Plain files become one change; links stay links, devices and sockets are left out.
-With --storage, the files live there, with the history that they had; it must be empty.";
+The workspace is new: its name must be free. A portable file is verified completely before anything
+is imported. Plain files become one change; links stay links, devices and sockets are left out.
+With --storage, the files are stored there, and their history is kept; the storage must be empty.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
@@ -37,13 +37,13 @@ pub(crate) struct Import {
     /// The name of the new workspace [default: the one it had]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Take plain files instead: from a directory, or a .tar, .tar.gz or .tar.zst
+    /// Import plain files instead: from a directory, or a .tar, .tar.gz or .tar.zst
     #[arg(long, value_name = "DIR|TAR", conflicts_with = "file", requires = "name")]
     from: Option<String>,
-    /// Where its files live: `filestore` (in the home), `local:DIR` (an empty directory) or `s3://BUCKET/PREFIX?endpoint=URL`
+    /// Where its files are stored: `filestore` (in the home), `local:DIR` (an empty directory) or `s3://BUCKET/PREFIX?endpoint=URL`
     #[arg(long, default_value = "filestore", value_name = "STORAGE")]
     storage: String,
-    /// What may be done in it, as for `garret create` [default: fs,snapshot]
+    /// Its capabilities, as for `garret create` [default: fs,snapshot]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     capability: Vec<String>,
 }

@@ -10,18 +10,18 @@ use crate::session::Session;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  garret keep notes               what it keeps now
+  garret keep notes               show what it keeps
   garret keep notes 30d           changes of the last 30 days
   garret keep notes 30d,1000      of those, the newest 1000 at most
-  garret keep notes 500MB         the newest whose old content takes up to 500 MB
+  garret keep notes 500MB         the newest changes whose old content takes up to 500 MB
   garret keep notes everything
-Nothing goes before the next `garret gc`. The newest state, snapshots and branches always stay.";
+Nothing is deleted before the next `garret gc`. The newest state, snapshots and branches stay.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Keep {
-    /// The workspace; -w names it as well
+    /// The workspace; may be given with -w instead
     name: Option<String>,
-    /// An age, a number of changes, a size, or several of them with commas; `everything` for no limit [default: show it]
+    /// An age, a number of changes, a size, or several of them with commas; `everything` for no limit [default: show the current limit]
     limits: Option<String>,
 }
 

@@ -9,8 +9,8 @@ use crate::output::{Outcome, Report};
 use crate::session::Session;
 
 pub(crate) const DETAILS: &str = "\
-Where Garret itself ended in the middle of a command, or what the command did could not be kept,
-that is in no change. It stays until somebody decides about it.
+A leftover is the work of a command that is not in any change: Garret itself ended while the command
+ran, or could not record its effects. A leftover stays until you keep or discard it.
 
 Examples:
   garret -w box leftovers
@@ -19,10 +19,10 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Leftovers {
-    /// Keep what was left as a change, or as a branch where the same files were changed since
+    /// Record the leftover as a change, or as a branch if the same files were changed since
     #[arg(long, value_name = "ID", conflicts_with = "discard")]
     keep: Option<String>,
-    /// Forget what was left
+    /// Discard the leftover
     #[arg(long, value_name = "ID")]
     discard: Option<String>,
 }
@@ -68,7 +68,7 @@ fn listed(leftovers: Vec<Leftover>) -> Report {
         format!("{}  {what}  {command}", printable(&one.id))
     };
     let text = match leftovers.is_empty() {
-        true => "no leftovers".to_owned(),
+        true => "no leftovers in this workspace".to_owned(),
         false => leftovers.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
     Report::done(text, json!({"leftovers": leftovers}))

@@ -14,10 +14,10 @@ use crate::{render, time};
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Show the deleted ones too, which `garret recover` brings back, and the directories that have a history and no name
+    /// Include deleted workspaces, which `garret recover` brings back, and directories that have a history but no name
     #[arg(short, long)]
     all: bool,
-    /// Show sizes, and what each workspace holds alone; this reads the whole home
+    /// Show sizes, and the size of content that only this workspace holds; reads the whole home
     #[arg(short, long)]
     long: bool,
 }

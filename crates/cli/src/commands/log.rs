@@ -16,12 +16,12 @@ The number or id of a change is a point: garret -w notes cat a.txt --at 3";
 
 #[derive(Debug, Args)]
 pub(crate) struct Log {
-    /// Only changes of this path and of what lies below it
+    /// Only changes of this path and of paths below it
     path: Option<String>,
-    /// The most changes; what is left can be had with --cursor
+    /// The maximum number of changes; --cursor shows the rest
     #[arg(short = 'n', long, default_value_t = 50, value_name = "CHANGES")]
     limit: usize,
-    /// Where the page before ended
+    /// The cursor that the previous page printed
     #[arg(long)]
     cursor: Option<String>,
 }

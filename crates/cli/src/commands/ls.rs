@@ -1,7 +1,7 @@
 //! `garret ls`
 
 use clap::Args;
-use garret::{ListRequest, ListedEntry};
+use garret::{ErrorKind, ListRequest, Listed, ListedEntry, Workspace};
 
 use crate::output::{Outcome, Report};
 use crate::point::At;
@@ -21,14 +21,33 @@ pub(crate) struct Ls {
     /// How many levels to list
     #[arg(short, long, default_value_t = 1, value_name = "LEVELS")]
     depth: usize,
-    /// The most entries; what is left can be had with --cursor
+    /// The maximum number of entries; --cursor shows the rest
     #[arg(long, value_name = "ENTRIES")]
     limit: Option<usize>,
-    /// Where the page before ended
+    /// The cursor that the previous page printed
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
     at: At,
+}
+
+/// The list that has one file alone, as other programs show it; `None` where the path is no file.
+async fn list_file(workspace: &Workspace, path: &str) -> Option<Listed> {
+    let stat = workspace.stat(path).await.ok()?;
+    let entry = ListedEntry {
+        name: stat.path.clone(),
+        path: stat.path,
+        r#type: stat.r#type,
+        size: stat.size,
+        modified_at: stat.modified_at,
+        escaped: false,
+    };
+    Some(Listed {
+        entries: vec![entry],
+        next_cursor: None,
+        incomplete: false,
+        cursors: Vec::new(),
+    })
 }
 
 impl Ls {
@@ -40,7 +59,11 @@ impl Ls {
             ..ListRequest::default()
         };
         let path = self.path.as_deref().unwrap_or("");
-        let listed = session.workspace_at(self.at.point()).await?.list(path, request).await?;
+        let workspace = session.workspace_at(self.at.point()).await?;
+        let listed = match workspace.list(path, request).await {
+            Err(error) if error.kind() == ErrorKind::NotADirectory => list_file(&workspace, path).await.ok_or(error)?,
+            listed => listed?,
+        };
         let mut lines: Vec<String> = listed.entries.iter().map(|entry| self.line(entry)).collect();
         lines.extend(listed.next_cursor.as_deref().map(render::more));
         let note = render::incomplete(listed.incomplete);

@@ -1,5 +1,7 @@
 //! `garret mcp`
 
+use std::io::IsTerminal;
+
 use clap::Args;
 use garret::{Actor, Error, ErrorKind, Toolbox};
 use garret_server::mcp::ServeOptions;
@@ -33,10 +35,10 @@ pub(crate) struct Mcp {
     /// Offer the tools for code, which runs in a sandbox
     #[arg(long)]
     code: bool,
-    /// Offer these tools alone, by the names of `garret tools`
+    /// Offer only these tools, by the names that `garret tools` shows
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     tools: Option<Vec<String>>,
-    /// Send data with output schemas beside the text; some clients then show the model the data alone
+    /// Also send structured data with output schemas; some clients then show the model only the data
     #[arg(long)]
     structured: bool,
 }
@@ -54,6 +56,7 @@ impl Mcp {
         notes.iter().flatten().for_each(|note| print_note(note));
         if let Some(naming) = self.naming {
             chosen.config.tools.naming = naming.into();
+            chosen.take_directory_name();
         }
         // Standard input is the client's: a question to a person would be read by the wrong one.
         let garret = session.garret().clone().without_approver().actor(Actor {
@@ -62,6 +65,9 @@ impl Mcp {
         });
         let toolbox = chosen.open_with(session, &garret).await?;
         let workspace = toolbox.workspace().clone();
+        if std::io::stdin().is_terminal() {
+            print_note("waiting for an MCP client on standard input; `garret mcp --help` shows how a client starts it");
+        }
         let served = self.serve(toolbox).await;
         // What still runs ends here, and what it did is kept.
         workspace.close().await?;
@@ -70,6 +76,10 @@ impl Mcp {
     }
 
     async fn serve(&self, toolbox: Toolbox) -> Result<(), Failure> {
+        let toolbox = match self.read_only {
+            true => toolbox.for_reading(),
+            false => toolbox,
+        };
         let toolbox = match &self.tools {
             Some(names) => toolbox.only(names).map_err(Failure::usage)?,
             None => toolbox,
@@ -83,6 +93,6 @@ impl Mcp {
 
 fn closed(error: garret_server::mcp::ServeError) -> Failure {
     Error::new(ErrorKind::Unavailable, error.to_string())
-        .hint("start this program from an MCP client, which speaks first")
+        .hint("start this program from an MCP client, which sends the first message")
         .into()
 }

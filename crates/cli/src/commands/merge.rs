@@ -13,15 +13,15 @@ Examples:
   garret -w notes merge try --dry-run
   garret -w notes merge try
   garret -w notes merge try --markers
-A merge is one change, and `garret undo` takes it back. Conflicts without a word on what becomes of
-them end it with 1, and nothing is written.";
+A merge is one change, and `garret undo` takes it back. On a conflict without --markers, --ours or
+--theirs, nothing is written and the exit code is 1.";
 
 /// How many paths are named to a person.
 const MAX_NAMED: usize = 50;
 
 #[derive(Debug, Args)]
 pub(crate) struct Merge {
-    /// The workspace whose work is brought into this one: a branch of it, the one it was branched off, or another of that family
+    /// The workspace to merge: a branch of this one, the one that it was branched from, or another that shares its history
     branch: String,
     /// Show what would change, and change nothing
     #[arg(long)]
@@ -34,13 +34,13 @@ pub(crate) struct Merge {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 struct OnConflictChoice {
-    /// Where both changed the same, write both: texts with conflict markers, anything else side by side
+    /// On a conflict, write both versions: texts with conflict markers, other files side by side
     #[arg(long)]
     markers: bool,
-    /// Where both changed the same, keep what is here
+    /// On a conflict, keep the version of this workspace
     #[arg(long)]
     ours: bool,
-    /// Where both changed the same, take what is there
+    /// On a conflict, take the version of the branch
     #[arg(long)]
     theirs: bool,
 }
@@ -66,11 +66,39 @@ impl Merge {
             on_conflict: self.conflicts.chosen(),
             dry_run: self.dry_run,
         };
-        let merged = workspace.merge(&self.branch, options).await?;
+        let merged = match workspace.merge(&self.branch, options).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(self.name_owner(session, error).await.into());
+            }
+            merged => merged?,
+        };
         let text = text(&self.branch, &merged, options.on_conflict);
         match self.refusal(&merged, options.on_conflict) {
             Some(error) => Ok(Report::refused(text, merged, error)),
             None => Ok(Report::done(text, merged)),
+        }
+    }
+
+    /// Names the workspace of the home that the branch belongs to, where there is one.
+    async fn name_owner(&self, session: &Session, error: Error) -> Error {
+        let all = match session.depot().await {
+            Ok(depot) => depot.workspaces().await.unwrap_or_default(),
+            Err(_) => Vec::new(),
+        };
+        let branch = all
+            .iter()
+            .find(|one| one.name.as_deref() == Some(&self.branch) && one.deleted.is_none());
+        let fork = branch.and_then(|branch| branch.fork.as_ref());
+        let owner = fork.and_then(|fork| all.iter().find(|one| one.id == fork.workspace));
+        match owner.and_then(|owner| owner.name.as_deref()) {
+            Some(owner) => error.hint(format!(
+                "{} is a branch of {}: `garret -w {} merge {}`",
+                quote(&self.branch),
+                quote(owner),
+                render::shell_word(owner),
+                render::shell_word(&self.branch)
+            )),
+            None => error,
         }
     }
 
@@ -107,10 +135,10 @@ fn headline(branch: &str, merged: &Merged, on_conflict: OnConflict) -> Option<St
         )),
         None if on_conflict == OnConflict::Report => None,
         None => {
-            let settled = if merged.dry_run { "would settle" } else { "settled" };
+            let settled = if merged.dry_run { "would resolve" } else { "resolved" };
             let conflicts = render::counted(merged.conflicts.len() as u64, "conflict");
             Some(format!(
-                "{settled} {conflicts} with {branch}: everything stays as it is here"
+                "{settled} {conflicts} with {branch}: all files of this workspace stay unchanged"
             ))
         }
     }

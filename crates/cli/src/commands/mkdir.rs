@@ -10,7 +10,7 @@ use crate::session::Session;
 pub(crate) struct Mkdir {
     /// The directory
     path: String,
-    /// Make the directories above it too, and accept one that is there
+    /// Create missing parent directories, and accept a directory that exists
     #[arg(short, long)]
     parents: bool,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Mkdir {
 impl Mkdir {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let made = session.workspace().await?.make_dir(&self.path, self.parents).await?;
-        let what = if made.created { "made" } else { "there already:" };
+        let what = if made.created { "made" } else { "exists already:" };
         Ok(Report::done(format!("{what} {}", render::shown(&made.path)), made))
     }
 }

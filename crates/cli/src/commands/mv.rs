@@ -12,9 +12,9 @@ use crate::session::Session;
 pub(crate) struct Mv {
     /// The file or directory
     src: String,
-    /// Its new path, with the new name; directories above it are made
+    /// The new path, including the new name; missing parent directories are created
     dest: String,
-    /// Replace a file that is at the new path
+    /// Replace an existing file at the new path
     #[arg(short = 'f', long)]
     overwrite: bool,
 }

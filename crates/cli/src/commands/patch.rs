@@ -24,7 +24,7 @@ pub(crate) struct Patch {
 impl Patch {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let workspace = session.workspace().await?;
-        let diff = input::file(self.file.as_deref()).map_err(Failure::usage)?;
+        let diff = input::file(self.file.as_deref()).map_err(Failure::of_input)?;
         let diff = String::from_utf8(diff).map_err(|_| Error::invalid("the patch is not UTF-8 text"))?;
         let patched = workspace
             .apply_patch(&diff, PatchOptions { dry_run: self.dry_run })

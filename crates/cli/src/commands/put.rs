@@ -19,15 +19,15 @@ Examples:
   garret -w notes put src tests Makefile .        several, into the root of the workspace
   curl -s URL | garret -w notes put - page.html   standard input
 Directories are copied with everything in them. Links in them stay links; permissions are kept,
-without set-user-id. All of it is one change, and `garret undo` takes it back. A file that is there
-is replaced.";
+without set-user-id. All of it is one change, and `garret undo` takes it back. An existing
+file is replaced.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Put {
     /// Files and directories of this machine; `-` for standard input
-    #[arg(required = true, value_name = "HOST")]
+    #[arg(required = true, value_name = "LOCAL")]
     sources: Vec<String>,
-    /// The path in the workspace; a directory, or what ends with a slash, takes the files under their names
+    /// The path in the workspace; a directory, or a path that ends with a slash, takes the files under their names
     #[arg(required = true)]
     path: String,
 }
@@ -69,7 +69,7 @@ impl Put {
             (true, "", _) => Ok(self.path.clone()),
             (true, name, _) => Ok(joined(&self.path, name)),
             (false, ..) if self.sources.len() > 1 => Err(Error::invalid(format!(
-                "several files go to {}, which is no directory",
+                "several files cannot be copied to {}, which is not a directory",
                 quote(&self.path)
             ))
             .hint("end it with a slash to make the directory")),

@@ -1,6 +1,7 @@
 //! `garret recover`
 
 use clap::Args;
+use garret::ErrorKind;
 use garret::path::printable;
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use crate::session::Session;
 
 #[derive(Debug, Args)]
 pub(crate) struct Recover {
-    /// The workspace that was deleted (see `garret list --all`); -w names it as well
+    /// The deleted workspace (see `garret list --all`); may be given with -w instead
     name: Option<String>,
 }
 
@@ -19,7 +20,11 @@ impl Recover {
         let depot = session.depot().await?;
         let is_there = depot.workspace(&name).await.is_ok();
         if !is_there {
-            session.garret().recover(&name).await?;
+            let recovered = session.garret().recover(&name).await;
+            recovered.map_err(|error| match error.kind() {
+                ErrorKind::NotFound => error.hint("`garret list --all` shows the deleted workspaces too"),
+                _ => error,
+            })?;
         }
         let workspace = depot.workspace(&name).await?;
         let shown = printable(&name);

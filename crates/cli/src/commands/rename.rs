@@ -10,7 +10,7 @@ use crate::session::Session;
 
 #[derive(Debug, Args)]
 pub(crate) struct Rename {
-    /// The workspace; -w names it as well
+    /// The workspace; may be given with -w instead
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Its new name
@@ -22,6 +22,7 @@ impl Rename {
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let (name, new_name) = session.name_and_rest(self.name.as_deref(), self.new_name.as_deref())?;
         let new_name = new_name.ok_or_else(nameless)?;
+        session.check_unconfigured(new_name)?;
         let depot = session.depot().await?;
         let workspace = depot.workspace(name).await?;
         depot.rename(workspace.id(), new_name).await?;

@@ -4,6 +4,7 @@ use clap::Args;
 use garret::path::printable;
 use garret::{Error, Point, RestoreRequest, Result, Workspace};
 
+use crate::home;
 use crate::output::{Failure, Outcome, Report};
 use crate::render::history;
 use crate::session::Session;
@@ -15,8 +16,8 @@ garret restore [OPTIONS] <POINT> [PATH]
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret -w notes restore before                  everything, as it was at the snapshot `before`
-  garret -w notes restore before docs/a.md        one path, with what lies below it
-  garret -w notes restore before --into trial     into a new workspace; this one stays as it is
+  garret -w notes restore before docs/a.md        one path, with everything below it
+  garret -w notes restore before --into trial     into a new workspace; this one stays unchanged
   garret -w notes restore --version VERSION a.txt one file, from `garret versions a.txt`
 A restore is one change, and `garret undo` takes it back.";
 
@@ -27,10 +28,10 @@ pub(crate) struct Restore {
     first: Option<String>,
     /// Only this path, with everything below it
     path: Option<String>,
-    /// Put back this version of one file, whatever it was called then
+    /// Restore this version of one file, even if the file had another name then
     #[arg(long, value_name = "VERSION", conflicts_with = "path")]
     version: Option<String>,
-    /// Leave this workspace alone and make a new one that begins at the point
+    /// Create a new workspace at the point, and leave this one unchanged
     #[arg(long, value_name = "NAME", conflicts_with_all = ["path", "version"])]
     into: Option<String>,
 }
@@ -74,17 +75,22 @@ impl Restore {
 async fn make_new(session: &Session, workspace: &Workspace, point: &str, name: &str) -> Outcome {
     check_home(session)?;
     let branch = workspace.branch(name, &Point::or_now(Some(point))).await?;
-    let text = format!("made {} as of {}", printable(name), printable(point));
+    let text = format!("created {} at {}", printable(name), printable(point));
     Ok(Report::done(text, branch))
 }
 
 /// Refuses to make a workspace that nobody could open again.
 pub(crate) fn check_home(session: &Session) -> Result<(), Failure> {
     let is_memory = session.global().workspace.as_deref() == Some("memory:");
+    if session.home().is_none() {
+        return Err(Failure::usage(home::missing()));
+    }
     match is_memory {
-        true => Err(Error::invalid("a branch of `memory:` would be gone with this command")
-            .hint("make a workspace that stays: `garret create NAME`")
-            .into()),
+        true => Err(
+            Error::invalid("a branch of `memory:` would be lost when this command ends")
+                .hint("create a workspace that is kept: `garret create NAME`")
+                .into(),
+        ),
         false => Ok(()),
     }
 }

@@ -16,10 +16,10 @@ pub(crate) struct Rm {
     /// Remove a directory with everything in it
     #[arg(short, long, short_alias = 'R')]
     recursive: bool,
-    /// Leave it at that where nothing is there to remove
+    /// Do not fail if the path does not exist
     #[arg(short, long)]
     force: bool,
-    /// Remove only this version of a file
+    /// Remove a file only if it still has this version
     #[arg(long, value_name = "VERSION")]
     if_version: Option<String>,
 }

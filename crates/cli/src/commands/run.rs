@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use clap::Args;
 use garret::path::{printable, quote};
 use garret::{
-    Changed, Chunk, EffectsMode, Error, InputStream, Limit, OutputSink, Program, Result, RunRequest, Stream,
+    Changed, Chunk, EffectsMode, Error, ErrorKind, InputStream, Limit, OutputSink, Program, Result, RunRequest, Stream,
     TurnWaiting,
 };
 
@@ -24,17 +24,19 @@ Examples:
   garret -w box run --discard -c 'rm -rf *'
   garret -w box run --timeout 2s --env LEVEL=debug make
   garret -w box run --stdin sort < names.txt
-What the command did to the files is one change; `garret undo` takes it back.
-The exit code is the command's own; 128 and the number of the signal where one ended it.
-75 where the command ended with 0 and its effects went to a branch, because the files changed while it ran.
-With 1 or 2 and `error:` on standard error, the command did not run. Ctrl-C ends the command and keeps nothing of what it did.";
+All changes of the command to the files are one change; `garret undo` takes it back.
+The exit code is that of the command, or 128 plus the number of the signal that ended it. It is 75
+if the command ended with 0 but its effects were not applied: they are on a branch, because the
+files changed while it ran, or in a leftover, because they could not be saved.
+With 1 or 2 and `error:` on standard error, the command did not run. Ctrl-C ends the command and
+discards its changes.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// A program and its arguments; options of garret come before it
     #[arg(trailing_var_arg = true, value_name = "COMMAND", required_unless_present = "text")]
     command: Vec<String>,
-    /// A text for the shell
+    /// A shell command line
     #[arg(short = 'c', value_name = "TEXT", conflicts_with = "command")]
     text: Option<String>,
     /// End the command after this time, with everything that it started: `2s`, `500ms`, `5m` [default: the workspace's limit]
@@ -49,7 +51,7 @@ pub(crate) struct Run {
     /// Pass standard input to the command, as the command reads it
     #[arg(long)]
     stdin: bool,
-    /// Forget what the command did to the files
+    /// Discard the changes of the command to the files
     #[arg(long)]
     discard: bool,
     #[command(flatten)]
@@ -62,13 +64,13 @@ pub(crate) struct Parallel {
     /// Fail at once while another process runs a command in the workspace, instead of waiting up to 60 seconds
     #[arg(long)]
     no_wait: bool,
-    /// End with the exit code of the command also where its effects went to a branch
+    /// Keep the exit code of the command even if its effects went to a branch
     #[arg(long)]
     accept_branch: bool,
 }
 
 impl Parallel {
-    /// The exit code where the command ended with 0 and its effects went to a branch: EX_TEMPFAIL of sysexits.h.
+    /// The exit code where the command ended with 0 and its effects are not in the files: EX_TEMPFAIL of sysexits.h.
     const DIVERTED: u8 = 75;
 
     /// The longest wait for the turn; `None` for the usual one.
@@ -78,7 +80,7 @@ impl Parallel {
 
     /// The exit code of the program, for a command that ended with `code` and changed files as told.
     pub(crate) fn exit_code(&self, code: u8, changed: &Changed) -> u8 {
-        let is_diverted = changed.branch.is_some() && !self.accept_branch;
+        let is_diverted = changed.leftover.is_some() || changed.branch.is_some() && !self.accept_branch;
         if code == 0 && is_diverted { Self::DIVERTED } else { code }
     }
 }
@@ -94,7 +96,7 @@ impl Run {
         let result = unless_interrupted(&reader, running).await;
         let closed = workspace.close().await;
         let result = match result {
-            Ok(result) => result?,
+            Ok(result) => result.map_err(|error| name_directory(error, self.cwd.as_deref()))?,
             Err(stopped) => return stopped.report("command"),
         };
         closed?;
@@ -105,6 +107,7 @@ impl Run {
         }
         let note = notes(&Ran {
             what: "command",
+            program: session.typed_program(),
             timed_out: result.timed_out,
             limit: result.limit,
             lowered_timeout_ms: result.lowered_timeout_ms,
@@ -138,10 +141,21 @@ impl Run {
     }
 }
 
+/// Names the directory that was given to run in, where it is the one that is missing.
+pub(crate) fn name_directory(error: Error, cwd: Option<&str>) -> Error {
+    match cwd {
+        Some(cwd) if error.kind() == ErrorKind::NotFound && error.path().is_some() => {
+            let message = format!("there is no directory {} in the workspace", quote(cwd));
+            Error::new(ErrorKind::NotFound, message).hint("`garret tree` shows the directories")
+        }
+        _ => error,
+    }
+}
+
 pub(crate) fn variable(text: &str) -> Result<(String, String)> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         // What was written may be a secret alone.
-        Error::invalid("a variable is NAME=VALUE").hint("write `--env NAME=VALUE`")
+        Error::invalid("a variable must have the form NAME=VALUE").hint("write `--env NAME=VALUE`")
     })?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -194,6 +208,8 @@ impl OutputSink for Terminal {
 pub(crate) struct Ran<'a> {
     /// The word for it: `command`, `code`.
     pub(crate) what: &'static str,
+    /// The program with the options that choose the workspace.
+    pub(crate) program: String,
     pub(crate) timed_out: bool,
     pub(crate) limit: Option<Limit>,
     pub(crate) lowered_timeout_ms: Option<u64>,
@@ -205,11 +221,12 @@ pub(crate) struct Ran<'a> {
 }
 
 /// Says that effects went to a branch.
-fn diverted(what: &str, branch: &str) -> String {
-    let branch = quote(branch);
+fn diverted(ran: &Ran<'_>, branch: &str) -> String {
+    let Ran { what, program, .. } = ran;
     format!(
-        "Not applied: the files changed while the {what} ran. Its effects are on branch {branch}; merge it with `garret merge {}`.",
-        branch.trim_matches('`')
+        "Not applied: the files changed while the {what} ran. Its effects are on branch {}; merge it with `{program} merge {}`.",
+        quote(branch),
+        printable(branch)
     )
 }
 
@@ -219,7 +236,14 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     let mut notes = String::new();
     let mut note = |text: String| notes.push_str(&format!("garret: {text}\n"));
     if let Some(branch) = &changed.branch {
-        note(diverted(what, branch));
+        note(diverted(ran, branch));
+    }
+    if let (Some(_), Some(refused)) = (&changed.leftover, &changed.refused) {
+        note(format!(
+            "Not applied: {}. The effects of the {what} are kept as a leftover; see `{} leftovers`.",
+            printable(&refused.message),
+            ran.program
+        ));
     }
     if let Some(milliseconds) = ran.lowered_timeout_ms {
         let seconds = milliseconds as f64 / 1_000.0;
@@ -238,14 +262,14 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     if changed.discarded && !changed.is_nothing() {
         note(format!("discarded: {}", changed.counts()));
     }
-    if let Some(refused) = &changed.refused {
+    if let Some(refused) = changed.refused.as_ref().filter(|_| changed.leftover.is_none()) {
         note(format!("its changes were not kept: {}", printable(&refused.message)));
     }
     for dropped in &changed.dropped {
-        note(format!("not taken: {} ({})", quote(&dropped.path), dropped.what));
+        note(format!("left out: {} ({})", quote(&dropped.path), dropped.what));
     }
     if changed.more_dropped > 0 {
-        note(format!("and {} more, not taken", changed.more_dropped));
+        note(format!("and {} more left out", changed.more_dropped));
     }
     for path in &changed.excluded.deleted_paths {
         note(format!(
@@ -262,7 +286,7 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     }
     for path in ran.corrupt {
         note(format!(
-            "{} was not there for the {what}: its stored content is damaged (see `garret fsck`)",
+            "{} was missing for the {what}: its stored content is damaged (see `garret fsck`)",
             quote(path)
         ));
     }
@@ -270,7 +294,10 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
         note(format!("the {what} was not isolated from this machine"));
     }
     if !ran.leftovers.is_empty() {
-        note("a crash left unsaved work of a command; see `garret leftovers`".into());
+        note(format!(
+            "the work of an earlier command could not be saved; see `{} leftovers`",
+            ran.program
+        ));
     }
     notes
 }

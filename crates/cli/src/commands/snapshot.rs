@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::commands::usage;
 use crate::output::{Failure, Outcome, Report};
 use crate::session::Session;
-use crate::{render, time};
+use crate::{home, render, time};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -26,11 +26,11 @@ pub(crate) struct Snapshot {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Give a point a label; it never moves, and retention never takes what it holds
+    /// Give a point a label; the label never moves, and the content of the point is always kept
     Create {
         /// The label, unique in the workspace
         label: String,
-        /// Leave out files that Garret has not met, so that it takes constant time on every storage
+        /// Leave out files that the history has not captured; takes constant time on every storage
         #[arg(long)]
         lazy: bool,
         /// The point: a snapshot, a change (its number or id) or a time [default: now]
@@ -39,11 +39,11 @@ enum Action {
     },
     /// List the snapshots, oldest first
     List {
-        /// Show sizes, and what each snapshot holds alone; this reads the whole home
+        /// Show sizes, and the size of content that only this snapshot holds; reads the whole home
         #[arg(short, long)]
         long: bool,
     },
-    /// Forget a label; the changes stay as long as retention keeps them
+    /// Delete a label; the changes stay as long as retention keeps them
     Delete {
         /// The label
         label: String,
@@ -55,6 +55,9 @@ impl Snapshot {
         let workspace = session.with_history("snapshot").await?;
         match &self.action {
             Action::Create { label, lazy, at } => {
+                if session.home().is_none() {
+                    return Err(Failure::usage(home::missing_for_snapshot()));
+                }
                 let options = SnapshotOptions {
                     point: Point::or_now(at.as_deref()),
                     is_lazy: *lazy,

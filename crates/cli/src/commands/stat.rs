@@ -10,7 +10,7 @@ use crate::{render, time};
 
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
-    /// The entry; a link is described itself
+    /// The path; for a link, the link itself is described
     path: String,
     #[command(flatten)]
     at: At,

@@ -14,7 +14,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Tools {
-    /// Print the definitions as another program takes them, with and without --json, instead of a list for a person
+    /// Print the definitions in the format of another program, with or without --json, instead of a list for people
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// How the tools are named [default: as the workspace is configured, or bare]
@@ -64,6 +64,7 @@ impl Tools {
         let mut chosen = session.chosen(session.global().workspace.as_deref()).await?;
         if let Some(naming) = self.naming {
             chosen.config.tools.naming = naming.into();
+            chosen.take_directory_name();
         }
         let toolbox = chosen.open(session).await?;
         Ok(match self.format {

@@ -15,10 +15,10 @@ pub(crate) struct Tree {
     /// How many levels to draw
     #[arg(short, long, default_value_t = 3, value_name = "LEVELS")]
     depth: usize,
-    /// The most entries; what is left can be had with --cursor
+    /// The maximum number of entries; --cursor shows the rest
     #[arg(long, default_value_t = 2_000, value_name = "ENTRIES")]
     limit: usize,
-    /// Where the page before ended
+    /// The cursor that the previous page printed
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]

@@ -14,12 +14,13 @@ use crate::trust::{TrustRecord, TrustStore};
 use crate::{approval, home};
 
 pub(crate) const DETAILS: &str = "\
-A garret.toml that is found, and not given with --config, can only narrow what may be done,
-until you trust it: it sets no other sandbox, network, variables, secrets, servers, storages
-elsewhere or higher limits. What you trust is the file at its path with its content; once it
-changes, it is refused until you have seen the difference and trust it again.
+A garret.toml that Garret finds by itself (not given with --config) can only restrict, until you
+trust it: before that, it cannot set another sandbox, network, variables, references to secrets,
+servers, storages outside its directory or higher limits. You trust the file at its path with its
+current content. After the file changes, it is refused until you trust it again; `garret trust`
+shows the difference.
 Examples:
-  garret trust                         what the nearest garret.toml sets; asks
+  garret trust                         show what the nearest garret.toml sets, and ask
   garret trust --yes site/garret.toml  for scripts
   garret trust --list
   garret trust --remove garret.toml";
@@ -34,7 +35,7 @@ pub(crate) struct Trust {
     /// List the files that are trusted
     #[arg(long, conflicts_with_all = ["file", "remove"])]
     list: bool,
-    /// Trust it no more
+    /// Stop trusting the file
     #[arg(long, requires = "file")]
     remove: bool,
 }
@@ -60,6 +61,7 @@ impl Trust {
         let file = file.unwrap_or_else(|| Err(none_found())).map_err(Failure::usage)?;
         let (record, before) = (TrustRecord::of(&file)?, store.record_of(&file.path)?);
         let review = Review::new(&file, before.as_ref());
+        let was_trusted = before.is_some();
         if before.is_some_and(|before| before.matches(&file)) {
             return Ok(Report::done(
                 format!("{} is trusted already", printable(&record.path)),
@@ -74,7 +76,7 @@ impl Trust {
             answer
         };
         if !is_meant {
-            return Ok(Report::refused("", review.data, not_trusted()));
+            return Ok(Report::refused("", review.data, not_trusted(was_trusted)));
         }
         // The home is made with its own modes, where it is missing.
         session.depot().await?;
@@ -93,7 +95,8 @@ struct Review {
 
 impl Review {
     fn new(file: &ConfigFile, before: Option<&TrustRecord>) -> Self {
-        let settings = file.config.widening_settings(&file.directory);
+        let mut settings = file.config.widening_settings(&file.directory);
+        settings.extend(directories_outside(file, &settings));
         let difference = before.map(|before| difference(&before.content, &file.text));
         let mut text = settings_text(&settings);
         if let Some(difference) = &difference {
@@ -107,10 +110,27 @@ impl Review {
     }
 }
 
+/// The storages whose directory a link leads out of the directory of the file; those that are outside by their text are in `settings`.
+fn directories_outside(file: &ConfigFile, settings: &[WideningSetting]) -> Vec<WideningSetting> {
+    let workspaces = file.config.workspaces.iter();
+    let outside = workspaces.filter(|(_, config)| config_file::leads_outside(config, &file.directory));
+    let settings_of = outside.map(|(name, config)| WideningSetting {
+        key: format!("workspaces.{name}.storage"),
+        value: json!(config.storage).to_string(),
+        reason: "a link leads to a directory outside that of the file",
+    });
+    settings_of
+        .filter(|one| settings.iter().all(|other| other.key != one.key))
+        .collect()
+}
+
 /// One line for each setting. No character of the file reaches the terminal unescaped.
 fn settings_text(settings: &[WideningSetting]) -> String {
     if settings.is_empty() {
-        return "It sets nothing beyond the defaults.\n".to_owned();
+        return format!(
+            "`{}` sets nothing beyond the defaults; it works without trust.\n",
+            config_file::FILE_NAME
+        );
     }
     let line = |setting: &WideningSetting| {
         let (key, value) = (printable(&setting.key), printable(&setting.value));
@@ -122,7 +142,7 @@ fn settings_text(settings: &[WideningSetting]) -> String {
 
 fn difference(before: &str, after: &str) -> String {
     let unified = garret::text::diff::unified(config_file::FILE_NAME, before.as_bytes(), after.as_bytes());
-    unified.unwrap_or_else(|| "too much of it changed to show line by line".to_owned())
+    unified.unwrap_or_else(|| "the change is too large to show line by line".to_owned())
 }
 
 fn list(store: &TrustStore) -> Outcome {
@@ -162,14 +182,14 @@ fn remove(store: &TrustStore, file: &Path) -> Outcome {
     let shown = path.display().to_string();
     match store.forget(&path)? {
         true => Ok(Report::done(
-            format!("{} is trusted no more", printable(&shown)),
+            format!("{} is no longer trusted", printable(&shown)),
             json!({"file": shown}),
         )),
         false => Err(Error::new(
             ErrorKind::NotFound,
             format!("{} is not trusted", garret::path::quote(&shown)),
         )
-        .hint("`garret trust --list` shows the files that are")
+        .hint("`garret trust --list` shows the trusted files")
         .into()),
     }
 }
@@ -186,8 +206,12 @@ fn nobody_to_ask() -> Error {
     Error::new(ErrorKind::Denied, "there is no terminal to ask on").hint("read the file, then use `garret trust --yes`")
 }
 
-fn not_trusted() -> Error {
-    Error::new(ErrorKind::Denied, "the file is not trusted").hint("nothing was remembered; it can still only narrow")
+fn not_trusted(was_trusted: bool) -> Error {
+    Error::new(ErrorKind::Denied, "the file is not trusted").hint(if was_trusted {
+        "until you trust it again, its workspaces cannot be opened"
+    } else {
+        "nothing was recorded; the file can still only restrict"
+    })
 }
 
 #[cfg(test)]
@@ -204,6 +228,9 @@ mod tests {
 
     #[test]
     fn a_file_that_only_narrows_says_so() {
-        assert_eq!(settings_text(&[]), "It sets nothing beyond the defaults.\n");
+        assert_eq!(
+            settings_text(&[]),
+            "`garret.toml` sets nothing beyond the defaults; it works without trust.\n"
+        );
     }
 }

@@ -10,19 +10,19 @@ use crate::session::Session;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   garret -w notes undo             the newest change; again, the one before it
-  garret -w notes undo --last 3    the newest three, as one
+  garret -w notes undo --last 3    the newest three, as one change
   garret -w notes undo 17          that change alone; later changes to other paths stay
   garret -w notes undo --tool-call call_7
   garret -w notes undo --session 9f3b01c2d4e5 --tool-call 7    a call of that session
-An undo is a change itself, and `garret redo` takes it back. Where a path was changed since, each
-such path is named, and nothing is touched.";
+An undo is a change itself, and `garret redo` takes it back. If a path was changed since, the
+command names the path and changes nothing.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Undo {
-    /// One change, by its number or id (see `garret log`), wherever it stands
+    /// One change, by its number or id (see `garret log`); it need not be the newest
     change: Option<String>,
     /// The N most recent changes not yet undone
-    #[arg(long, value_name = "CHANGES", conflicts_with = "change")]
+    #[arg(long, value_name = "CHANGES", conflicts_with = "change", value_parser = count)]
     last: Option<usize>,
     /// Everything that one session did (see `garret log`)
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["change", "last"])]
@@ -30,6 +30,10 @@ pub(crate) struct Undo {
     /// Everything that one tool call did; with --session, one of that session
     #[arg(long, value_name = "CALL", conflicts_with_all = ["change", "last"])]
     tool_call: Option<String>,
+}
+
+fn count(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "use a number")
 }
 
 impl Undo {
@@ -40,9 +44,7 @@ impl Undo {
         let (asked, undone) = (self.last.unwrap_or(0), change.reverses.len());
         if undone < asked {
             let were = if undone == 1 { "change was" } else { "changes were" };
-            text.push_str(&format!(
-                "\nonly {undone} {were} left to undo, of the {asked} that were asked for"
-            ));
+            text.push_str(&format!("\nonly {undone} {were} left to undo, not {asked}"));
         }
         Ok(Report::done(text, change))
     }

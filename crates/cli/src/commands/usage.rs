@@ -15,12 +15,13 @@ use crate::render;
 use crate::session::Session;
 
 pub(crate) const DETAILS: &str = "\
-`alone` is what would be freed if the workspace went: content is stored once, however many workspaces,
-snapshots and versions share it. Files are counted as their users see them, before compression.";
+`history` is the size of the earlier versions. `alone` is the space that deleting the workspace
+would free: content is stored once, however many workspaces, snapshots and versions share it.
+File sizes are those before compression.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Usage {
-    /// Only this workspace, with its snapshots; -w names it as well
+    /// Only this workspace, with its snapshots; may be given with -w instead
     name: Option<String>,
 }
 
@@ -45,7 +46,7 @@ impl Usage {
 
 fn missing(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("there is no workspace {}", quote(name)))
-        .hint("`garret list --all` shows which there are")
+        .hint("`garret list --all` shows all workspaces")
 }
 
 fn all(held: &Held) -> String {

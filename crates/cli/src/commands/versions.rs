@@ -15,12 +15,12 @@ Example:
 
 #[derive(Debug, Args)]
 pub(crate) struct Versions {
-    /// The file; one that is gone still has its versions
+    /// The file; a deleted file still has its versions
     path: String,
-    /// The most versions; what is left can be had with --cursor
+    /// The maximum number of versions; --cursor shows the rest
     #[arg(short = 'n', long, default_value_t = 50, value_name = "VERSIONS")]
     limit: usize,
-    /// Where the page before ended
+    /// The cursor that the previous page printed
     #[arg(long)]
     cursor: Option<String>,
 }

@@ -17,14 +17,14 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct Write {
-    /// The file; directories above it are made
+    /// The file; missing parent directories are created
     path: String,
-    /// The content, exactly as given; after `--` where it begins with a dash [default, or `-`: standard input]
+    /// The content, exactly as given; after `--` if it begins with a dash [default, or `-`: standard input]
     content: Option<String>,
-    /// Write only onto this version (see `garret stat`), or only where nothing is: `absent`
+    /// Write only if the file has this version (see `garret stat`), or `absent`: only if it does not exist
     #[arg(long, value_name = "VERSION")]
     if_version: Option<String>,
-    /// Permission bits in octal, such as 755; an existing file keeps its own otherwise
+    /// Permission bits in octal, such as 755 [default: an existing file keeps its own]
     #[arg(long, value_name = "BITS", value_parser = render::octal)]
     mode: Option<u32>,
 }

@@ -44,8 +44,8 @@ pub(crate) fn made(change: &ChangeShown) -> String {
     let named = change.paths.len().min(MAX_NAMED) as u64;
     lines.extend((change.path_count > named).then(|| format!("  and {} more", change.path_count - named)));
     if let Some(left) = &change.left_alone {
-        lines.extend(left_alone("left alone", &left.paths, left.more));
-        lines.extend(left_alone("deleted for good", &left.deleted, left.more_deleted));
+        lines.extend(left_alone("left unchanged", &left.paths, left.more));
+        lines.extend(left_alone("deleted permanently", &left.deleted, left.more_deleted));
     }
     lines.join("\n")
 }
@@ -55,7 +55,7 @@ fn left_alone(words: &str, paths: &[String], more: u64) -> Vec<String> {
     if paths.is_empty() {
         return Vec::new();
     }
-    let head = format!("{words}, as history leaves it out:");
+    let head = format!("{words} (excluded from history):");
     let named = paths.iter().map(|path| format!("  {}", path_shown(path)));
     let more = (more > 0).then(|| format!("  and {more} more"));
     [head].into_iter().chain(named).chain(more).collect()
@@ -63,7 +63,7 @@ fn left_alone(words: &str, paths: &[String], more: u64) -> Vec<String> {
 
 /// What a restore did.
 pub(crate) fn restored(change: Option<&ChangeShown>) -> String {
-    change.map_or_else(|| "nothing differs".to_owned(), made)
+    change.map_or_else(|| "no differences".to_owned(), made)
 }
 
 /// A change with what it did to each path.

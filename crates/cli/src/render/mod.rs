@@ -129,6 +129,15 @@ pub(crate) fn more(cursor: &str) -> String {
     format!("(more: repeat with --cursor {})", quoted_for_shell(cursor))
 }
 
+/// The text as one word of a shell, in quotes where it needs them.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@%+,=".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => quoted_for_shell(text),
+    }
+}
+
 fn quoted_for_shell(text: &str) -> String {
     format!("'{}'", printable(text).replace('\'', "'\\''"))
 }
@@ -302,14 +311,17 @@ pub(crate) fn skipped(skipped: &[Skipped], count: u64) -> String {
 pub(crate) fn left_out(left_out: Option<&LeftOut>) -> String {
     left_out.map_or_else(String::new, |left_out| {
         let after = shown(&left_out.after);
-        format!("not searched, by {}: everything after {after}\n", left_out.reason)
+        format!(
+            "not searched because of {}: everything after {after}\n",
+            left_out.reason
+        )
     })
 }
 
 /// What is said of a list or search of the past that may lack files.
 pub(crate) fn incomplete(incomplete: bool) -> &'static str {
     match incomplete {
-        true => "not complete: files that the history had not captured by then are left out\n",
+        true => "incomplete: files that the history had not captured by then are missing\n",
         false => "",
     }
 }
@@ -325,6 +337,14 @@ pub(crate) fn octal(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_is_quoted_for_the_shell_where_it_must_be() {
+        assert_eq!(shell_word("s3://a/b"), "s3://a/b");
+        assert_eq!(shell_word("my box"), "'my box'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
+    }
 
     fn entry(path: &str, r#type: EntryKind) -> ListedEntry {
         let name = path.rsplit('/').next().unwrap().to_owned();

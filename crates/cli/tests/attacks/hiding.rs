@@ -97,6 +97,75 @@ pub(crate) const ATTACKS: &[Attack] = &[
         holds: sees_what_is_open,
     },
     Attack {
+        name: "read the second name of a denied file with tools",
+        run: |scene| {
+            scene.tools_on_link(
+                ".env",
+                "env",
+                &[
+                    &["cat", "env"],
+                    &["grep", "canary", "env"],
+                    &["grep", "canary"],
+                    &["cp", "env", "copy"],
+                    &["cat", "copy"],
+                    &["edit", "env", "canary", "x"],
+                    &["get", "env", "-"],
+                ],
+            )
+        },
+        holds: refuses_the_first,
+    },
+    Attack {
+        name: "move a directory with the second name of a denied file",
+        run: |scene| {
+            scene.tools_on_link(
+                "keys/key",
+                "sub/deep/key",
+                &[
+                    &["mv", "sub/deep", "moved"],
+                    &["cat", "moved/key"],
+                    &["cp", "-r", "sub", "copy"],
+                    &["cat", "copy/deep/key"],
+                    &["cat", "sub/deep/key"],
+                ],
+            )
+        },
+        holds: refuses_the_first,
+    },
+    Attack {
+        name: "undo a change to the second name of a denied file",
+        run: |scene| {
+            scene.tools_on_link(
+                "sub/.env",
+                "sub/plain",
+                &[
+                    &["rm", "sub/plain"],
+                    &["append", "sub/plain", "x"],
+                    &["run", "-c", "echo x > sub/plain"],
+                    &["undo"],
+                    &["cat", "sub/plain"],
+                ],
+            )
+        },
+        holds: refuses_the_first,
+    },
+    Attack {
+        name: "read the second name of a denied file in the past",
+        run: |scene| {
+            scene.tools_on_link(
+                ".env",
+                "env",
+                &[
+                    &["cat", "--at", "linked", "env"],
+                    &["grep", "--at", "linked", "canary"],
+                    &["diff", "0", "--path", "env"],
+                    &["versions", "env"],
+                ],
+            )
+        },
+        holds: refuses_the_first,
+    },
+    Attack {
         name: "make a file in a read-only workspace",
         run: |scene| scene.read_only("echo x > new; echo y > sub/new; mkdir d; echo end"),
         holds: refuses_three_writes,
@@ -115,6 +184,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
 
 fn sees_what_is_open(_: &Scene, ran: &Ran) -> bool {
     ran.stdout == "openend\n"
+}
+
+fn refuses_the_first(_: &Scene, ran: &Ran) -> bool {
+    ran.code != Some(0)
 }
 
 fn refuses_three_writes(_: &Scene, ran: &Ran) -> bool {
@@ -172,12 +245,39 @@ impl Scene {
     }
 
     fn hiding_linked(&self, path: &str, other: &str, script: &str) -> Ran {
+        self.link(path, other);
+        self.fenced(script)
+    }
+
+    /// Hides the canary at a path, and gives the file another name where the files live in a directory.
+    fn link(&self, path: &str, other: &str) {
         self.hide(path);
         // Elsewhere a second name is a file of its own, which somebody with the right to read the first one made.
-        if let (Some(path), Some(other)) = (self.vault(path), self.vault(other)) {
-            std::fs::hard_link(path, other).unwrap();
+        if let (Some(path), Some(place)) = (self.vault(path), self.vault(other)) {
+            if let Some((directory, _)) = other.rsplit_once('/') {
+                self.garret(&["-w", "vault", "mkdir", "-p", directory]);
+            }
+            std::fs::hard_link(path, place).unwrap();
         }
-        self.fenced(script)
+    }
+
+    /// Calls tools under read rules after a denied file got another name and a snapshot was made. Gives the exit code of the first call and
+    /// all that was said.
+    fn tools_on_link(&self, path: &str, other: &str, calls: &[&[&str]]) -> Ran {
+        self.link(path, other);
+        let made = self.garret(&["-w", "vault", "snapshot", "create", "linked"]);
+        assert_eq!(made.code, Some(0), "{made:?}");
+        let ran = calls
+            .iter()
+            .map(|call| self.garret(&[&["-w", "fenced"], *call].concat()));
+        let ran = ran.reduce(|all, one| Ran {
+            code: all.code,
+            stdout: all.stdout + &one.stdout,
+            stderr: all.stderr + &one.stderr,
+        });
+        self.garret(&["-w", "vault", "snapshot", "delete", "linked"]);
+        self.fenced("true");
+        ran.unwrap()
     }
 
     fn read_only(&self, script: &str) -> Ran {

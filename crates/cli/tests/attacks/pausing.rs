@@ -209,6 +209,6 @@ fn beside(scene: &Scene, script: &str) -> Ran {
 /// Whether every call did its work, and the process either lives or was ended with the reason told: on a busy disk, a process may wait in the
 /// kernel for longer than it has to stand still. That it lives where the machine is idle, the tests of the sandbox show.
 fn is_served(ran: &Ran) -> bool {
-    let is_told = ran.stdout.contains("is running") || ran.stdout.contains("did not stand still within one second");
+    let is_told = ran.stdout.contains("is running") || ran.stdout.contains("did not stop within one second");
     ran.code == Some(0) && is_told
 }

@@ -109,7 +109,8 @@ impl Scene {
         ];
         let views = views.map(|(name, rules)| {
             format!(
-                "[workspaces.{name}]\nstorage = '{vault}'\nexclude = ['target/']\n[workspaces.{name}.capabilities.fs]\n{rules}\n\
+                "[workspaces.{name}]\nstorage = '{vault}'\nexclude = ['target/']\n[workspaces.{name}.capabilities]\nsnapshot = true\n\
+                 [workspaces.{name}.capabilities.fs]\n{rules}\n\
                  [workspaces.{name}.capabilities.shell]\nprevent_dangerous = false\n"
             )
         });

@@ -197,7 +197,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
                 let after = scene.garret_in("clone-name", &["mcp", "other"]);
                 scene.garret_in("clone-name", &["trust", "--remove", "garret.toml"]);
                 [before, after].map(|ran| {
-                    let is_refused = ran.code == Some(2) && ran.stderr.contains("another one of the home");
+                    let is_refused = ran.code == Some(2) && ran.stderr.contains("of another one in the home");
                     (ran, !is_refused)
                 })
             });
@@ -255,7 +255,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
                 let _ = std::fs::remove_file(&link);
                 symlink(target, &link).unwrap();
                 let ran = scene.garret_in("links/clone", &["-w", "site", "run", "-c", "cat file"]);
-                let is_refused = ran.code == Some(2) && ran.stderr.contains("is a link");
+                let is_refused = ran.code == Some(2) && ran.stderr.contains("is a symbolic link");
                 (ran, !is_refused)
             });
             sum(variants)

@@ -100,7 +100,7 @@ impl Tree {
                 return Err(Error::path_escape(path));
             }
             if followed > MAX_LINKS {
-                return Err(Error::invalid(format!("{} passes too many links", path.quoted())).at(path));
+                return Err(Error::invalid(format!("{} goes through too many symbolic links", path.quoted())).at(path));
             }
             todo.extend(
                 target
@@ -262,8 +262,10 @@ fn describe(node: &Node) -> Stat {
         mode,
         created: Some(created),
         modified: Some(node.modified()),
+        changed: None,
         version,
         target,
+        hard_linked: None,
     }
 }
 
@@ -277,5 +279,6 @@ fn entry(path: &WsPath, node: &Node) -> Entry {
             Node::File(file) => Some(file.version()),
             Node::Directory { .. } | Node::Symlink { .. } => None,
         },
+        hard_linked: None,
     }
 }

@@ -20,10 +20,12 @@ pub struct Effects {
 pub struct Effect {
     /// The path.
     pub path: EntryPath,
-    /// What is there. Never [`Placed::Image`]: a sandbox knows no history.
+    /// What is there. Never [`Placed::Image`]: a sandbox cannot read content from history.
     pub placed: Placed,
     /// When it was last written, so that a bench can keep what build tools compare.
     pub modified: Option<Timestamp>,
+    /// Whether it changes something that is not below the layer any more: others removed it since the layer was laid.
+    pub is_lost_below: bool,
 }
 
 /// Something that a command made and that no workspace takes: a device, a fifo, a socket, or the set-user-id bit of a file that itself is

@@ -101,7 +101,7 @@ impl Limit {
             Self::Memory => "memory",
             Self::FileSize => "bytes in one file",
             Self::Written => "bytes written",
-            Self::Pause => "one second to stand still when paused",
+            Self::Pause => "one second to stop when paused",
         }
     }
 }
@@ -129,7 +129,7 @@ impl EffectLimits {
         let seconds = self.time.unwrap_or_default().as_secs();
         refused(
             "timeout_s",
-            format!("reading what the command left takes longer than {seconds} s"),
+            format!("reading the effects of the command takes longer than {seconds} s"),
         )
     }
 }
@@ -165,7 +165,7 @@ impl EffectTally {
     pub fn too_many(most: u64) -> Error {
         refused(
             "changed_files",
-            format!("the command left more than {most} created, changed or deleted paths"),
+            format!("the command created, changed or deleted more than {most} paths"),
         )
     }
 
@@ -176,7 +176,7 @@ impl EffectTally {
             Some(most) if self.text_bytes > most => Err(refused(
                 "changed_files",
                 format!(
-                    "the paths and links that the command left have more than {most} bytes of names; {} are allowed for each of `changed_files`",
+                    "the names of the paths and links that the command changed have more than {most} bytes; {} bytes are allowed for each of `changed_files`",
                     EffectLimits::TEXT_BYTES_OF_ENTRY
                 ),
             )),
@@ -190,7 +190,9 @@ impl EffectTally {
         match self.limits.content_bytes {
             Some(most) if self.content_bytes > most => Err(refused(
                 "written_mb",
-                format!("the files that the command left have more than {most} bytes, holes included"),
+                format!(
+                    "the files that the command changed have more than {most} bytes, including holes of sparse files"
+                ),
             )),
             _ => Ok(()),
         }
@@ -218,7 +220,7 @@ fn refused(key: &str, message: String) -> Error {
     Error::new(ErrorKind::TooLarge, message)
         .rule(format!("limits.{key}"))
         .hint(format!(
-            "nothing of it was kept; have the command leave less, or raise `limits.{key}` of the shell"
+            "none of its effects were kept; let the command change less, or raise `limits.{key}` of the shell"
         ))
 }
 

@@ -81,18 +81,18 @@ pub(super) fn decode(encoded: Bytes, address: Address, size: u64) -> Result<Deco
         PLAIN => verified(bytes, address).map(Decoded::Whole),
         ZSTD => {
             let plain = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress(&bytes, size as usize));
-            let plain = plain.map_err(|_| damaged("it cannot be unpacked"))?;
+            let plain = plain.map_err(|_| damaged("it cannot be decompressed"))?;
             verified(plain.into(), address).map(Decoded::Whole)
         }
         LIST if Address::of_list(&bytes) == address => Ok(Decoded::List(parts_of(&bytes))),
-        LIST => Err(damaged("its list of parts is not the one that was stored")),
-        _ => Err(damaged("its form is unknown")),
+        LIST => Err(damaged("its list of parts does not match its hash")),
+        _ => Err(damaged("its encoding is unknown")),
     }
 }
 
 fn verified(bytes: Bytes, address: Address) -> Result<Bytes> {
     if Address::of(&bytes) != address {
-        return Err(damaged("its bytes are not the ones that were stored"));
+        return Err(damaged("its bytes do not match its hash"));
     }
     Ok(bytes)
 }

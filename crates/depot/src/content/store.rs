@@ -283,12 +283,12 @@ impl ContentStore {
             .await?;
         let unpacked = |(part, wanted, found): (Part, Range<usize>, Found)| match found.decoded(part.address)? {
             Decoded::Whole(bytes) if bytes.len() as u64 == part.size => Ok(bytes.slice(wanted)),
-            _ => Err(damaged("a part of it is not the one that was stored")),
+            _ => Err(damaged("one of its parts has the wrong size or kind")),
         };
         let bytes = joined(side_by_side(found, unpacked).await?);
         match bytes.len() as u64 == length {
             true => Ok(bytes),
-            false => Err(damaged("its parts are not all of it")),
+            false => Err(damaged("its parts do not add up to its size")),
         }
     }
 
@@ -297,7 +297,7 @@ impl ContentStore {
     }
 
     async fn found<R: RowOf>(&self, row: &R, address: Address) -> Result<Found> {
-        let row = row(address)?.ok_or_else(|| damaged("the home has lost it"))?;
+        let row = row(address)?.ok_or_else(|| damaged("the content is missing from the home"))?;
         let place = match (row.data, &self.folder) {
             (None, Some(folder)) => FoundIn::Folder(folder.clone()),
             (data, _) => FoundIn::Memory(self.encoded(address, data).await?),
@@ -480,7 +480,9 @@ impl ContentStore {
             Ok(Decoded::List(parts)) => {
                 let is_known = |part: &Part| row(part.address).map(|row| row.is_some_and(|row| row.size == part.size));
                 let known = parts.iter().map(is_known).collect::<Result<Vec<_>>>()?;
-                Ok(known.contains(&false).then(|| damaged("a part of it is lost")))
+                Ok(known
+                    .contains(&false)
+                    .then(|| damaged("one of its parts is missing or has another size")))
             }
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(error)),
             Err(error) => Err(error),
@@ -535,7 +537,11 @@ fn address_of(path: &str) -> Option<Address> {
 }
 
 fn swept() -> Error {
-    Error::new(ErrorKind::Unavailable, "stored content was swept meanwhile").hint("nothing was changed; try again")
+    Error::new(
+        ErrorKind::Unavailable,
+        "stored content was collected as garbage during the operation",
+    )
+    .hint("nothing was changed; try again")
 }
 
 fn joined(slices: impl IntoIterator<Item = Bytes>) -> Bytes {
@@ -558,7 +564,7 @@ fn size_of(parts: &[Part]) -> u64 {
 fn check_size(found: u64, said: u64) -> Result<()> {
     match found == said {
         true => Ok(()),
-        false => Err(damaged(&format!("it has {found} bytes, and {said} are on record"))),
+        false => Err(damaged(&format!("it has {found} bytes, but {said} bytes are recorded"))),
     }
 }
 

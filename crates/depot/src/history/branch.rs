@@ -110,7 +110,7 @@ impl DepotWorkspace {
 
 fn no_branch(name: &str) -> Error {
     let message = format!("this workspace has no branch {}", quote(name));
-    Error::new(ErrorKind::NotFound, message).hint("list its branches to see which there are")
+    Error::new(ErrorKind::NotFound, message).hint("list its branches to see their names")
 }
 
 /// A branch as it is told.

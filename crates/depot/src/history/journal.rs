@@ -57,11 +57,10 @@ impl DepotWorkspace {
 /// A state that is kept has no change where it is the first of its journal, or where only a snapshot or a branch holds it.
 fn why_no_change(session: Session<'_>, level: Level) -> Result<Error> {
     match session.oldest(level.workspace)?.seq {
-        0 => Ok(Error::new(
-            ErrorKind::NotFound,
-            "there is no change at the beginning of a workspace",
-        )
-        .hint("list the changes to see which there are")),
+        0 => Ok(
+            Error::new(ErrorKind::NotFound, "the beginning of a workspace is not a change")
+                .hint("list the changes to see their numbers"),
+        ),
         oldest => Ok(no_longer_kept(oldest)),
     }
 }

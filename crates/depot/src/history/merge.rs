@@ -65,8 +65,9 @@ fn name_of(row: &WorkspaceRow) -> &str {
 /// The error for a workspace that is not there, and for one that is none of this one's business: nobody learns here which of the two.
 fn stranger(asked: &str) -> Error {
     let message = format!("no workspace {} shares history with this one", quote(asked));
-    Error::new(ErrorKind::NotFound, message)
-        .hint("merge a branch of this workspace, the one it was branched off, or another of that family")
+    Error::new(ErrorKind::NotFound, message).hint(
+        "merge a branch of this workspace, the workspace that it was branched from, or another that shares its history",
+    )
 }
 
 /// Everything that the state at `point` knows.

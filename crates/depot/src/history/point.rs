@@ -41,7 +41,7 @@ pub(crate) fn level_of(session: Session<'_>, number: i64, point: &Point) -> Resu
 /// Checks that the state at `level` is still kept; one that is not is `not_found`.
 pub(crate) fn check_kept(session: Session<'_>, level: Level) -> Result<()> {
     if session.is_hidden(level.workspace)? {
-        return Err(Error::new(ErrorKind::NotFound, "this workspace is gone"));
+        return Err(Error::new(ErrorKind::NotFound, "this workspace no longer exists"));
     }
     match session.is_kept(level)? {
         true => Ok(()),
@@ -51,7 +51,7 @@ pub(crate) fn check_kept(session: Session<'_>, level: Level) -> Result<()> {
 
 /// The error for a point that retention dropped.
 pub(crate) fn no_longer_kept(oldest: i64) -> Error {
-    let message = format!("that point was removed from the history, which begins after change {oldest}");
+    let message = format!("the point is older than the history, which now begins after change {oldest}");
     Error::new(ErrorKind::NotFound, message).hint("list the changes and the snapshots to see which points are kept")
 }
 
@@ -154,7 +154,7 @@ fn unknown(session: Session<'_>, lineage: &[Level], point: &Point) -> Result<Err
         Point::Number(seq) => format!("there is no change number {seq}"),
         Point::Change(id) => format!("there is no change {}", quote(id)),
         Point::Snapshot(label) => format!("there is no snapshot {}", quote(label)),
-        Point::Time(time) => format!("there is nothing at {time}"),
+        Point::Time(time) => format!("the workspace has no state at {time}"),
         Point::Named(text) => format!("there is no snapshot, change or time {}", quote(text)),
     };
     let mut is_cut = false;
@@ -165,5 +165,5 @@ fn unknown(session: Session<'_>, lineage: &[Level], point: &Point) -> Result<Err
         true => format!("{what}, or it is no longer kept"),
         false => what,
     };
-    Ok(Error::new(ErrorKind::NotFound, what).hint("list the snapshots and the changes to see which points there are"))
+    Ok(Error::new(ErrorKind::NotFound, what).hint("list the snapshots and the changes to see the available points"))
 }

@@ -129,7 +129,7 @@ fn summary_of(word: &str, puts: &[Ready]) -> String {
 /// Notes what `into` has taken in, so that the next merge begins there.
 fn note_merge(session: Session<'_>, into: Level, point: &MergePoint) -> Result<()> {
     let source = session.workspace_by_uid(&point.workspace)?;
-    let source = source.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to merge is gone"))?;
+    let source = source.ok_or_else(|| Error::new(ErrorKind::NotFound, "the workspace to merge no longer exists"))?;
     let at = i64::try_from(point.change).unwrap_or(i64::MAX).min(source.head);
     let workspace = source.id;
     session.add_merge(into, Level { workspace, at })
@@ -159,7 +159,7 @@ impl Changing<'_> {
             (Placed::Nothing, _) => return Ok(None),
             (Placed::Image(image), _) => self.held(image)?,
             (Placed::File { .. }, Some(content)) if content.is_stored() && !self.refer(content.address)? => {
-                return Err(damaged("the home no longer has it"));
+                return Err(damaged("the content is missing from the home"));
             }
             (Placed::File { mode, .. }, Some(content)) => {
                 self.record(content)?;
@@ -206,7 +206,7 @@ impl Changing<'_> {
     fn held(&self, image: &Image) -> Result<Node> {
         let node = node_of(image, self.now());
         match node.content {
-            Some(address) if !self.refer(address)? => Err(damaged("the home no longer has it")),
+            Some(address) if !self.refer(address)? => Err(damaged("the content is missing from the home")),
             None if node.kind == EntryKind::File => Err(damaged("a file has no content")),
             _ => Ok(node),
         }
@@ -221,7 +221,7 @@ impl Changing<'_> {
         {
             let above = self.tree.node(&path[..slash])?;
             if above.is_none_or(|above| above.kind != EntryKind::Directory) {
-                return Err(changed(put).hint("the directory above it is gone"));
+                return Err(changed(put).hint("the directory above it no longer exists"));
             }
         }
         let is_directory = node.is_some_and(|node| node.kind == EntryKind::Directory);
@@ -253,5 +253,5 @@ pub(crate) fn changed(put: &Put) -> Error {
     let root = WsPath::root();
     error
         .at(put.path.as_path().unwrap_or(&root))
-        .hint("look at it again, then repeat")
+        .hint("read it again, then repeat the operation")
 }

@@ -46,11 +46,11 @@ impl DepotWorkspace {
             let version = found.ok_or_else(|| {
                 Error::new(ErrorKind::NotFound, format!("{} has no such version", path.quoted()))
                     .at(&path)
-                    .hint("list its versions to see which there are")
+                    .hint("list the versions of the file")
             })?;
             let before = changing.tree.node(bytes(&path))?;
             if before.as_ref().is_some_and(|before| before.kind != version.node.kind) {
-                return Err(Error::already_exists(&path).hint("remove what is there now, or restore the directory"));
+                return Err(Error::already_exists(&path).hint("remove the existing entry, or restore the directory"));
             }
             changing.make_parents(&path, true)?;
             if !before.as_ref().is_some_and(|before| before.is_same(&version.node)) {

@@ -23,7 +23,7 @@ impl DepotWorkspace {
         let at = stored_time(self.shared().clock.now());
         let add = move |session: Session<'_>| {
             if session.snapshot(number, &label)?.is_some() {
-                let message = format!("there is a snapshot {} already", quote(&label));
+                let message = format!("the snapshot {} exists already", quote(&label));
                 return Err(Error::new(ErrorKind::AlreadyExists, message).hint("choose another label"));
             }
             // A label counts before an id: whoever names the change must not be led elsewhere.
@@ -61,7 +61,7 @@ impl DepotWorkspace {
             true => Ok(()),
             false => Err(
                 Error::new(ErrorKind::NotFound, format!("there is no snapshot {}", quote(&label)))
-                    .hint("list the snapshots to see which there are"),
+                    .hint("list the snapshots to see their labels"),
             ),
         };
         self.shared().writer.write(self.durability, remove).await

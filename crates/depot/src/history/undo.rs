@@ -44,7 +44,7 @@ impl DepotWorkspace {
             let targets = select(session, number)?;
             if targets.is_empty() {
                 let error = Error::new(ErrorKind::NotFound, "there is no change to undo or redo");
-                return Err(error.hint("look at the history to see which changes there are"));
+                return Err(error.hint("list the history to see the changes"));
             }
             let changing = Changing::begin(session, &shared, number, durability)?;
             reverse(session, &shared, changing, &targets, making)
@@ -86,7 +86,7 @@ fn undoable(session: Session<'_>, workspace: i64, id: &str) -> Result<ChangeRow>
             ErrorKind::NotFound,
             format!("this workspace has made no change {}", quote(id)),
         )
-        .hint("look at the history for the ids of its changes")
+        .hint("list the history to see the ids of its changes")
     })?;
     match row.undone_by {
         None => Ok(row),
@@ -131,7 +131,7 @@ fn reverse(
     }
     let row = session
         .change(workspace, seq)?
-        .ok_or_else(|| damaged("the journal has lost a change"))?;
+        .ok_or_else(|| damaged("a change is missing from the journal"))?;
     Ok(Reversed::Done(Box::new(change_of(session, row)?)))
 }
 

@@ -59,7 +59,7 @@ impl Source {
 
     fn take(&mut self, count: usize) -> Result<Bytes> {
         if count > self.rest.len() {
-            return Err(damaged("a record of the journal is cut short"));
+            return Err(damaged("a record of the journal is truncated"));
         }
         Ok(self.rest.split_to(count))
     }
@@ -102,5 +102,5 @@ impl Source {
 
 /// A record that says something this program does not know.
 pub(super) fn odd() -> garret_core::Error {
-    damaged("a record of the journal makes no sense")
+    damaged("a record of the journal is not valid")
 }

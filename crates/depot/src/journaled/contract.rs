@@ -1,20 +1,21 @@
 //! The contract of a history, on files that live elsewhere: what is in the log enters the journal first, what others did is looked for
 //! where it matters, and the rest is the depot's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use garret_core::{
-    Branch, Change, ChangesOptions, Directory, Error, ErrorKind, History, Keep, Making, Merging, NewBranch,
+    Branch, Change, ChangesOptions, Directory, EntryPath, Error, ErrorKind, History, Keep, Making, Merging, NewBranch,
     OpenedBranch, PathChange, PathVersion, Placed, Point, Put, Puts, Restore, Result, Reversed, Selection, Snapshot,
-    SnapshotOptions, SnapshotSize, Storage, WsPath,
+    SnapshotOptions, SnapshotSize, Storage, Timestamp, WsPath,
 };
 
 use super::Journaled;
 use super::log;
 use super::operate::Outcome;
 use super::record::Operation;
+use super::touched::Since;
 use super::view::PastView;
 use crate::depot::NewWorkspace;
 use crate::history::shown;
@@ -35,11 +36,8 @@ impl Journaled {
     /// The journal, for a question that has no answer without one.
     async fn required(&self) -> Result<&DepotWorkspace> {
         self.drained().await?.ok_or_else(|| {
-            Error::new(
-                ErrorKind::NotFound,
-                "no change was recorded yet, so there is no history",
-            )
-            .hint("a history begins with the first change, or with a snapshot")
+            Error::new(ErrorKind::NotFound, "there is no history yet: no change was recorded")
+                .hint("a history begins with the first change, or with a snapshot")
         })
     }
 
@@ -166,6 +164,12 @@ impl History for Journaled {
         let mut turn = self.turn().await?;
         turn.names = names;
         done(turn.operate(Operation::Put(puts), making).await?)
+    }
+
+    async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {
+        let mut turn = self.turn().await?;
+        turn.drain().await?;
+        turn.touched_since(paths, Since { change, at }).await
     }
 
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {

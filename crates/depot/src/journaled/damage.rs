@@ -29,7 +29,7 @@ const SEARCHED: usize = 1024 * 1024;
 const ZEROS: usize = 64;
 const SECTOR: usize = 512;
 
-const WHAT: &str = "a log of its changes is damaged: those behind the damage are not in its history";
+const WHAT: &str = "a log of its changes is damaged: changes after the damage are missing from its history";
 
 /// Whether what follows the last whole record, which ends at `end`, was spoiled rather than cut off.
 pub(super) fn is_damaged(bytes: &Bytes, end: usize) -> bool {
@@ -112,7 +112,7 @@ impl Depot {
         }
         let stray = kept
             .iter()
-            .map(|_| Problem::general("a damaged log of a workspace that is gone was kept"));
+            .map(|_| Problem::general("there is a damaged log of a workspace that no longer exists"));
         problems.extend(stray);
         Ok(problems)
     }
@@ -132,7 +132,7 @@ impl Depot {
         });
         let count = removed.map_err(|failure| error::home(&failure))?;
         Ok(vec![Problem::general(format!(
-            "removed {count} damaged logs; what was whole of them is in the history"
+            "removed {count} damaged logs; their undamaged records are in the history"
         ))])
     }
 }

@@ -345,7 +345,7 @@ impl Changing<'_> {
             Held::Inline(bytes) => self.prepare(bytes),
             Held::Stored { address, size } => match self.refer(*address)? {
                 true => Ok(Prepared::stored(*address, *size)),
-                false => Err(damaged("the home no longer has it")),
+                false => Err(damaged("the content is missing from the home")),
             },
         }
     }

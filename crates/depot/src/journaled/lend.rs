@@ -14,7 +14,7 @@ use garret_core::{
 use super::look::described;
 use super::turn::Turn;
 
-const OWNER_BITS: u32 = 0o700;
+pub(super) const OWNER_BITS: u32 = 0o700;
 
 /// A directory and the mode that it has.
 type Lent = (WsPath, u32);

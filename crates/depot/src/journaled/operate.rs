@@ -6,15 +6,13 @@ use std::sync::{Arc, Mutex};
 use garret_core::path::quote;
 use garret_core::{
     Actor, Change, Clash, EntryPath, Error, ErrorKind, Expected, Making, Mutation, Origin, PathChange, Put, Puts,
-    Restore, Result, Reversed, Timestamp, WsPath, other_names,
+    Restore, Result, Reversed, WsPath, other_names,
 };
 
 use super::bring::Goal;
 use super::ingest::{is_only_looking, note_seen, only_looking};
-use super::raw::split;
 use super::record::{Authorship, Intent, Operation, Seen, Work};
 use super::turn::Turn;
-use crate::history::changed;
 use crate::metadata::Session;
 use crate::workspace::DepotWorkspace;
 
@@ -118,30 +116,7 @@ impl Turn<'_> {
         let entries: Vec<_> = unmet.map(|put| (put.path.clone(), false)).collect();
         self.look_at_entries(&entries).await?;
         self.drain().await?;
-        self.check_met(puts).await
-    }
-
-    /// Refuses puts that were worked out before others changed the same paths. What they did earlier than that was seen by whoever worked
-    /// them out, only the journal had not met it.
-    async fn check_met(&self, puts: &Puts) -> Result<()> {
-        let met: BTreeSet<&[u8]> = self.new.iter().chain(&self.outside).map(Vec::as_slice).collect();
-        for put in puts.puts.iter().filter(|put| met.contains(put.path.as_bytes())) {
-            if let Expected::UnchangedSince { at, .. } = &put.expected
-                && self.touched_at(&put.path).await?.is_some_and(|touched| touched > *at)
-            {
-                return Err(changed(put));
-            }
-        }
-        Ok(())
-    }
-
-    /// When something was last done to a path: of one that is gone, when its directory last changed.
-    async fn touched_at(&self, path: &EntryPath) -> Result<Option<Timestamp>> {
-        if let Some(stat) = self.stat_entry(path).await? {
-            return Ok(stat.modified);
-        }
-        let above = EntryPath::from_bytes(split(path.as_bytes()).0.to_vec());
-        Ok(self.stat_entry(&above).await?.and_then(|stat| stat.modified))
+        self.check_untouched(puts).await
     }
 
     async fn carry_out(
@@ -327,7 +302,12 @@ fn unmet(new: &[Vec<u8>]) -> Option<String> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    (!new.is_empty()).then(|| format!("never captured, and left alone: {}{more}", names.join(", ")))
+    (!new.is_empty()).then(|| {
+        format!(
+            "never captured by the history, and left unchanged: {}{more}",
+            names.join(", ")
+        )
+    })
 }
 
 async fn run(room: &DepotWorkspace, operation: Operation, making: Making) -> Result<Outcome> {

@@ -98,7 +98,7 @@ impl Turn<'_> {
             let same = Precondition::Version(first.version.clone());
             let piece = self.piece(path, at, same).await?;
             if piece.bytes.is_empty() {
-                return Err(Error::new(ErrorKind::Unavailable, "a file ends too early").at(path));
+                return Err(Error::new(ErrorKind::Unavailable, "a file is shorter than expected").at(path));
             }
             put(&piece.bytes)?;
             at += piece.bytes.len() as u64;

@@ -239,8 +239,10 @@ impl Turn<'_> {
                 mode: None,
                 created: None,
                 modified: entry.modified,
+                changed: None,
                 version: entry.version.clone(),
                 target: None,
+                hard_linked: entry.hard_linked,
             }),
             false => self.stat(path).await?,
         };

@@ -75,9 +75,9 @@ fn missing() -> garret_core::Error {
 }
 
 fn unfit() -> garret_core::Error {
-    damaged("a list of parts does not fit its parts")
+    damaged("a list of parts does not match its parts")
 }
 
 fn wrong_size() -> garret_core::Error {
-    damaged("an entry does not have the size that it says")
+    damaged("the size of an entry does not match its content")
 }

@@ -99,7 +99,7 @@ impl<W: Write> Exporting<'_, W> {
 
     fn row(&self) -> Result<WorkspaceRow> {
         let row = self.read(|session| session.workspace(self.workspace.number))?;
-        row.ok_or_else(|| damaged("a workspace is lost"))
+        row.ok_or_else(|| damaged("the record of a workspace is missing"))
     }
 
     fn manifest(&mut self, manifest: &Manifest) -> Result<()> {
@@ -174,9 +174,11 @@ impl<W: Write> Exporting<'_, W> {
         self.rows(&row, oldest.seq, &held)?;
         match self.read(|session| session.oldest(row.id))? == oldest {
             true => Ok(()),
-            false => Err(
-                Error::new(ErrorKind::Unavailable, "history was dropped while it was exported").hint("export again"),
-            ),
+            false => Err(Error::new(
+                ErrorKind::Unavailable,
+                "garbage collection removed history during the export",
+            )
+            .hint("export again")),
         }
     }
 
@@ -269,7 +271,7 @@ impl<W: Write> Exporting<'_, W> {
     fn entry(&mut self, path: Vec<u8>, since: i64, until: Option<i64>, node: Node) -> Result<()> {
         if !is_path(&path) {
             return Err(
-                Error::invalid("a name of more than 255 bytes can be in no portable file")
+                Error::invalid("a portable file cannot hold a name of more than 255 bytes")
                     .at_text(EntryPath::from_bytes(path).shown())
                     .hint("give it a shorter name, then export the files without history"),
             );

@@ -110,7 +110,7 @@ pub(super) fn read(
         let entry = entry.and_then(read_entry);
         let entry = entry.map_err(|_| if is_first { not_portable() } else { cut_short() })?;
         if end.is_some() {
-            return Err(damaged("something follows its end"));
+            return Err(damaged("there are bytes after its end"));
         }
         match (entry.name.as_str(), &manifest) {
             ("manifest.json", None) => {
@@ -177,7 +177,9 @@ fn manifest_of(bytes: &[u8]) -> Result<Manifest> {
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| not_portable())?;
     let version = value.get("version").and_then(serde_json::Value::as_u64);
     match (value.get("format").and_then(serde_json::Value::as_str), version) {
-        (Some(FORMAT), Some(VERSION)) => serde_json::from_value(value).map_err(|_| damaged("its manifest")),
+        (Some(FORMAT), Some(VERSION)) => {
+            serde_json::from_value(value).map_err(|_| damaged("its manifest is not valid"))
+        }
         (Some(FORMAT), Some(version)) if version > VERSION => {
             let message = format!(
                 "this file was written by a newer Garret: its version is {version}, this program knows {VERSION}"
@@ -189,10 +191,10 @@ fn manifest_of(bytes: &[u8]) -> Result<Manifest> {
 }
 
 fn end_of(bytes: &[u8], hasher: &blake3::Hasher) -> Result<End> {
-    let end: End = serde_json::from_slice(bytes).map_err(|_| damaged("its end"))?;
+    let end: End = serde_json::from_slice(bytes).map_err(|_| damaged("its end record is not valid"))?;
     match end.blake3 == hasher.finalize().to_hex().as_str() {
         true => Ok(end),
-        false => Err(damaged("its sum does not fit")),
+        false => Err(damaged("its checksum does not match")),
     }
 }
 
@@ -207,7 +209,7 @@ pub(super) fn damaged(how: &str) -> Error {
 }
 
 fn cut_short() -> Error {
-    damaged("it is cut short, or its bytes were changed")
+    damaged("it is truncated, or its bytes were changed")
 }
 
 fn not_portable() -> Error {

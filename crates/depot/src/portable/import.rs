@@ -134,7 +134,7 @@ impl Depot {
         };
         self.shared.writer.write(self.shared.options.durability, settle).await?;
         if !self.is_whole(row.id)? || !self.had_directories(row.id)? {
-            return Err(damaged("its entries do not fit together"));
+            return Err(damaged("its entries are inconsistent"));
         }
         self.show(id, name).await
     }
@@ -145,8 +145,8 @@ impl Depot {
             check_free(session, name.as_deref())?;
             if !session.unhide(id)? {
                 return Err(
-                    Error::new(ErrorKind::Unavailable, "the import was collected as garbage meanwhile")
-                        .hint("import again, and collect with a longer grace"),
+                    Error::new(ErrorKind::Unavailable, "the unfinished import was collected as garbage")
+                        .hint("import again, and collect garbage with a longer grace period"),
                 );
             }
             session.set_name(id, name.as_deref())
@@ -213,7 +213,7 @@ fn verify(source: &mut (impl Read + Seek)) -> Result<(Manifest, End)> {
     let (manifest, end) = read(source, |_| Ok(()), |entry| found.add(&entry))?;
     let counts = (found.records, found.pieces, found.bytes);
     if counts != (end.records, end.pieces, end.bytes) {
-        return Err(damaged("it does not hold what it says"));
+        return Err(damaged("its content does not match its end record"));
     }
     found.contents.check()?;
     let fits = (0..=manifest.head).contains(&manifest.oldest) && manifest.head <= LAST;
@@ -250,7 +250,9 @@ impl Found {
                 .into_iter()
                 .try_for_each(|record| self.add_record(record));
         }
-        let piece = piece(entry)?.verified().map_err(|_| damaged("a piece of content"))?;
+        let piece = piece(entry)?
+            .verified()
+            .map_err(|_| damaged("a piece of content does not match its hash"))?;
         self.pieces += 1;
         self.bytes += piece.bytes.len() as u64;
         self.contents.add(&piece)
@@ -261,7 +263,7 @@ impl Found {
         match record {
             Record::Change(change) => {
                 if !self.changes.insert(change.number) {
-                    return Err(damaged("a change is there twice"));
+                    return Err(damaged("a change occurs twice"));
                 }
                 self.speak_of(change.undone_by.unwrap_or(change.number));
                 change.row(0).map(|_| ())
@@ -278,23 +280,23 @@ impl Found {
             Record::Move { change, step, from, to } => {
                 self.speak_of(change);
                 if !self.moves.insert((change, step)) {
-                    return Err(damaged("a move is there twice"));
+                    return Err(damaged("a move occurs twice"));
                 }
                 path_of(&from).and_then(|_| path_of(&to)).map(|_| ())
             }
             Record::Snapshot { change, label, .. } => {
                 self.speak_of(change);
-                check_label(&label).map_err(|_| damaged("a snapshot has a label that cannot be"))?;
+                check_label(&label).map_err(|_| damaged("the label of a snapshot is not valid"))?;
                 match self.labels.insert(label) {
                     true => Ok(()),
-                    false => Err(damaged("two snapshots have one label")),
+                    false => Err(damaged("two snapshots have the same label")),
                 }
             }
             Record::Reversal { change, target } => {
                 self.speak_of(change);
                 self.speak_of(target);
                 if !self.reversals.insert((change, target)) {
-                    return Err(damaged("a reversal is there twice"));
+                    return Err(damaged("a reversal occurs twice"));
                 }
                 match target < change {
                     true => Ok(()),
@@ -429,7 +431,7 @@ fn put_record(session: Session<'_>, workspace: i64, record: Record, ids: &dyn ga
 
 fn records(entry: &FileEntry) -> Result<Vec<Record>> {
     let lines = entry.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let record = |line| serde_json::from_slice(line).map_err(|_| damaged("a record of its journal"));
+    let record = |line| serde_json::from_slice(line).map_err(|_| damaged("a record of its journal is not valid"));
     lines.map(record).collect()
 }
 
@@ -442,7 +444,7 @@ fn piece(entry: &FileEntry) -> Result<PlainPiece> {
             is_list: folder == "lists",
             bytes: Bytes::copy_from_slice(&entry.bytes),
         }),
-        _ => Err(damaged("it holds something else")),
+        _ => Err(damaged("it has an entry of an unknown kind")),
     }
 }
 

@@ -101,7 +101,7 @@ impl ChangeRecord {
                 .into_iter()
                 .all(|text| is_word(text))
         {
-            return Err(damaged("a change is not named as Garret names them"));
+            return Err(damaged("the id of a change is not valid"));
         }
         Ok(ChangeRow {
             workspace,
@@ -156,7 +156,7 @@ impl EntryRecord {
         let path = path_of(&self.path)?;
         if let Some(target) = &self.target {
             let shown = EntryPath::from_bytes(path.clone()).shown();
-            check_target(target).map_err(|_| damaged("a link points where none can").at_text(shown))?;
+            check_target(target).map_err(|_| damaged("the target of a link is not valid").at_text(shown))?;
         }
         if !fits {
             return Err(damaged("an entry is of an unknown kind"));

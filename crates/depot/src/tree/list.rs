@@ -65,5 +65,6 @@ fn entry(path: Vec<u8>, node: &Node) -> Entry {
         size: node.size,
         modified: Some(time_of(node.modified)),
         version: version_of(node),
+        hard_linked: None,
     }
 }

@@ -162,7 +162,7 @@ impl DepotWorkspace {
         loop {
             let end = size.min(start + PIECE);
             let row = shared.database.read(|session| session.content(address))?;
-            let row = row.ok_or_else(|| damaged("the home has lost it"))?;
+            let row = row.ok_or_else(|| damaged("the content is missing from the home"))?;
             let piece = shared
                 .content
                 .read(&shared.database, address, row, size, start..end)

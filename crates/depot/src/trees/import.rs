@@ -90,10 +90,11 @@ impl DepotWorkspace {
                 if let Some(address) = node.content
                     && !shared.content.refer(session, address)?
                 {
-                    return Err(
-                        Error::new(ErrorKind::Unavailable, "imported content was swept meanwhile")
-                            .hint("nothing was changed; import again, and collect with a longer grace"),
-                    );
+                    return Err(Error::new(
+                        ErrorKind::Unavailable,
+                        "imported content was collected as garbage during the import",
+                    )
+                    .hint("nothing was changed; import again, and collect garbage with a longer grace period"));
                 }
                 put(&mut changing, &path, node)?;
             }
@@ -124,7 +125,7 @@ fn put(changing: &mut Changing<'_>, path: &[u8], node: Node) -> Result<()> {
     match &before {
         Some(before) if is_directory(before) != is_directory(&node) => {
             let message = "a directory cannot replace a file, nor a file a directory";
-            return Err(error_at(Error::new(ErrorKind::AlreadyExists, message)).hint("remove what is there first"));
+            return Err(error_at(Error::new(ErrorKind::AlreadyExists, message)).hint("remove the existing entry first"));
         }
         Some(before) if before.is_same(&node) => return Ok(()),
         _ => {}
@@ -133,7 +134,7 @@ fn put(changing: &mut Changing<'_>, path: &[u8], node: Node) -> Result<()> {
         match changing.tree.node(&path[..slash])? {
             Some(above) if is_directory(&above) => {}
             Some(_) => {
-                let message = "a parent of it is not a directory";
+                let message = "a path above it is not a directory";
                 return Err(error_at(Error::new(ErrorKind::NotADirectory, message)).hint("nothing was imported"));
             }
             None => changing.set(&path[..slash], Some(directory(0o755, changing.now())))?,
@@ -220,7 +221,7 @@ impl Importing<'_> {
                     .get(&self.placed(other))
                     .filter(|node| node.kind != EntryKind::Directory);
                 same.cloned().ok_or_else(|| {
-                    Error::invalid("the archive links to a file that it does not hold")
+                    Error::invalid("the archive has a hard link to a file that is not in it")
                         .at_text(EntryPath::from_bytes(item.path.clone()).shown())
                 })?
             }

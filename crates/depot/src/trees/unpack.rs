@@ -86,7 +86,7 @@ fn check_sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<()> {
         false => Ok(()),
         true => Err(Error::new(
             ErrorKind::Unsupported,
-            "a file of the archive is sparse in a form that is not read here",
+            "the archive has a sparse file in a format that Garret cannot read",
         )
         .at_text(EntryPath::from_bytes(name).shown())
         .hint("nothing was imported; make the archive again without `-S`, or with `--format=gnu`")),
@@ -115,7 +115,7 @@ fn path_of(name: &[u8]) -> Result<Option<Vec<u8>>> {
     if name.starts_with(b"/") || name.split(|byte| *byte == b'/').any(is_parent) {
         return Err(Error::new(
             ErrorKind::PathEscape,
-            "the archive names a path outside the place it is put in",
+            "the archive names a path outside of its own root",
         )
         .at_text(shown())
         .hint("nothing was imported; make the archive again with relative paths"));
@@ -148,9 +148,9 @@ fn unread(error: &std::io::Error) -> Error {
 fn damaged() -> Error {
     Error::new(
         ErrorKind::Corrupt,
-        "the archive is damaged, cut short, or no tar archive",
+        "the archive is damaged, truncated, or not a tar archive",
     )
-    .hint("nothing was imported; check the archive, and that its name ends as it is compressed")
+    .hint("nothing was imported; check the archive, and that its file extension matches its compression")
 }
 
 #[cfg(test)]

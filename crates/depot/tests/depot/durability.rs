@@ -559,20 +559,20 @@ fn a_refused_job_does_not_touch_its_neighbours_in_the_group() {
 fn a_check_names_what_does_not_fit() {
     block_on(async {
         for (harm, named) in [
-            ("DELETE FROM content", "its content is lost"),
+            ("DELETE FROM content", "its content is missing"),
             ("UPDATE content SET size = 99", "its content has 99 bytes"),
             (
                 "DELETE FROM entry WHERE path = CAST('d' AS BLOB)",
                 "it is not in a directory",
             ),
-            ("UPDATE entry SET until = 1", "does not fit the journal"),
+            ("UPDATE entry SET until = 1", "does not match the journal"),
             (
                 "UPDATE change SET began = x'6400'",
-                "the change it began with does not name it",
+                "the change that created it does not list it",
             ),
             (
                 "UPDATE workspace SET head = 7",
-                "its journal has 1 changes up to 1, not 7",
+                "its journal has 1 changes up to change 1, but should have 7",
             ),
             (
                 "UPDATE workspace SET parent = 99, fork = 1",

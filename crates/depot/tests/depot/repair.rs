@@ -60,35 +60,38 @@ fn what_can_be_derived_is_repaired() {
             ("UPDATE workspace SET head = 7", "its newest change is 2, not 7"),
             (
                 "UPDATE change SET began = NULL WHERE seq = 1",
-                "is found again by the change",
+                "was listed again in the change",
             ),
             (
                 "DELETE FROM entry WHERE path = CAST('d/e' AS BLOB)",
-                "the directory was made again",
+                "the directory was created again",
             ),
             (
                 "DELETE FROM entry WHERE path IN (CAST('d' AS BLOB), CAST('d/e' AS BLOB))",
-                "the directory was made again",
+                "the directory was created again",
             ),
             (
                 "INSERT INTO unsynced VALUES (zeroblob(32))",
                 "no longer listed as unsynced",
             ),
-            ("DELETE FROM content WHERE data IS NULL", "was found again"),
+            (
+                "DELETE FROM content WHERE data IS NULL",
+                "was added to the database again",
+            ),
             ("UPDATE content SET size = 99, stored = 1", "was corrected"),
             ("UPDATE content SET data = x'00' WHERE data IS NULL", "was corrected"),
             ("UPDATE entry SET size = 77 WHERE kind = 1", "the size of"),
             (
                 "INSERT INTO snapshot VALUES (1, 'lost', 1, 99, 0, 0)",
-                "its snapshot `lost` named nothing",
+                "its snapshot `lost` named a point that does not exist",
             ),
             (
                 "INSERT INTO snapshot VALUES (1, 'lost', 77, 1, 0, 0)",
-                "its snapshot `lost` named nothing",
+                "its snapshot `lost` named a point that does not exist",
             ),
             (
                 "UPDATE change SET undone_by = 50 WHERE seq = 1",
-                "no longer said to be undone",
+                "no longer marked as undone",
             ),
             (
                 "INSERT INTO move VALUES (55, 1, 1, x'61', x'62')",
@@ -96,7 +99,7 @@ fn what_can_be_derived_is_repaired() {
             ),
             (
                 "UPDATE workspace SET parent = 99, fork = 1, flat = 1",
-                "no longer says that it was branched off",
+                "its link to a parent workspace",
             ),
         ] {
             let home = tempfile::tempdir().unwrap();
@@ -122,8 +125,11 @@ fn what_can_be_derived_is_repaired() {
 fn what_cannot_be_derived_is_reported_by_name_and_left_alone() {
     block_on(async {
         for (sql, named) in [
-            ("DELETE FROM content WHERE data IS NOT NULL", "its content is lost"),
-            ("DELETE FROM change WHERE seq = 1", "its journal has 1 changes up to 2"),
+            ("DELETE FROM content WHERE data IS NOT NULL", "its content is missing"),
+            (
+                "DELETE FROM change WHERE seq = 1",
+                "its journal has 1 changes up to change 2, but should have 2",
+            ),
             (
                 "UPDATE workspace SET parent = 99, fork = 1",
                 "branched off a point that does not exist",
@@ -161,10 +167,17 @@ fn a_lineage_in_a_circle_is_corrupt_and_a_check_names_it() {
             other.probe.write("a", "1").await;
             harm(home.path(), sql);
             let problems = depot.check().await.unwrap();
-            let named = problems.iter().find(|one| one.what.contains("its lineage"));
+            let named = problems
+                .iter()
+                .find(|one| one.what.contains("its parent is not an older workspace"));
             assert!(named.is_some_and(|one| one.workspace.is_some()), "{sql}: {problems:?}");
             let remaining = depot.repair().await.unwrap().remaining;
-            assert!(remaining.iter().any(|one| one.what.contains("its lineage")), "{sql}");
+            assert!(
+                remaining
+                    .iter()
+                    .any(|one| one.what.contains("its parent is not an older workspace")),
+                "{sql}"
+            );
             assert_eq!(depot.workspaces().await.unwrap().len(), 3, "{sql}: the others are seen");
             let error = branch.room.at(&Point::Number(0)).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{sql}");
@@ -473,7 +486,7 @@ fn blobs_that_a_loss_of_power_took_are_found_and_the_rest_works_on() {
             .iter()
             .find(|one| one.path.is_some())
             .expect("the file is named");
-        assert!(named.what.contains("loss of power"), "{named:?}");
+        assert!(named.what.contains("power failure"), "{named:?}");
         assert_eq!(
             desk.probe.try_read("later").await.unwrap_err().kind(),
             ErrorKind::Corrupt

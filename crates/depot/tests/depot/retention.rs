@@ -40,7 +40,7 @@ async fn five() -> Desk {
 fn gone<T: std::fmt::Debug>(outcome: garret_core::Result<T>) {
     let error = outcome.expect_err("it is no longer kept");
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    let texts = ["was removed from the history", "no longer kept"];
+    let texts = ["is older than the history", "no longer kept"];
     assert!(texts.iter().any(|text| error.message().contains(text)), "{error}");
 }
 

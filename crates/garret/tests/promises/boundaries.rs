@@ -22,6 +22,23 @@ async fn promise_09_a_denied_path_stays_denied_under_every_name() {
             answer.text
         );
     }
+    std::fs::hard_link(host.join("secret/key"), host.join("second")).unwrap();
+    for (tool, arguments) in [
+        ("read_file", json!({"path": "second"})),
+        ("stat", json!({"path": "second"})),
+        ("copy", json!({"src": "second", "dest": "third"})),
+        ("move", json!({"src": "second", "dest": "third"})),
+        ("write_file", json!({"path": "second", "content": "x"})),
+        ("grep", json!({"pattern": "CANARY", "path": "second"})),
+    ] {
+        let answer = room.toolbox.call(tool, arguments).await;
+        assert_eq!(answer.to_json()["error"]["kind"], "denied", "{tool}");
+        let shown = answer.to_json().to_string();
+        assert!(
+            !shown.contains("secret") && !shown.contains("key"),
+            "the refusal does not tell the denied name: {shown}"
+        );
+    }
     for tool in ["copy", "move"] {
         let answer = room.toolbox.call(tool, json!({"src": "app", "dest": "other"})).await;
         assert_eq!(answer.to_json()["error"]["kind"], "denied", "{tool}");
@@ -80,6 +97,9 @@ async fn promise_10_a_scope_is_never_wider() {
                 alice.read_bytes("peek/b").await.unwrap_err().kind().as_str(),
                 "path_escape"
             );
+            let users = room.host_path().unwrap().join("users");
+            std::fs::hard_link(users.join("bob/b"), users.join("alice/b")).unwrap();
+            assert_eq!(alice.read_bytes("b").await.unwrap_err().kind().as_str(), "denied");
         }
     }
 }

@@ -284,13 +284,7 @@ async fn promise_27_the_past_obeys_the_same_rules() {
         let room = Room::open(kind, FsPolicy::default()).await;
         room.write("secret/key", "hidden words").await;
         room.write("plain", "x").await;
-        let mut config = WorkspaceConfig::on(StorageConfig::Table {
-            kind: kind.into(),
-            options: room.workspace().reference().unwrap().payload,
-        });
-        config.capabilities.fs = Declared::Options(denying(&["secret"]));
-        let garret = Garret::new().home(Home::new(room.home.path()));
-        let fenced = garret.open_config("room", &config).await.unwrap();
+        let fenced = without_secret(&room).await;
         let log = fenced.workspace().log(LogRequest::default()).await.unwrap();
         let shown = serde_json::to_string(&log).unwrap();
         assert!(!shown.contains("key"), "{kind}: {shown}");
@@ -315,4 +309,58 @@ async fn promise_27_the_past_obeys_the_same_rules() {
             "{kind}: the last changes are the last that show"
         );
     }
+}
+
+/// The workspace of a room, in which `secret` may not be read.
+async fn without_secret(room: &Room) -> Toolbox {
+    let mut config = WorkspaceConfig::on(StorageConfig::Table {
+        kind: room.kind.into(),
+        options: room.workspace().reference().unwrap().payload,
+    });
+    config.capabilities.fs = Declared::Options(denying(&["secret"]));
+    let garret = Garret::new().home(Home::new(room.home.path()));
+    garret.open_config("room", &config).await.unwrap()
+}
+
+#[tokio::test]
+async fn promise_27_a_hard_link_to_a_denied_file_has_no_past() {
+    let room = Room::open("local", FsPolicy::default()).await;
+    room.write("secret/key", "hidden words").await;
+    room.write("plain", "x").await;
+    let host = room.host_path().unwrap();
+    std::fs::hard_link(host.join("secret/key"), host.join("second")).unwrap();
+    room.workspace()
+        .snapshot("linked", SnapshotOptions::default())
+        .await
+        .unwrap();
+    let toolbox = without_secret(&room).await;
+    let fenced = toolbox.workspace();
+    let past = fenced.at(&Point::Named("linked".into())).await.unwrap();
+    assert_eq!(past.read_bytes("plain").await.unwrap().bytes, "x");
+    assert_eq!(past.read_bytes("second").await.unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(past.stat("second").await.unwrap_err().kind(), ErrorKind::Denied);
+    let words = GrepRequest {
+        pattern: "words".into(),
+        ..GrepRequest::default()
+    };
+    assert_eq!(past.grep(words).await.unwrap().match_count, 0);
+    let listed = past.list("", ListRequest::default()).await.unwrap();
+    assert!(listed.entries.iter().all(|entry| entry.name != "second"), "{listed:?}");
+    assert_eq!(
+        fenced.versions("second", 10).await.unwrap_err().kind(),
+        ErrorKind::Denied
+    );
+    let diff = fenced.diff(DiffRequest::default()).await.unwrap();
+    assert!(
+        !diff.text.contains("words") && diff.text.contains("plain"),
+        "{}",
+        diff.text
+    );
+    // In place, so that both names still lead to one file.
+    std::fs::write(host.join("secret/key"), "later words").unwrap();
+    let restored = fenced.restore(RestoreRequest {
+        point: Point::Named("linked".into()),
+        path: Some("second".into()),
+    });
+    assert_eq!(restored.await.unwrap_err().kind(), ErrorKind::Denied);
 }

@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use garret::{
-    Approval, ApprovalRequest, Approver, Declared, ErrorKind, FsPolicy, Garret, Home, LogRequest, MemoryEvents,
-    MergeOptions, Outcome, Point, RestoreRequest, ScopeOptions, SnapshotOptions, StorageConfig, Toolbox, UndoRequest,
-    Workspace, WorkspaceConfig,
+    Approval, ApprovalRequest, Approver, Declared, DiffRequest, ErrorKind, FsPolicy, Garret, GrepRequest, Home,
+    ListRequest, LogRequest, MemoryEvents, MergeOptions, Outcome, Point, RestoreRequest, ScopeOptions, SnapshotOptions,
+    StorageConfig, Toolbox, UndoRequest, Workspace, WorkspaceConfig,
 };
 use serde_json::{Value, json};
 

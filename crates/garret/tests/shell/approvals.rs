@@ -105,10 +105,10 @@ fn what_is_unusual_about_a_command_is_told() {
         assert_eq!(
             asked.last().notes,
             [
-                "runs a command that cannot be read from its text",
-                "forgets what it does to the files",
+                "runs a command that is known only at run time",
+                "discards its changes to the files",
                 "is given the variable `LD_PRELOAD` with the value `./[TOKEN].so\\n`",
-                "reads 27 bytes: `rm -rf src # [TOKEN]`",
+                "reads 27 bytes from standard input: `rm -rf src # [TOKEN]`",
             ],
             "{on:?}"
         );
@@ -122,7 +122,7 @@ fn what_is_unusual_about_a_command_is_told() {
             (request.operation, request.command.as_deref()),
             ("start", Some("sleep 1000"))
         );
-        assert_eq!(request.notes, ["lives on in the background"], "{on:?}");
+        assert_eq!(request.notes, ["keeps running in the background"], "{on:?}");
         room.workspace().kill(&started.id).await.unwrap();
     });
 }
@@ -150,7 +150,7 @@ fn whoever_is_asked_about_code_sees_all_of_it() {
             .create_code_context(ContextRequest::new(Language::Python))
             .await
             .unwrap();
-        assert_eq!(asked.last().notes, ["lives on in the background"], "{on:?}");
+        assert_eq!(asked.last().notes, ["keeps running in the background"], "{on:?}");
         let piece = PieceRequest::new(context.id.clone(), code);
         room.workspace().run_in_code_context(piece).await.unwrap();
         assert_eq!(

@@ -1,7 +1,9 @@
 //! Somebody else writes while a command runs.
 
 use std::io::Write;
-use std::time::Duration;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use garret::{Capabilities, Chunk, OutputSink, RunRequest};
@@ -90,6 +92,11 @@ async fn collide(room: &Room, text: &str, theirs: &str) -> Option<String> {
 
 /// Runs a text in the middle of which others do `theirs`; gives the branch.
 async fn collide_with(room: &Room, text: &str, theirs: impl Future<Output = ()>) -> Option<String> {
+    collide_after(room, ":", text, theirs).await
+}
+
+/// Runs two texts between which others do `theirs`; gives the branch.
+async fn collide_after(room: &Room, begun: &str, text: &str, theirs: impl Future<Output = ()>) -> Option<String> {
     // On `local` a command sees the bell ring; elsewhere it is given the time.
     let bell = room.directory.path().join("bell");
     std::fs::write(&bell, "").unwrap();
@@ -97,7 +104,7 @@ async fn collide_with(room: &Room, text: &str, theirs: impl Future<Output = ()>)
         On::Local => "until grep -q ring bell; do sleep 0.02; done",
         _ => "sleep 2",
     };
-    let request = RunRequest::shell(format!("echo ready; {wait}; {text}"));
+    let request = RunRequest::shell(format!("{begun}; echo ready; {wait}; {text}"));
     let (ready, is_ready) = oneshot::channel();
     let workspace = room.workspace().clone();
     let running = tokio::spawn(async move { workspace.run_with(request, &mut Ready(Some(ready))).await });
@@ -171,7 +178,312 @@ fn what_others_rewrote_with_the_bytes_that_it_had_is_no_collision() {
             std::fs::write(room.directory.path().join("shared"), "before\n").unwrap();
         })
         .await;
-        assert_eq!(branch, None, "another program");
-        assert_eq!(room.read("shared").await, "before\nagain\n");
+        assert!(
+            branch.is_some(),
+            "nobody knows whether another program left what the command began with"
+        );
+        assert_eq!(room.read("shared").await, "before\n");
+    });
+}
+
+/// What others do in the directory while a command runs.
+type Theirs = fn(&Path);
+
+/// A collision of a command with another program: what lies in the directory before, what the command does before and after the other program,
+/// what that does, and what it leaves at `f`.
+struct Collision {
+    name: &'static str,
+    before: Theirs,
+    begun: &'static str,
+    text: &'static str,
+    theirs: Theirs,
+    left: Option<&'static str>,
+}
+
+fn put(directory: &Path, path: &str, content: &str) {
+    let path = directory.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
+
+/// Puts a file in place as editors do: beside it, and by a rename.
+fn put_by_rename(directory: &Path, path: &str, content: &str) {
+    put(directory, "draft~", content);
+    std::fs::rename(directory.join("draft~"), directory.join(path)).unwrap();
+}
+
+fn set_mode(directory: &Path, path: &str, mode: u32) {
+    std::fs::set_permissions(directory.join(path), std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn get(directory: &Path, path: &str) -> Option<String> {
+    std::fs::read_to_string(directory.join(path)).ok()
+}
+
+const COLLISIONS: [Collision; 16] = [
+    Collision {
+        name: "given another mode and deleted by the other program",
+        before: |at| {
+            put(at, "f", "10");
+            put(at, "kept", "kept");
+        },
+        begun: "chmod 700 f; mv kept kept.bak; echo new > kept",
+        text: ":",
+        theirs: |at| std::fs::remove_file(at.join("f")).unwrap(),
+        left: None,
+    },
+    Collision {
+        name: "written in place",
+        before: |at| put(at, "f", "10"),
+        begun: "cat f",
+        text: "echo 11 > f",
+        theirs: |at| put(at, "f", "500"),
+        left: Some("500"),
+    },
+    Collision {
+        name: "replaced by rename",
+        before: |at| put(at, "f", "10"),
+        begun: "cat f",
+        text: "echo 11 > f",
+        theirs: |at| put_by_rename(at, "f", "500"),
+        left: Some("500"),
+    },
+    Collision {
+        name: "replaced by an older file",
+        before: |at| {
+            put(at, "f", "10");
+            put(at, "older", "500");
+            let older = std::fs::File::options().write(true).open(at.join("older")).unwrap();
+            older.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        },
+        begun: ":",
+        text: "echo 11 > f",
+        theirs: |at| std::fs::rename(at.join("older"), at.join("f")).unwrap(),
+        left: Some("500"),
+    },
+    Collision {
+        name: "with the size and the time that it had",
+        before: |at| put(at, "f", "10"),
+        begun: ":",
+        text: "echo 11 > f",
+        theirs: |at| {
+            let time = std::fs::metadata(at.join("f")).unwrap().modified().unwrap();
+            put(at, "f", "50");
+            let file = std::fs::File::options().write(true).open(at.join("f")).unwrap();
+            file.set_modified(time).unwrap();
+        },
+        left: Some("50"),
+    },
+    Collision {
+        name: "replaced by the command, too",
+        before: |at| put(at, "f", "10"),
+        begun: ":",
+        text: "echo 11 > draft; mv draft f",
+        theirs: |at| put(at, "f", "500"),
+        left: Some("500"),
+    },
+    Collision {
+        name: "deleted by the command",
+        before: |at| put(at, "f", "10"),
+        begun: ":",
+        text: "rm f",
+        theirs: |at| put(at, "f", "500"),
+        left: Some("500"),
+    },
+    Collision {
+        name: "deleted by the command with its directory",
+        before: |at| put(at, "d/f", "10"),
+        begun: ":",
+        text: "rm -r d",
+        theirs: |at| {
+            put(at, "d/f", "500");
+            put(at, "f", "500");
+        },
+        left: Some("500"),
+    },
+    Collision {
+        name: "deleted by the other program",
+        before: |at| put(at, "f", "10"),
+        begun: "echo 11 > f",
+        text: ":",
+        theirs: |at| std::fs::remove_file(at.join("f")).unwrap(),
+        left: None,
+    },
+    Collision {
+        name: "deleted by the other program with its directory",
+        before: |at| {
+            put(at, "f", "10");
+            put(at, "d/f", "10");
+        },
+        begun: "echo 11 > d/new",
+        text: ":",
+        theirs: |at| std::fs::remove_dir_all(at.join("d")).unwrap(),
+        left: Some("10"),
+    },
+    Collision {
+        name: "another mode by the command",
+        before: |at| put(at, "f", "10"),
+        begun: ":",
+        text: "chmod 700 f",
+        theirs: |at| put(at, "f", "500"),
+        left: Some("500"),
+    },
+    Collision {
+        name: "another mode by the other program",
+        before: |at| put(at, "f", "10"),
+        begun: ":",
+        text: "echo 11 > f",
+        theirs: |at| set_mode(at, "f", 0o600),
+        left: Some("10"),
+    },
+    Collision {
+        name: "new on both sides",
+        before: |_| {},
+        begun: ":",
+        text: "echo 11 > f",
+        theirs: |at| put(at, "f", "500"),
+        left: Some("500"),
+    },
+    Collision {
+        name: "in a new directory on both sides",
+        before: |at| put(at, "f", "10"),
+        begun: ":",
+        text: "mkdir -p d/e; echo 11 > d/e/f",
+        theirs: |at| put(at, "d/e/f", "500"),
+        left: Some("10"),
+    },
+    Collision {
+        name: "in a directory that was exchanged",
+        before: |at| {
+            put(at, "f", "10");
+            put(at, "d/f", "10");
+            put(at, "other/f", "500");
+        },
+        begun: ":",
+        text: "echo 11 > d/f",
+        theirs: |at| {
+            std::fs::rename(at.join("d"), at.join("away")).unwrap();
+            std::fs::rename(at.join("other"), at.join("d")).unwrap();
+        },
+        left: Some("10"),
+    },
+    Collision {
+        name: "a link",
+        before: |at| put(at, "f", "10"),
+        begun: ":",
+        text: "ln -sf target f",
+        theirs: |at| put(at, "f", "500"),
+        left: Some("500"),
+    },
+];
+
+#[test]
+fn promise_32_a_command_writes_over_nothing_that_another_program_changed_meanwhile() {
+    for collision in &COLLISIONS {
+        on_all(&[On::Local], |on| async move {
+            let (room, name) = (room(on).await, collision.name);
+            let directory = room.directory.path();
+            (collision.before)(directory);
+            let text = format!("{}; echo own > own", collision.text);
+            let theirs = async { (collision.theirs)(directory) };
+            let branch = collide_after(&room, collision.begun, &text, theirs).await;
+            assert!(branch.is_some(), "{name}");
+            assert_eq!(get(directory, "f").as_deref(), collision.left, "{name}");
+            assert_eq!(get(directory, "own"), None, "{name}: nothing of the command is applied");
+            assert_eq!(get(directory, "d/new"), None, "{name}");
+        });
+    }
+}
+
+#[test]
+fn promise_32_what_other_programs_changed_before_a_command_is_what_it_begins_with() {
+    on_all(&[On::Local], |on| async move {
+        let room = room(on).await;
+        let directory = room.directory.path();
+        for name in ["f", "g", "k"] {
+            room.write(name, "A").await;
+            put(directory, name, "B");
+        }
+        // At its start `f` holds B, so A is a real effect.
+        let text = "printf A > f; printf NEW > g; echo n > h";
+        let branch = collide_with(&room, text, async { put(directory, "f", "C") }).await;
+        assert!(branch.is_some());
+        let left: Vec<_> = ["f", "g", "h"].map(|name| get(directory, name)).into();
+        assert_eq!(left, [Some("C".to_owned()), Some("B".to_owned()), None]);
+        // The journal knows A, the command began with B, and the other program goes back to A.
+        let branch = collide_with(&room, "printf NEW > k", async { put(directory, "k", "A") }).await;
+        assert!(branch.is_some());
+        assert_eq!(get(directory, "k").as_deref(), Some("A"));
+    });
+}
+
+#[test]
+fn promise_32_what_the_journal_met_while_a_command_ran_was_changed_all_the_same() {
+    on_all(&[On::Local], |on| async move {
+        let room = room(on).await;
+        let directory = room.directory.path();
+        put(directory, "unmet", "10");
+        room.write("met", "10").await;
+        room.write("same", "10").await;
+        put(directory, "same", "20");
+        for (name, theirs) in [("unmet", "500"), ("met", "500"), ("same", "10")] {
+            let branch = collide_with(&room, &format!("echo 11 > {name}"), async {
+                put(directory, name, theirs);
+                room.workspace().snapshot(name, Default::default()).await.unwrap();
+            })
+            .await;
+            assert!(branch.is_some(), "{name}");
+            assert_eq!(get(directory, name).as_deref(), Some(theirs), "{name}");
+        }
+    });
+}
+
+#[test]
+fn nothing_of_a_command_is_applied_where_others_changed_some_of_its_many_files() {
+    on_all(&[On::Local], |on| async move {
+        let room = room(on).await;
+        let directory = room.directory.path();
+        let names: Vec<_> = (0..40).map(|number| format!("d{}/f{number}", number % 4)).collect();
+        names.iter().for_each(|name| put(directory, name, "before"));
+        let branch = collide_with(&room, "for f in d*/f*; do echo mine > $f; done; rm d0/f0", async {
+            names.iter().step_by(2).for_each(|name| put(directory, name, "theirs"));
+        })
+        .await;
+        assert!(branch.is_some());
+        for (number, name) in names.iter().enumerate() {
+            let left = if number % 2 == 0 { "theirs" } else { "before" };
+            assert_eq!(get(directory, name).as_deref(), Some(left), "{name}");
+        }
+    });
+}
+
+#[test]
+fn what_others_changed_just_before_a_command_or_beside_its_files_is_no_collision() {
+    on_all(&[On::Local], |on| async move {
+        let room = room(on).await;
+        let directory = room.directory.path();
+        put(directory, "moved", "moved\n");
+        room.write("met", "").await;
+        for round in 0..8 {
+            put(directory, "unmet", "a\n");
+            put(directory, "met", &format!("{round}\n"));
+            set_mode(directory, "met", 0o640);
+            let changed = room.sh("echo b >> unmet; echo b >> met").await.changed;
+            assert!(changed.change.is_some() && changed.branch.is_none(), "{changed:?}");
+            assert_eq!(get(directory, "unmet").as_deref(), Some("a\nb\n"));
+        }
+        let text = "mv moved moved.bak; echo new > moved; echo own > own; echo same > same; rm met";
+        let branch = collide_with(&room, text, async {
+            put(directory, "theirs", "theirs\n");
+            put(directory, "same", "same\n");
+            put_by_rename(directory, "unmet", "theirs\n");
+            std::fs::remove_file(directory.join("met")).unwrap();
+        })
+        .await;
+        assert_eq!(branch, None);
+        let left: Vec<_> = ["moved.bak", "moved", "own", "same", "unmet", "met"]
+            .map(|name| get(directory, name).unwrap_or_default())
+            .into();
+        assert_eq!(left, ["moved\n", "new\n", "own\n", "same\n", "theirs\n", ""]);
     });
 }

@@ -191,7 +191,7 @@ fn an_undo_tells_what_it_leaves_alone_and_what_is_gone_for_good() {
         let told = room.toolbox.call("undo", serde_json::json!({})).await;
         assert!(
             told.text
-                .contains("left alone, as history leaves it out: `new.log`, `p/target`"),
+                .contains("left unchanged (excluded from history): `new.log`, `p/target`"),
             "{}",
             told.text
         );

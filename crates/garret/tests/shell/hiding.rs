@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use garret::{FsPolicy, RunRequest, ScopeOptions, Workspace};
+use garret_testkit::s3::Server;
 
-use crate::support::{ALL, On, Room, each, everywhere, on_all, room, room_with};
+use crate::support::{ALL, On, Room, S3_ENDPOINT, each, everywhere, on_all, room, room_with};
 
 /// What no command of a narrowed view may see.
 const SECRET: &str = "secret-9d2f";
@@ -129,6 +130,9 @@ async fn leaks_beside_a_busy_writer(on: On) -> usize {
             leaks += 1;
         }
         assert!(seen.contains("mine"), "{on:?}: {seen}");
+        if number % 100 == 99 {
+            println!("{on:?}: {} starts so far, {leaks} leaks", number + 1);
+        }
     }
     is_over.store(true, Ordering::Relaxed);
     writing.await.unwrap();
@@ -158,12 +162,26 @@ fn no_start_beside_a_busy_writer_in_a_bucket_shows_what_is_denied() {
     start_beside_a_busy_writer(&[On::S3]);
 }
 
-/// Runs the test above once more as a user without rights, where this one has them.
 #[test]
 fn no_start_of_an_unprivileged_user_shows_what_is_denied() {
-    if user() != 0 {
-        return;
+    if user() == 0 {
+        run_unprivileged("promise_34_no_start_beside_a_busy_writer_shows_what_is_denied", &[]);
     }
+}
+
+#[test]
+fn no_start_of_an_unprivileged_user_in_a_bucket_shows_what_is_denied() {
+    if user() == 0 {
+        let endpoint = Server::shared_seaweed().endpoint();
+        run_unprivileged(
+            "no_start_beside_a_busy_writer_in_a_bucket_shows_what_is_denied",
+            &[(S3_ENDPOINT, &endpoint)],
+        );
+    }
+}
+
+/// Runs a test of this file in another process, as a user without rights.
+fn run_unprivileged(test: &str, environment: &[(&str, &str)]) {
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let tests = std::env::current_exe().unwrap();
@@ -182,8 +200,9 @@ fn no_start_of_an_unprivileged_user_shows_what_is_denied() {
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"])
         .arg(directory.path().join("tests"))
         .args(["--nocapture", "--exact"])
-        .arg("hiding::promise_34_no_start_beside_a_busy_writer_shows_what_is_denied")
+        .arg(format!("hiding::{test}"))
         .env("TMPDIR", directory.path())
+        .envs(environment.iter().copied())
         .current_dir(directory.path())
         .output()
         .unwrap();
@@ -344,6 +363,24 @@ fn promise_34_a_second_name_of_a_denied_file_is_not_there() {
         std::fs::hard_link(root.join("open"), root.join("sub/open")).unwrap();
         let seen = run(&narrowed(&room), "find . -type f | sort | xargs grep ''").await;
         assert_eq!(seen, "./open:open\n./sub/open:open\n", "{on:?}");
+    });
+}
+
+#[test]
+fn promise_34_a_second_name_that_comes_later_is_not_there_for_what_runs() {
+    on_all(&[On::Local], |on| async move {
+        let room = room(on).await;
+        room.write(".env", SECRET).await;
+        let view = narrowed(&room);
+        view.start(RunRequest::shell("sleep 1000")).await.unwrap();
+        let other = garret::Garret::new().home(garret::Home::new(room.home.path()));
+        let other = other.open_config("box", &room.config).await.unwrap();
+        let link = RunRequest::shell("ln .env by-another-program && echo seen > plain");
+        other.workspace().run(link).await.unwrap();
+        room.sh("ln .env by-a-wider-view").await;
+        let joined = run(&view, "cat plain; grep -rs secret-9d2f .; ls -A").await;
+        assert_eq!(joined, "seen\nplain\n", "{on:?}");
+        room.workspace().close().await.unwrap();
     });
 }
 

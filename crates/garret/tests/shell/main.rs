@@ -20,3 +20,4 @@ mod refusals;
 mod running;
 mod secrets;
 mod support;
+mod turns;

@@ -1,6 +1,6 @@
 //! Names that are not UTF-8 are names like others to a command.
 
-use garret::{ErrorKind, HistoryMode, OutputRequest, RunRequest};
+use garret::{HistoryMode, OutputRequest, RunRequest};
 
 use crate::support::{On, Room, each, on_s3, room, room_with};
 
@@ -132,13 +132,15 @@ async fn without_a_history_a_name_that_is_not_utf_8_is_dropped_and_named() {
 
 /// Keys are UTF-8.
 #[test]
-fn in_a_bucket_a_name_that_is_not_utf_8_is_refused_and_the_command_leaves_nothing() {
+fn in_a_bucket_a_name_that_is_not_utf_8_cannot_be_saved_and_the_files_stay_as_they_are() {
     on_s3(|on| async move {
         let room = room(on).await;
         let text = format!("{NAMES} echo 1 > plain && echo 2 > \"$f\"");
-        let refused = room.workspace().run(RunRequest::shell(text)).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
-        assert!(refused.message().contains("UTF-8"), "{refused}");
+        let changed = room.workspace().run(RunRequest::shell(text)).await.unwrap().changed;
+        assert!(changed.leftover.is_some(), "{changed:?}");
+        let refused = changed.refused.unwrap();
+        assert_eq!(refused.kind, "unsupported", "{refused:?}");
+        assert!(refused.message.contains("UTF-8"), "{refused:?}");
         assert!(room.tree().await.is_empty());
         assert_eq!(room.sh("ls").await.output, "");
     });

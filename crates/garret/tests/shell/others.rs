@@ -111,6 +111,38 @@ fn what_a_process_and_others_did_to_the_same_file_is_on_a_branch_and_that_is_tol
     });
 }
 
+#[test]
+fn a_process_writes_over_nothing_that_another_program_changed_since_its_work_was_last_kept() {
+    on_all(&[On::Local], |on| async move {
+        let room = room_with(on, |config| config.capabilities.shell = shell_in("host")).await;
+        let (directory, home) = (room.directory.path(), room.home.path());
+        // The journal knows A of `stale`, and never met `unmet`.
+        write(&room.toolbox, "stale", "A").await;
+        std::fs::write(directory.join("stale"), "B").unwrap();
+        std::fs::write(directory.join("unmet"), "B").unwrap();
+        let text = |name: &str| {
+            format!(
+                "touch '{0}/up-{name}'; until test -e '{0}/go-{name}'; do sleep 0.02; done; \
+                 printf A > {name}; printf A > own-{name}; touch '{0}/done-{name}'; sleep 1000",
+                home.display()
+            )
+        };
+        for name in ["stale", "unmet"] {
+            let known = branches(&room).await.len();
+            let id = room.start(&text(name)).await;
+            until_there(&home.join(format!("up-{name}"))).await;
+            std::fs::write(directory.join(name), "C").unwrap();
+            std::fs::write(home.join(format!("go-{name}")), "").unwrap();
+            until_there(&home.join(format!("done-{name}"))).await;
+            room.toolbox.call("ls", json!({})).await;
+            assert_eq!(branches(&room).await.len(), known + 1, "{name}");
+            assert_eq!(std::fs::read_to_string(directory.join(name)).unwrap(), "C", "{name}");
+            assert!(!directory.join(format!("own-{name}")).exists(), "{name}");
+            room.workspace().kill(&id).await.unwrap();
+        }
+    });
+}
+
 /// Waits until something is at a path of the machine.
 async fn until_there(path: &Path) {
     for _ in 0..600 {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use garret::{
     Approver, Capabilities, EntryKind, Garret, Home, ListRequest, MemoryEvents, OutputRequest, RunRequest, RunResult,
     StorageConfig, Toolbox, Workspace, WorkspaceConfig,
 };
-use garret_testkit::s3::Server;
+use garret_testkit::s3::{Keys, Server};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -89,13 +90,18 @@ async fn room_of(
     }
 }
 
-/// A prefix that nobody else has, on the server of this process.
+/// Names the server of another process: an unprivileged user may not start the programs that root has installed for the tests.
+pub(crate) const S3_ENDPOINT: &str = "GARRET_TEST_S3_ENDPOINT";
+
+/// A prefix that nobody else has, on the server that [`S3_ENDPOINT`] names or on the server of this process.
 fn in_a_bucket() -> StorageConfig {
-    let server = Server::shared_seaweed();
-    let keys = server.keys();
+    static NEXT_PREFIX: AtomicU64 = AtomicU64::new(0);
+    let endpoint = std::env::var(S3_ENDPOINT).unwrap_or_else(|_| Server::shared_seaweed().endpoint());
+    let number = NEXT_PREFIX.fetch_add(1, Ordering::Relaxed);
+    let keys = Keys::admin();
     let options = json!({
-        "bucket": server.bucket(), "prefix": server.prefix(), "endpoint": server.endpoint(), "force_path_style": true,
-        "access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key,
+        "bucket": Server::BUCKET, "prefix": format!("shell-{}-{number}", std::process::id()), "endpoint": endpoint,
+        "force_path_style": true, "access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key,
     });
     StorageConfig::Table {
         kind: "s3".into(),

@@ -2,15 +2,18 @@
 
 use std::fmt;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use garret_core::{Bench, BenchState, Error, ErrorKind, History, Result, Taken};
+use garret_core::{Bench, BenchState, Error, ErrorKind, History, Result, Taken, Timestamp};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::filling::stopped;
 use super::placing::{Placing, PlacingOptions};
+use crate::effects::seen::Seen;
 
 /// Where the files are.
 #[derive(Debug, Clone)]
@@ -58,6 +61,20 @@ impl Bench for DirectoryBench {
         })
     }
 
+    async fn file_time(&self) -> Result<Option<Timestamp>> {
+        let (root, scratch) = (self.options.root.clone(), self.scratch());
+        let told = tokio::task::spawn_blocking(move || {
+            let device = |place: &PathBuf| rustix::fs::stat(place).map(|stat| stat.st_dev).ok();
+            // In the directory itself programs that watch it would see a file come and go.
+            let places = match device(&root) == device(&scratch) {
+                true => [scratch, root],
+                false => [root, scratch],
+            };
+            places.iter().find_map(|place| file_time(place).ok().flatten())
+        });
+        told.await.map_err(|_| stopped())
+    }
+
     fn scratch(&self) -> PathBuf {
         self.options.scratch.clone()
     }
@@ -76,6 +93,29 @@ impl Bench for DirectoryBench {
         });
         placed.await.map_err(|_| stopped())?
     }
+}
+
+/// Has the clock of a file system pass to its next tick, and tells the time then. One whose ticks are long is not waited for: what was
+/// changed in the tick before the call then counts as changed after it.
+fn file_time(place: &Path) -> Result<Option<Timestamp>, Errno> {
+    const LOOKS: usize = 25;
+    const PAUSE: Duration = Duration::from_millis(1);
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = rustix::fs::open(place, flags, Mode::RUSR | Mode::WUSR)?;
+    let changed = || rustix::fs::fstat(&file).map(|stat| Seen::of(&stat).changed);
+    let first = changed()?;
+    let mut last = first;
+    for look in 0..LOOKS {
+        if look > 1 {
+            std::thread::sleep(PAUSE);
+        }
+        rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+        last = changed()?;
+        if last > first {
+            break;
+        }
+    }
+    Ok(Timestamp::new(last.0, i32::try_from(last.1).unwrap_or_default()).ok())
 }
 
 fn gone() -> Error {

@@ -168,7 +168,11 @@ async fn read_piece(files: &dyn Storage, path: &WsPath, start: u64, precondition
     };
     let piece = files.read(path, options).await?;
     match piece.bytes.is_empty() && start < piece.size {
-        true => Err(Error::new(ErrorKind::Corrupt, format!("{} ends too early", path.quoted())).at(path)),
+        true => Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("{} is shorter than expected", path.quoted()),
+        )
+        .at(path)),
         false => Ok(piece),
     }
 }

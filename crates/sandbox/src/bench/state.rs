@@ -187,9 +187,9 @@ impl Turn {
 fn busy() -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "another process runs commands in this workspace",
+        "another process is running commands in this workspace",
     )
-    .hint("wait until its commands and background processes have ended, or branch the workspace")
+    .hint("wait until its commands and background processes have ended, or use a branch of the workspace")
 }
 
 /// Opens the directory `name` in `home`, made where it is missing.

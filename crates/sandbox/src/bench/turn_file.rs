@@ -77,7 +77,7 @@ fn read_holder(file: &OwnedFd) -> Option<TurnHolder> {
 
 fn unusable(errno: Errno) -> Error {
     let message = format!("the lock file of this workspace cannot be used ({errno})");
-    Error::new(ErrorKind::Unavailable, message).hint("check that the home can be written and has room")
+    Error::new(ErrorKind::Unavailable, message).hint("check that the home can be written and has free space")
 }
 
 #[cfg(test)]

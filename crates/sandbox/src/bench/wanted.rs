@@ -204,6 +204,6 @@ fn raw_directory(root: &dyn Directory, path: &[u8]) -> Result<Option<Box<dyn Dir
 fn unreachable_name() -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        "this storage gives out no names that are not UTF-8",
+        "this storage cannot read names that are not UTF-8",
     )
 }

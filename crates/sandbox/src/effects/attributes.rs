@@ -15,6 +15,7 @@ const OPAQUE: &str = "user.overlay.opaque";
 const REDIRECT: &str = "user.overlay.redirect";
 const WHITEOUT: &str = "user.overlay.whiteout";
 const METACOPY: &str = "user.overlay.metacopy";
+const ORIGIN: &str = "user.overlay.origin";
 
 /// What the attributes of a directory say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,6 +73,15 @@ pub(super) fn is_metadata_only(directory: BorrowedFd<'_>, name: &[u8], stat: &St
         return Ok(false);
     }
     has(directory, name, METACOPY)
+}
+
+/// Whether the entry is known to be a copy of something that was below the layer, at its path or at one from which it was renamed.
+pub(super) fn is_copied_up(directory: BorrowedFd<'_>, name: &[u8]) -> Result<bool, Errno> {
+    match has(directory, name, ORIGIN) {
+        // Its own bits keep it from being asked.
+        Err(Errno::ACCESS) => Ok(false),
+        is_copied => is_copied,
+    }
 }
 
 fn has(directory: impl AsFd, name: &[u8], attribute: &str) -> Result<bool, Errno> {

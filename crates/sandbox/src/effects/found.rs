@@ -30,6 +30,20 @@ pub(super) struct Found<'a> {
     mark: PathTree<u64>,
     /// The paths of files with several names, by inode.
     names: BTreeMap<u64, BTreeSet<Vec<u8>>>,
+    lost: Lost,
+}
+
+/// What others may have removed below the layer. A file that was copied up and has nothing below it was renamed by the command, or others
+/// removed it. A rename leaves a path behind whose file below is removed or replaced on the layer, so there are at most as many renamed files as
+/// such paths.
+#[derive(Debug, Default)]
+struct Lost {
+    /// Directories that were copied up and have nothing below them: a layer renames none of those.
+    directories: BTreeSet<Vec<u8>>,
+    /// Files that were copied up and have nothing below them. Some of them may have been renamed by the command.
+    files: BTreeSet<Vec<u8>>,
+    /// How many paths something below was removed or replaced at.
+    left_behind: usize,
 }
 
 /// What is at a path now. The path itself is in the tree.
@@ -63,7 +77,23 @@ impl<'a> Found<'a> {
             dropped: BTreeSet::new(),
             mark: PathTree::default(),
             names: BTreeMap::new(),
+            lost: Lost::default(),
         }
+    }
+
+    /// The directory at `path` was copied up, and nothing is below it.
+    pub(super) fn lose_directory(&mut self, path: &[u8]) {
+        self.lost.directories.insert(path.to_vec());
+    }
+
+    /// The file at `path` was copied up, and nothing is below it.
+    pub(super) fn lose_file(&mut self, path: &[u8]) {
+        self.lost.files.insert(path.to_vec());
+    }
+
+    /// What is below some path was removed or replaced on the layer.
+    pub(super) fn leave_behind(&mut self) {
+        self.lost.left_behind += 1;
     }
 
     /// Counts an entry before anything of it is held. What the mark knows already counts only where it changed.
@@ -183,6 +213,17 @@ impl<'a> Found<'a> {
         let mut effects: Vec<_> = left.map(|(path, entry)| entry.into_effect(path, deadline)).collect();
         effects.sort_unstable_by(|one, other| one.path.as_bytes().cmp(other.path.as_bytes()));
         tell_names(&mut effects, self.names);
+        let Lost {
+            directories: mut lost,
+            files,
+            left_behind,
+        } = self.lost;
+        if files.len() > left_behind {
+            lost.extend(files);
+        }
+        for effect in &mut effects {
+            effect.is_lost_below = lost.contains(effect.path.as_bytes());
+        }
         let dropped = self.dropped.into_iter().map(|(path, what)| Dropped {
             path: EntryPath::from_bytes(path),
             what,
@@ -211,6 +252,7 @@ impl LeftEntry {
             path,
             placed,
             modified: self.modified,
+            is_lost_below: false,
         }
     }
 }

@@ -12,10 +12,10 @@ use garret_core::{EffectLimits, Effects, Mark, Result};
 use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::io::Errno;
 
-use super::attributes::{DirectoryMarks, is_metadata_only, is_whiteout};
+use super::attributes::{DirectoryMarks, is_copied_up, is_metadata_only, is_whiteout};
 use super::beneath::{MAX_PATH_BYTES, Tree, join, look, names, open, prefixes, split};
 use super::error::At;
-use super::found::{Found, held};
+use super::found::{Found, has_other_names, held};
 use super::seen::{Meaning, Seen, is_merged};
 
 /// A directory of the upper layer that waits to be read.
@@ -150,6 +150,7 @@ impl Reading<'_> {
             return Ok(());
         };
         let lower = self.look_below(here, name, &path)?;
+        self.compare_origin(here, name, &path, &stat, lower.as_ref())?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             self.waiting.push(Waiting {
                 path,
@@ -159,6 +160,28 @@ impl Reading<'_> {
             return Ok(());
         }
         self.leaf(here, name, &path, &stat, lower)
+    }
+
+    /// Tells an entry that was copied up and has nothing below it from one that removed or replaced what is below it. Where the layer was
+    /// read before, what is below it was put there by the last reading.
+    fn compare_origin(
+        &mut self,
+        here: &Here<'_>,
+        name: &[u8],
+        path: &[u8],
+        stat: &Stat,
+        lower: Option<&Seen>,
+    ) -> Result<()> {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let may_tell = matches!(kind, FileType::RegularFile | FileType::Directory) && !has_other_names(stat);
+        let is_copied = self.found.is_whole() && may_tell && is_copied_up(here.upper, name).at(path)?;
+        match lower {
+            None if is_copied && kind == FileType::Directory => self.found.lose_directory(path),
+            None if is_copied => self.found.lose_file(path),
+            Some(_) if !is_copied => self.found.leave_behind(),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// What is below the layer at `path`. A whiteout there was made by an overlay of others, and means nothing to anybody.
@@ -255,7 +278,10 @@ impl Reading<'_> {
                 let seen = Seen::of(&stat);
                 self.found.count(&child)?;
                 match become_what {
-                    Below::Gone => self.found.gone(&child)?,
+                    Below::Gone => {
+                        self.found.leave_behind();
+                        self.found.gone(&child)?;
+                    }
                     Below::Back => self.back(handle.as_fd(), &child, &seen)?,
                 }
                 if seen.is_directory() && child.len() <= MAX_PATH_BYTES {

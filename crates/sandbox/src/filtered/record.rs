@@ -64,6 +64,7 @@ pub(crate) fn keep_hidden(effects: &mut Vec<Effect>, hidden: &HiddenRecord) {
         path: EntryPath::from_bytes(path),
         placed: Placed::Nothing,
         modified: None,
+        is_lost_below: false,
     }));
     effects.sort_by(|one, other| one.path.cmp(&other.path));
 }

@@ -148,9 +148,11 @@ impl Inner {
     fn check_laid(&self) -> Result<()> {
         match self.state().stage {
             Stage::Running | Stage::Paused => Ok(()),
-            Stage::Lifted | Stage::Removed => {
-                Err(Error::new(ErrorKind::Unavailable, "the layer was lifted").hint("lay another one"))
-            }
+            Stage::Lifted | Stage::Removed => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the sandbox layer of this command was closed already",
+            )
+            .hint("run the command again")),
         }
     }
 
@@ -160,7 +162,7 @@ impl Inner {
         let opened = beneath::open_through_links(&self.copy()?, path, OFlags::PATH | OFlags::DIRECTORY);
         let directory = opened.map_err(|errno| match errno {
             Errno::XDEV => Error::path_escape(&command.cwd)
-                .hint("a link leads out of the workspace there: choose a directory inside"),
+                .hint("a symbolic link in this path leads outside: choose a directory inside the workspace"),
             Errno::AGAIN => Error::new(
                 ErrorKind::Unavailable,
                 "the directory cannot be looked up while paths are renamed",
@@ -291,8 +293,10 @@ impl Layer for HostLayer {
 
     async fn effects(&self, since: Option<&Mark>) -> Result<Effects> {
         if self.inner.state().stage == Stage::Running {
-            return Err(Error::invalid("what was done can be read only while nothing moves")
-                .hint("pause or lift the layer first"));
+            return Err(Error::invalid(
+                "the effects of a command can be read only while it is paused or after it has ended",
+            )
+            .hint("pause or end the command first"));
         }
         let since = since.cloned();
         self.apart(move |inner| inner.read(since.as_ref())).await

@@ -113,7 +113,7 @@ fn left_in(room: &Arc<Room>) -> Result<Vec<HostLayer>> {
 /// Runs what blocks where it holds nobody up.
 pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let ended = tokio::task::spawn_blocking(work).await;
-    ended.map_err(|_| Error::new(ErrorKind::Internal, "the work on a layer was cut short"))?
+    ended.map_err(|_| Error::new(ErrorKind::Internal, "a thread of the sandbox layer failed"))?
 }
 
 pub(super) fn open_directory(at: impl AsFd, path: impl rustix::path::Arg) -> Result<OwnedFd> {

@@ -26,7 +26,9 @@ fn place_one(top: BorrowedFd<'_>, effect: &Effect) -> Result<()> {
     let path = effect.path.as_bytes();
     match &effect.placed {
         Placed::Nothing => remove(top, path),
-        Placed::Image(_) => Err(Error::invalid("a sandbox knows no history").hint("give the content itself")),
+        Placed::Image(_) => {
+            Err(Error::invalid("a sandbox cannot read content from history").hint("pass the content itself"))
+        }
         Placed::Directory { mode } => placing::make_directory(top, path, *mode).at(path),
         Placed::Symlink { target } => placing::make_link(top, path, target).at(path),
         Placed::File { content, mode } => {

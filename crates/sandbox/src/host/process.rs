@@ -56,7 +56,7 @@ pub(super) fn spawn(starting: Starting, lock: &OwnedFd) -> Result<Started> {
         Program::Shell(text) => vec![shell().to_owned(), "-c".to_owned(), text.clone()],
     };
     let [program, rest @ ..] = arguments.as_slice() else {
-        return Err(Error::invalid("there is no program to run").hint("name a program, or give a text for the shell"));
+        return Err(Error::invalid("no program is given").hint("give a program, or a shell command line"));
     };
     let stdin = || match command.stdin {
         Stdin::Closed => Stdio::null(),
@@ -111,19 +111,19 @@ fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 
 fn not_started(program: &str, error: &io::Error) -> Error {
     let (kind, why) = match error.kind() {
-        io::ErrorKind::NotFound => (ErrorKind::NotFound, "there is no such program"),
-        io::ErrorKind::PermissionDenied => (ErrorKind::Denied, "it may not be run"),
-        io::ErrorKind::InvalidInput => (ErrorKind::Invalid, "an argument holds a NUL"),
+        io::ErrorKind::NotFound => (ErrorKind::NotFound, "program not found"),
+        io::ErrorKind::PermissionDenied => (ErrorKind::Denied, "permission denied"),
+        io::ErrorKind::InvalidInput => (ErrorKind::Invalid, "an argument has a NUL byte"),
         io::ErrorKind::ArgumentListTooLong => (ErrorKind::TooLarge, "its arguments are too long"),
         io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => {
-            (ErrorKind::Unavailable, "the machine has no room for it")
+            (ErrorKind::Unavailable, "the machine has no memory or processes left")
         }
         _ => (ErrorKind::Internal, "the system refused"),
     };
     let error = Error::new(kind, format!("{} could not be started: {why}", quote(program)));
     match kind {
         ErrorKind::NotFound => error.hint("check its name, and the PATH of its environment"),
-        ErrorKind::Denied => error.hint("set its executable bit, or run it by its interpreter"),
+        ErrorKind::Denied => error.hint("set its executable bit, or run it with its interpreter"),
         _ => error,
     }
 }
@@ -229,17 +229,19 @@ impl Process for HostProcess {
     async fn wait(&mut self) -> Result<Exit> {
         while self.chunks.recv().await.is_some() {}
         self.exit()
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "a command ended without telling how"))
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "the exit status of a command is missing"))
     }
 
     async fn write(&mut self, bytes: Bytes) -> Result<()> {
         let Some(stdin) = self.stdin.clone() else {
-            return Err(Error::invalid("this command reads nothing that comes later").hint("start it with piped input"));
+            return Err(Error::invalid("the command was started without piped standard input")
+                .hint("start it with piped input"));
         };
         apart(move || {
             let mut stdin = stdin.lock().unwrap_or_else(PoisonError::into_inner);
             let closed = || {
-                Error::new(ErrorKind::Unavailable, "the command reads no more").hint("look at its output and its exit")
+                Error::new(ErrorKind::Unavailable, "the command has closed its standard input")
+                    .hint("check its output and its exit code")
             };
             let pipe = stdin.as_mut().ok_or_else(closed)?;
             pipe.write_all(&bytes).and_then(|()| pipe.flush()).map_err(|_| closed())

@@ -22,7 +22,11 @@ fn one(guard: Guard, plan: &SandboxPlan, opened: &Opened) -> Enforced {
         Guard::Memory => memory(plan, opened),
         Guard::ProcessCount => process_count(plan, opened),
         Guard::CpuTime => cpu_time(plan, opened),
-        Guard::Written => sampled(guard, opened, "all together looked at every 50 ms; /tmp has a size"),
+        Guard::Written => sampled(
+            guard,
+            opened,
+            "all processes together are checked every 50 ms; the size of /tmp is limited",
+        ),
     }
 }
 
@@ -60,7 +64,7 @@ fn processes(opened: &Opened) -> String {
         Pausing::FreezerOne => "paused by the freezer of cgroup v1",
         Pausing::Trace => "paused by ptrace",
         Pausing::Nothing => {
-            "those in the background end when they are to be paused: there is neither a freezer nor /proc"
+            "background processes are ended instead of paused: there is neither a cgroup freezer nor /proc"
         }
     };
     format!("user and pid namespaces; {pausing}")
@@ -72,8 +76,8 @@ fn network(plan: &SandboxPlan) -> Enforced {
     } else {
         lacks(
             Guard::Network,
-            "the configuration lets commands reach it".to_owned(),
-            "set `network` to `none` where commands need none",
+            "the configuration allows it".to_owned(),
+            "set `network` to `none` if commands need no network",
         )
     }
 }
@@ -118,7 +122,7 @@ fn memory(plan: &SandboxPlan, opened: &Opened) -> Enforced {
         Some(by) => holds(Guard::Memory, by),
         None => lacks(
             Guard::Memory,
-            "rlimit (each process), and all together looked at every 50 ms",
+            "rlimit (each process); all processes together are checked every 50 ms",
             GROUP_REMEDY,
         ),
     }
@@ -135,12 +139,12 @@ fn cpu_time(plan: &SandboxPlan, opened: &Opened) -> Enforced {
     match group_by(plan, opened, Guard::CpuTime) {
         Some(by) => holds(
             Guard::CpuTime,
-            format!("{by}, looked at every 50 ms, and rlimit (each process)"),
+            format!("{by}, checked every 50 ms, and rlimit (each process)"),
         ),
         None => sampled(
             Guard::CpuTime,
             opened,
-            "rlimit (each process), and all together looked at every 50 ms",
+            "rlimit (each process); all processes together are checked every 50 ms",
         ),
     }
 }
@@ -173,8 +177,8 @@ fn unsupported(missing: &Enforced) -> Error {
     let remedy = missing
         .remedy
         .clone()
-        .unwrap_or_else(|| "use another machine".to_owned());
-    Error::new(ErrorKind::Unsupported, message).hint(format!("{remedy}; or take `{guard}` out of `require`"))
+        .unwrap_or_else(|| "use a machine that can enforce it".to_owned());
+    Error::new(ErrorKind::Unsupported, message).hint(format!("{remedy}; or remove `{guard}` from `require`"))
 }
 
 /// The error where a sandbox could not be made at all.
@@ -202,7 +206,7 @@ pub(super) fn remedy(failure: &Failure) -> &'static str {
             "let this user make user namespaces (sysctl `user.max_user_namespaces`, `kernel.unprivileged_userns_clone=1`, \
              `kernel.apparmor_restrict_unprivileged_userns=0`), or start the container with a seccomp profile that allows them"
         }
-        "mapping the owner of the bench" => {
+        "mapping the owner of the files" => {
             "the file system does not show files under another owner (idmapped mounts need Linux 5.12 and ext4, xfs, btrfs or tmpfs): \
              run Garret as the owner of the directory, or give the directory to the user of the commands"
         }

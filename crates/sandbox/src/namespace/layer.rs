@@ -125,7 +125,8 @@ impl LaidLayer {
         match *self.state() {
             State::Live | State::Paused => Ok(()),
             State::Staying | State::Lifted | State::Removed => {
-                Err(Error::invalid("the layer was lifted").hint("lay another one"))
+                Err(Error::invalid("the sandbox layer of this command was closed already")
+                    .hint("run the command again"))
             }
         }
     }
@@ -153,7 +154,10 @@ impl LaidLayer {
 
     async fn place_one(&self, effect: &Effect) -> Result<()> {
         let Some((item, content)) = item_of(effect) else {
-            return Err(Error::new(ErrorKind::Internal, "a layer knows no history"));
+            return Err(Error::new(
+                ErrorKind::Internal,
+                "a sandbox layer cannot read content from history",
+            ));
         };
         let (layer, path) = (self.name.clone(), effect.path.as_bytes().to_vec());
         let (request, reply) = self.sandbox.connection.ask(|request| Ask::Place {
@@ -296,7 +300,7 @@ impl Layer for LaidLayer {
             State::Paused | State::Lifted => {}
             State::Live | State::Removed => {
                 return Err(Error::invalid(
-                    "what was done on a layer is read while it is paused or after it was lifted",
+                    "the effects of a command can be read only while it is paused or after it has ended",
                 ));
             }
         }
@@ -370,7 +374,7 @@ pub(super) async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + 
     if tokio::runtime::Handle::try_current().is_err() {
         return work();
     }
-    let lost = |_| Error::new(ErrorKind::Internal, "the work on a layer was not finished");
+    let lost = |_| Error::new(ErrorKind::Internal, "a thread of the sandbox layer failed");
     tokio::task::spawn_blocking(work).await.map_err(lost)?
 }
 
@@ -515,7 +519,7 @@ fn not_placed(effect: &Effect, failure: &Failure) -> Error {
         _ => ErrorKind::Unavailable,
     };
     let shown = effect.path.shown();
-    Error::new(kind, format!("{shown} cannot be put where the running commands see it")).at_text(shown)
+    Error::new(kind, format!("{shown} cannot be updated for the running commands")).at_text(shown)
 }
 
 fn not_started(command: &Command, failure: &Failure) -> Error {
@@ -524,9 +528,8 @@ fn not_started(command: &Command, failure: &Failure) -> Error {
         Program::Shell(_) => "the shell",
     };
     match (failure.step.as_str(), failure.errno) {
-        ("entering the directory", libc::EXDEV) => {
-            Error::path_escape(&command.cwd).hint("a link leads out of the workspace there: choose a directory inside")
-        }
+        ("entering the directory", libc::EXDEV) => Error::path_escape(&command.cwd)
+            .hint("a symbolic link in this path leads outside: choose a directory inside the workspace"),
         ("entering the directory", libc::EAGAIN) => Error::new(
             ErrorKind::Unavailable,
             "the directory to run in cannot be looked up while paths are renamed",
@@ -534,20 +537,20 @@ fn not_started(command: &Command, failure: &Failure) -> Error {
         .at(&command.cwd)
         .hint("run it again"),
         ("entering the directory", _) => {
-            Error::new(ErrorKind::NotFound, "the directory to run in is not there").at(&command.cwd)
+            Error::new(ErrorKind::NotFound, "the directory to run in does not exist").at(&command.cwd)
         }
-        ("laying a layer" | "hiding paths", _) => not_laid(failure),
+        ("mounting a layer" | "hiding paths", _) => not_laid(failure),
         ("executing", libc::ENOENT | libc::ENOTDIR) => Error::new(
             ErrorKind::NotFound,
-            format!("there is no program `{name}` in the sandbox"),
+            format!("program `{name}` not found in the sandbox"),
         )
         .hint("name a program of /usr or of the workspace; a toolchain elsewhere is listed under `system_directories`"),
         ("executing", libc::EACCES) => Error::new(ErrorKind::Denied, format!("`{name}` is not executable"))
-            .hint("give it the executable bit, or run it by its interpreter"),
+            .hint("set its executable bit, or run it with its interpreter"),
         ("executing", libc::E2BIG) => Error::new(ErrorKind::TooLarge, "the arguments and the environment are too long")
-            .hint("pass long input by the standard input or a file"),
+            .hint("pass long input through standard input or a file"),
         ("reading the arguments", _) => {
-            Error::invalid("an argument or a variable holds a NUL byte, or there is no program")
+            Error::invalid("an argument or a variable has a NUL byte, or no program is given")
         }
         _ => defect(failure),
     }
@@ -558,6 +561,6 @@ fn defect(failure: &Failure) -> Error {
     let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
     Error::new(
         ErrorKind::Unavailable,
-        format!("the sandbox could not do it: {} failed: {reason}", failure.step),
+        format!("the sandbox failed while {}: {reason}", failure.step),
     )
 }

@@ -21,7 +21,7 @@ use super::plan::{Freezer, GroupPlace, Machine, Present, wanted};
 pub(super) fn look(bench: &Path, system: &[PathBuf], pauses: Pauses) -> Result<Machine> {
     let owner = fs::metadata(bench).map_err(|_| {
         Error::new(ErrorKind::Unavailable, "the directory for commands cannot be opened")
-            .hint("check that its directory is there")
+            .hint("check that the directory exists")
     })?;
     let (group, freezer) = group_places(pauses).unwrap_or_default();
     Ok(Machine {

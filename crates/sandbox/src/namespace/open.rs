@@ -18,7 +18,7 @@ use super::connection::Connection;
 use super::guards;
 use super::layer::{Form, LaidLayer, make_directories};
 use super::plan::{self, Overlays, SandboxPlan, Wishes, plan};
-use super::remove::remove_tree;
+use super::remove::remove_tree_in_pieces;
 use super::{Layers, Options, SupervisorProgram, machine};
 use crate::supervisor::protocol::Ask;
 use crate::supervisor::protocol::Opened;
@@ -406,7 +406,7 @@ impl OpenShared {
             return;
         };
         let delete = move || {
-            let _ = remove_tree(layers.as_fd(), gone.as_bytes());
+            let _ = remove_tree_in_pieces(layers.as_fd(), gone.as_bytes());
         };
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(delete)),

@@ -155,8 +155,8 @@ fn confirmed(planned: Enforced, seen: &BTreeMap<String, bool>) -> Enforced {
     }
     Enforced {
         is_enforced: false,
-        by: format!("{}, but a trial got past it", planned.by),
-        remedy: Some("report this machine and its kernel: the trial shows a defect".to_owned()),
+        by: format!("{}, but a test process bypassed it", planned.by),
+        remedy: Some("report this machine and its kernel version: this is a defect".to_owned()),
         ..planned
     }
 }

@@ -103,9 +103,8 @@ impl Process for Started {
 
     async fn write(&mut self, bytes: Bytes) -> Result<()> {
         if !self.is_piped {
-            return Err(
-                Error::invalid("the command does not read from a pipe").hint("start it with a piped standard input")
-            );
+            return Err(Error::invalid("the command was started without piped standard input")
+                .hint("start it with a piped standard input"));
         }
         send_input(&bytes, &self.connection, &self.source.room, self.id).await
     }

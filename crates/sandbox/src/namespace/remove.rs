@@ -5,18 +5,33 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// How deep a tree is walked before its deeper part is brought up; a command can nest deeper than descriptors last.
 const DEEPEST: usize = 64;
 
+/// How much of a file is freed at once, unless it has more than so many of such pieces. The kernel frees a file in one call that no signal
+/// interrupts, and for a file in many extents that takes minutes; a program that ends waits for the call.
+const PIECE_BYTES: u64 = 1 << 20;
+const MOST_PIECES: u64 = 4096;
+
 /// Removes what is at `name`, with everything in it, through no link. Directories that were closed to their owner are opened first.
 pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<()> {
+    remove(parent, name, FileRemoval::AtOnce)
+}
+
+/// Removes a tree of which nobody has a file open, as [`remove_tree`]. A program that ends meanwhile waits for one piece of a file only.
+pub(crate) fn remove_tree_in_pieces(parent: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<()> {
+    remove(parent, name, FileRemoval::InPieces)
+}
+
+fn remove(parent: BorrowedFd<'_>, name: &[u8], files: FileRemoval) -> rustix::io::Result<()> {
     let name = CString::new(name).map_err(|_| Errno::INVAL)?;
     let mut removal = Removal {
         top: parent,
         name: &name,
+        files,
         brought_up: 0,
     };
     removal.remove(parent, &name, 0)?;
@@ -30,9 +45,18 @@ pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Re
     Ok(())
 }
 
+/// How a file is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileRemoval {
+    AtOnce,
+    /// Emptied from its end first.
+    InPieces,
+}
+
 struct Removal<'a> {
     top: BorrowedFd<'a>,
     name: &'a CStr,
+    files: FileRemoval,
     brought_up: usize,
 }
 
@@ -46,6 +70,10 @@ impl Removal<'_> {
     }
 
     fn remove(&mut self, parent: BorrowedFd<'_>, name: &CStr, depth: usize) -> rustix::io::Result<()> {
+        if self.files == FileRemoval::InPieces {
+            // What cannot be emptied is removed as it is.
+            let _ = empty_in_pieces(parent, name);
+        }
         match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::ISDIR | Errno::PERM) => {}
@@ -65,6 +93,25 @@ impl Removal<'_> {
         }
         rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
     }
+}
+
+/// Frees a large file from its end, piece by piece, where it has no other name.
+fn empty_in_pieces(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
+    let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    let allocated = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+    if !is_file || stat.st_nlink > 1 || allocated <= PIECE_BYTES {
+        return Ok(());
+    }
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+    let mut size = u64::try_from(stat.st_size).unwrap_or(0);
+    let piece = PIECE_BYTES.max(size / MOST_PIECES);
+    while size > 0 {
+        size = size.saturating_sub(piece);
+        rustix::fs::ftruncate(&file, size)?;
+    }
+    Ok(())
 }
 
 /// Opens a directory, giving its owner the bits for that where they are missing.
@@ -94,4 +141,30 @@ fn names(directory: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the tests make and look at files")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_files_are_removed_in_pieces_and_other_names_of_one_keep_its_content() {
+        let directory = tempfile::tempdir().unwrap();
+        let gone = directory.path().join("gone");
+        std::fs::create_dir_all(gone.join("below")).unwrap();
+        let content = vec![7; 5 << 20];
+        for name in ["large", "below/large", "shared"] {
+            std::fs::write(gone.join(name), &content).unwrap();
+        }
+        std::fs::hard_link(gone.join("shared"), directory.path().join("kept")).unwrap();
+        let sparse = std::fs::File::create(gone.join("sparse")).unwrap();
+        rustix::io::pwrite(&sparse, &content, 1 << 40).unwrap();
+        let open = std::fs::File::open(gone.join("large")).unwrap();
+        let parent = OwnedFd::from(std::fs::File::open(directory.path()).unwrap());
+        remove_tree_in_pieces(parent.as_fd(), b"gone").unwrap();
+        assert!(!gone.exists());
+        assert_eq!(open.metadata().unwrap().len(), 0, "it was emptied first");
+        assert!(std::fs::read(directory.path().join("kept")).unwrap() == content);
+    }
 }

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -35,8 +36,8 @@ pub(super) enum Tell {
     Run(Box<Run>),
     /// Signal the program.
     Signal(i32),
-    /// Stop everything, on this request.
-    Pause(u64),
+    /// Stop everything within this time, on this request.
+    Pause { request: u64, within: Duration },
     /// Let everything go on.
     Resume,
     /// End everything, and say what it used.
@@ -302,7 +303,7 @@ fn obey(tell: &Tell, program: i32, tracer: &mut Tracer, socket: &mut UnixStream)
             let _ = sys::kill(program, *number);
         }
         Tell::Resume => tracer.let_go(),
-        Tell::Pause(request) => match tracer.stop_all(program) {
+        Tell::Pause { request, within } => match tracer.stop_all(program, *within) {
             Stopping::Still => write_message(&Said::Paused(*request), socket)?,
             Stopping::Ended(status) => return Ok(Some(status)),
             // The server ends what does not stand still.

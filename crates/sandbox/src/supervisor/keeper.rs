@@ -116,7 +116,8 @@ fn fresh(spaces: &[Space]) -> Fresh {
 /// Opens what the user of the commands could not reach, and shows the bench as that user's own.
 fn grab(plan: &SandboxPlan) -> Result<Grabbed> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let bench = open_tree(CWD, &plan.bench, flags).map_err(|error| Failure::new("opening the bench", error))?;
+    let bench = open_tree(CWD, &plan.bench, flags)
+        .map_err(|error| Failure::new("opening the directory of the files", error))?;
     let layers = open_tree(CWD, &plan.layers, flags).map_err(|error| Failure::new("opening the layers", error))?;
     if let Some(owner) = plan.user.bench_owner {
         let owners = owners(owner, &plan.user)?;
@@ -125,7 +126,7 @@ fn grab(plan: &SandboxPlan) -> Result<Grabbed> {
             ..MountAttributes::default()
         };
         sys::set_mount(bench.as_fd(), attributes)
-            .map_err(|error| Failure::new("mapping the owner of the bench", error))?;
+            .map_err(|error| Failure::new("mapping the owner of the files", error))?;
     }
     rustix::thread::set_thread_groups(&[]).map_err(|error| Failure::new("dropping groups", error))?;
     Ok(Grabbed { bench, layers })
@@ -133,7 +134,7 @@ fn grab(plan: &SandboxPlan) -> Result<Grabbed> {
 
 /// A user namespace that maps the owner of the bench to the user of the commands; it lives as long as the descriptor.
 fn owners((uid, gid): (u32, u32), user: &User) -> Result<OwnedFd> {
-    let failed = |error: std::io::Error| Failure::new("mapping the owner of the bench", error);
+    let failed = |error: std::io::Error| Failure::new("mapping the owner of the files", error);
     match sys::fork_into(Fresh::USER).map_err(failed)? {
         Forked::Child => loop {
             rustix::event::pause();

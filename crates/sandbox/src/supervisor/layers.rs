@@ -42,7 +42,7 @@ impl Laid {
         if ground == Ground::Copy {
             return Self::show(number, name);
         }
-        let failed = |error: Errno| Failure::new("laying a layer", error);
+        let failed = |error: Errno| Failure::new("mounting a layer", error);
         let mut laid = Self {
             number,
             has_mask: false,
@@ -78,7 +78,7 @@ impl Laid {
 
     /// Shows the directory `name` as it is: a copy of the bench, which needs no overlay.
     fn show(number: u64, name: &str) -> Result<Self, Failure> {
-        let failed = |error: Errno| Failure::new("laying a layer", error);
+        let failed = |error: Errno| Failure::new("mounting a layer", error);
         let laid = Self {
             number,
             has_mask: false,
@@ -121,7 +121,7 @@ impl Laid {
 
     /// Takes it off. Nothing runs on it any more.
     pub(super) fn lift(self) -> Result<(), Failure> {
-        unmount(self.path(), UnmountFlags::DETACH).map_err(|error| Failure::new("lifting a layer", error))?;
+        unmount(self.path(), UnmountFlags::DETACH).map_err(|error| Failure::new("unmounting a layer", error))?;
         let _ = rustix::fs::rmdir(self.path());
         if self.has_mask {
             let _ = remove_mask(&self.mask());

@@ -38,7 +38,10 @@ pub(super) fn make(plan: &SandboxPlan, grabbed: Option<Grabbed>) -> Result<bool>
     // Everything is opened before anything is covered: the bench may lie where the new root is put together.
     let (bench, layers) = match grabbed {
         Some(grabbed) => (grabbed.bench, grabbed.layers),
-        None => (tree(&plan.bench, "the bench")?, tree(&plan.layers, "the layers")?),
+        None => (
+            tree(&plan.bench, "the directory of the files")?,
+            tree(&plan.layers, "the layers")?,
+        ),
     };
     let parts = plan.root.iter().map(gather).collect::<Result<Vec<_>>>()?;
     let base = base()?;
@@ -241,8 +244,8 @@ fn install_private(base: &Path, bench: &OwnedFd, layers: &OwnedFd) -> Result<()>
     for path in [BENCH, LAYERS, MOUNTED, MASKS] {
         make_directories(&within(base, path)).map_err(failed)?;
     }
-    attach(bench, &within(base, BENCH)).map_err(|error| Failure::new("showing the bench", error))?;
-    attach(layers, &within(base, LAYERS)).map_err(|error| Failure::new("showing the layers", error))
+    attach(bench, &within(base, BENCH)).map_err(|error| Failure::new("mounting the files", error))?;
+    attach(layers, &within(base, LAYERS)).map_err(|error| Failure::new("mounting the layers", error))
 }
 
 /// Makes `base` the root, forgets the old one, and lets nothing more be made at the top.

@@ -3,17 +3,22 @@
 //! The view is the `/proc` of the command's own process namespace: whatever the command started is in it, daemons too, and nothing else is.
 //! What ended is counted by whoever waited for it, in the end by the init. Where nobody waits, the kernel forgets what a process used; so what
 //! was last seen of it is remembered here.
+//!
+//! A command decides how many processes it has, and a busy machine how long it takes to read of one. So a look is made in pieces of a bounded
+//! time, between which the server does its other work.
 
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::clock::now;
 use super::ipc;
-use super::tracer::numbers;
+use super::tracer::next_number;
 
 /// The first process of a command, which outlives all others and waits for whoever is orphaned.
 const INIT: u32 = 1;
@@ -32,11 +37,34 @@ pub(super) struct Tally {
     processes: OwnedFd,
     /// The lists of what is held by System V IPC; none where memory is limited elsewhere.
     ipc_lists: Vec<OwnedFd>,
+    /// What the last whole look saw.
     living: BTreeMap<u32, Seen>,
+    /// The look that is not over yet.
+    sweep: Option<ProcessSweep>,
     /// What those used that ended and that nobody waited for.
     lost: Used,
+    /// The most bytes of memory that a process of the last look ever had, where that was read.
+    largest: u64,
     /// Whether a process lets nobody see what it writes.
     is_hidden: bool,
+}
+
+/// A look at every process that is not over yet.
+#[derive(Debug)]
+struct ProcessSweep {
+    entries: Dir,
+    seen: BTreeMap<u32, Seen>,
+}
+
+/// The counters that a look reads of each process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counters {
+    /// Time and bytes written.
+    Usage,
+    /// These, and the memory in use. The kernel may wait for the process to tell that.
+    UsageAndMemory,
+    /// Time, bytes written and the most memory that the process ever had.
+    UsageAndPeak,
 }
 
 /// What was seen of a process.
@@ -52,6 +80,10 @@ struct Seen {
     system_ms: u64,
     /// With that of the children it waited for; `None` where it cannot be read.
     written: Option<u64>,
+    /// Bytes of memory in use, what is shared counted in part.
+    memory: u64,
+    /// The part of `memory` that is shared and not of a file.
+    shared_memory: u64,
 }
 
 impl Tally {
@@ -61,21 +93,59 @@ impl Tally {
             processes,
             ipc_lists,
             living: BTreeMap::new(),
+            sweep: None,
             lost: Used::default(),
+            largest: 0,
             is_hidden: false,
         }
     }
 
-    /// Looks at every process; whether some ended that nobody waited for, so that it is well to look again soon.
-    pub(super) fn look(&mut self) -> bool {
-        let pids = numbers(&self.processes).unwrap_or_default();
-        let seen = pids.into_iter().filter_map(|pid| Some((pid, self.see(pid)?))).collect();
+    /// Goes on with a look at every process, for this long and at least at one. `None` until the look is over; then whether some ended that
+    /// nobody waited for, so that it is well to look again soon.
+    pub(super) fn look(&mut self, piece: Duration, counters: Counters) -> Option<bool> {
+        let Some(mut sweep) = self.sweep.take().or_else(|| self.begin_sweep()) else {
+            return Some(false);
+        };
+        if !self.go_on(&mut sweep, piece, counters) {
+            self.sweep = Some(sweep);
+            return None;
+        }
+        let seen = sweep.seen;
         let lost = lost(&self.living, &seen);
         self.lost.cpu_ms += lost.cpu_ms;
         self.lost.written += lost.written;
         self.is_hidden |= hides(&self.living, &seen);
         self.living = seen;
-        lost != Used::default()
+        Some(lost != Used::default())
+    }
+
+    /// Looks at every process for the last time. Of those that are not reached in time, what the last whole look saw counts.
+    pub(super) fn look_last(&mut self, time: Duration) {
+        self.sweep = None;
+        if self.look(time, Counters::UsageAndPeak).is_none()
+            && let Some(sweep) = self.sweep.take()
+        {
+            self.living.extend(sweep.seen);
+        }
+    }
+
+    fn begin_sweep(&self) -> Option<ProcessSweep> {
+        Some(ProcessSweep {
+            entries: Dir::read_from(&self.processes).ok()?,
+            seen: BTreeMap::new(),
+        })
+    }
+
+    /// Looks at processes until the time is over; whether it was at all of them.
+    fn go_on(&mut self, sweep: &mut ProcessSweep, piece: Duration, counters: Counters) -> bool {
+        let until = now() + piece;
+        while let Some(pid) = next_number(&mut sweep.entries) {
+            sweep.seen.extend(self.see(pid, counters).map(|seen| (pid, seen)));
+            if now() >= until {
+                return false;
+            }
+        }
+        true
     }
 
     /// What was used until the last look.
@@ -92,11 +162,9 @@ impl Tally {
         self.living.values().map(|seen| seen.system_ms).sum()
     }
 
-    /// The most bytes of memory that one of those that are there ever had.
+    /// The most bytes of memory that one of those ever had that the last look reached.
     pub(super) fn largest(&self) -> u64 {
-        let pids = self.living.keys();
-        let peaks = pids.filter_map(|pid| self.read(*pid, "status").ok());
-        peaks.map(|text| field(&text, "VmHWM:") * 1024).max().unwrap_or(0)
+        self.largest
     }
 
     /// Whether some process did not let itself be counted.
@@ -104,19 +172,28 @@ impl Tally {
         self.is_hidden
     }
 
-    /// Bytes of memory that are in use now, what is shared counted in part; with what is held by System V IPC and that no process shows.
+    /// Bytes of memory that were in use at the last look, what is shared counted in part; with what is held by System V IPC and that no
+    /// process shows.
     pub(super) fn memory(&self) -> u64 {
-        let (mut all, mut shared) = (0, 0);
-        for pid in self.living.keys() {
-            let text = self.read(*pid, "smaps_rollup").unwrap_or_default();
-            all += field(&text, "Pss:") * 1024;
-            shared += field(&text, "Pss_Shmem:") * 1024;
-        }
+        let all: u64 = self.living.values().map(|seen| seen.memory).sum();
+        let shared = self.living.values().map(|seen| seen.shared_memory).sum();
         all + ipc::bytes_held(&self.ipc_lists).saturating_sub(shared)
     }
 
-    fn see(&self, pid: u32) -> Option<Seen> {
-        let seen = parse(&self.read(pid, "stat").ok()?)?;
+    fn see(&mut self, pid: u32, counters: Counters) -> Option<Seen> {
+        let mut seen = parse(&self.read(pid, "stat").ok()?)?;
+        match counters {
+            Counters::Usage => {}
+            Counters::UsageAndMemory => {
+                let text = self.read(pid, "smaps_rollup").unwrap_or_default();
+                seen.memory = field(&text, "Pss:") * 1024;
+                seen.shared_memory = field(&text, "Pss_Shmem:") * 1024;
+            }
+            Counters::UsageAndPeak => {
+                let text = self.read(pid, "status").unwrap_or_default();
+                self.largest = self.largest.max(field(&text, "VmHWM:") * 1024);
+            }
+        }
         let written = match self.read(pid, "io") {
             Ok(text) => Some(field(&text, "write_bytes:")),
             Err(Errno::ACCESS | Errno::PERM) => None,
@@ -210,7 +287,7 @@ fn parse(stat: &str) -> Option<Seen> {
         cpu_ms: times.iter().sum::<u64>() * 10,
         children_ms: times[2..].iter().sum::<u64>() * 10,
         system_ms: (times[1] + times[3]) * 10,
-        written: None,
+        ..Seen::default()
     })
 }
 
@@ -223,6 +300,7 @@ fn field(text: &str, name: &str) -> u64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the tests make files like those of `/proc`")]
 mod tests {
     use super::*;
 
@@ -232,8 +310,8 @@ mod tests {
             began: 7,
             cpu_ms: cpu_ms + children_ms,
             children_ms,
-            system_ms: 0,
             written: Some(written),
+            ..Seen::default()
         }
     }
 
@@ -310,5 +388,56 @@ mod tests {
             BTreeMap::from([init(0), (2, closed)]),
         );
         assert!(!hides(&open, &shut) && !hides(&shut, &open) && hides(&shut, &shut));
+    }
+
+    /// A directory that looks like `/proc` with so many processes.
+    fn shown(processes: u32) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for pid in 1..=processes {
+            let own = directory.path().join(pid.to_string());
+            std::fs::create_dir(&own).unwrap();
+            let stat = format!("{pid} (a) R 1 7 7 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 7 1 1");
+            std::fs::write(own.join("stat"), stat).unwrap();
+            std::fs::write(own.join("io"), "write_bytes: 10\n").unwrap();
+            std::fs::write(own.join("smaps_rollup"), "Pss: 3 kB\n").unwrap();
+            std::fs::write(own.join("status"), "VmHWM: 4 kB\n").unwrap();
+        }
+        directory
+    }
+
+    fn tally(directory: &tempfile::TempDir) -> Tally {
+        Tally::new(std::fs::File::open(directory.path()).unwrap().into(), Vec::new())
+    }
+
+    #[test]
+    fn a_look_takes_no_longer_at_once_than_it_may_however_many_processes_there_are() {
+        let directory = shown(50);
+        let mut tally = tally(&directory);
+        let mut pieces = 1;
+        while tally.look(Duration::ZERO, Counters::UsageAndMemory).is_none() {
+            assert_eq!(
+                (tally.used(), tally.memory()),
+                (used(0, 0), 0),
+                "a part counts for nothing"
+            );
+            pieces += 1;
+        }
+        assert_eq!(pieces, 51);
+        assert_eq!((tally.used(), tally.memory()), (used(500, 500), 150 * 1024));
+    }
+
+    #[test]
+    fn the_last_look_counts_what_it_does_not_reach_as_it_was() {
+        let directory = shown(50);
+        let mut tally = tally(&directory);
+        tally.look(Duration::from_secs(60), Counters::Usage);
+        let more = "1 (a) R 1 7 7 0 -1 0 0 0 0 0 3 0 0 0 20 0 1 0 7 1 1";
+        for pid in 1..=50 {
+            std::fs::write(directory.path().join(format!("{pid}/stat")), more).unwrap();
+        }
+        tally.look_last(Duration::ZERO);
+        assert_eq!((tally.used(), tally.largest()), (used(520, 500), 4096));
+        tally.look_last(Duration::from_secs(60));
+        assert_eq!(tally.used(), used(1500, 500));
     }
 }

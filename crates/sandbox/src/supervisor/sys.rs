@@ -158,9 +158,11 @@ fn status_of(status: i32) -> Status {
     Status::Exited(libc::WEXITSTATUS(status))
 }
 
-/// Begins to trace a thread, which runs on; every thread and process that it starts from now on is traced too, and stopped.
+/// Begins to trace a thread, which runs on; every thread and process that it starts from now on is traced too, and stopped. All of them
+/// end with the tracer.
 pub(crate) fn seize(thread: i32) -> io::Result<()> {
-    let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+    let options =
+        libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_EXITKILL;
     trace(i64::from(libc::PTRACE_SEIZE), thread, i64::from(options))
 }
 

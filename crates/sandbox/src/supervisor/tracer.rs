@@ -7,18 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::clock::now;
 use super::sys::{self, Status};
 
-/// How often the processes are looked at in vain before the init gives up; the server has long ended it by then.
-const LOOKS: u32 = 3_000;
-/// How many looks in a row must find everything still. A process can escape one look if it hands over to a child whose number is lower, which
-/// happens only where the numbers start anew.
-const CLEAN_LOOKS: u32 = 2;
 /// Where the kernel has a process wait until the child that shares its memory executes a program or ends.
 pub(crate) const WAITS_FOR_CHILD: [&[u8]; 3] = [b"kernel_clone", b"wait_for_vfork_done", b"_do_fork"];
 
@@ -42,25 +38,29 @@ pub(super) enum Stopping {
 }
 
 impl Tracer {
-    /// Stops every thread of every process in this process namespace but its first process, which calls this.
-    pub(super) fn stop_all(&mut self, program: i32) -> Stopping {
+    /// Stops every thread of every process in this process namespace but its first process, which calls this. Gives up after `within`, also
+    /// in the middle of a look.
+    ///
+    /// Everything is still when two looks in a row find the same threads, all of them still. A process that hands over to a child and ends
+    /// escapes one look; its child is then a new thread of the next one.
+    pub(super) fn stop_all(&mut self, program: i32, within: Duration) -> Stopping {
         self.is_holding = true;
-        let mut clean_looks = 0;
-        for look in 0..LOOKS {
+        let until = now() + within;
+        let mut still_before = None;
+        let mut looks = 0;
+        while now() < until {
             if let Some(status) = self.collect(program) {
                 return Stopping::Ended(status);
             }
-            clean_looks = if self.look().unwrap_or(false) {
-                clean_looks + 1
-            } else {
-                0
-            };
-            if clean_looks == CLEAN_LOOKS {
+            let still = self.look(until).unwrap_or(None);
+            if still.is_some() && still == still_before {
                 return Stopping::Still;
             }
-            if clean_looks == 0 {
-                std::thread::sleep(Duration::from_micros(if look < 20 { 50 } else { 500 }));
+            if still.is_none() {
+                std::thread::sleep(Duration::from_micros(if looks < 20 { 50 } else { 500 }));
             }
+            still_before = still;
+            looks += 1;
         }
         Stopping::Failed
     }
@@ -95,22 +95,35 @@ impl Tracer {
         None
     }
 
-    /// Looks at every thread, and begins to trace those that run; whether none does.
-    fn look(&mut self) -> rustix::io::Result<bool> {
+    /// Looks at every thread, and begins to trace those that run. The threads, where none runs; `None` where one does, and where the time is
+    /// over before the last.
+    fn look(&mut self, until: Instant) -> rustix::io::Result<Option<Vec<u32>>> {
         let mut is_still = true;
-        for pid in numbers(&directory("/proc")?)?.into_iter().filter(|pid| *pid != 1) {
-            let Ok(tasks) = directory(&format!("/proc/{pid}/task")) else {
+        let mut threads = Vec::new();
+        let mut processes = entries("/proc")?;
+        while let Some(pid) = next_number(&mut processes) {
+            if pid == 1 {
                 continue;
+            }
+            let mut tasks = match entries(&format!("/proc/{pid}/task")) {
+                Ok(tasks) => tasks,
+                Err(error) => {
+                    is_still &= is_gone(error);
+                    continue;
+                }
             };
-            for thread in numbers(&tasks)? {
-                let path = format!("/proc/{pid}/task/{thread}");
-                if !is_thread_still(&path) {
+            while let Some(thread) = next_number(&mut tasks) {
+                if now() >= until {
+                    return Ok(None);
+                }
+                threads.push(thread);
+                if !is_thread_still(&format!("/proc/{pid}/task/{thread}")) {
                     is_still = false;
                     self.trace(thread as i32);
                 }
             }
         }
-        Ok(is_still)
+        Ok(is_still.then_some(threads))
     }
 
     fn trace(&mut self, thread: i32) {
@@ -127,7 +140,7 @@ impl Tracer {
 fn is_thread_still(path: &str) -> bool {
     let stat = match read(&format!("{path}/stat")) {
         Ok(stat) => stat,
-        Err(error) => return matches!(error, Errno::NOENT | Errno::SRCH),
+        Err(error) => return is_gone(error),
     };
     match state(&stat) {
         Some(b't' | b'Z' | b'X') => true,
@@ -150,17 +163,23 @@ fn read(path: &str) -> rustix::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn directory(path: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty())
+/// Whether an error of `/proc` says that the process or thread is no more.
+fn is_gone(error: Errno) -> bool {
+    matches!(error, Errno::NOENT | Errno::SRCH)
 }
 
-/// The entries of a directory of `/proc` that are numbers.
-pub(super) fn numbers(directory: &OwnedFd) -> rustix::io::Result<Vec<u32>> {
-    let entries = rustix::fs::Dir::read_from(directory)?.flatten();
-    Ok(entries
-        .filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok())
-        .collect())
+fn entries(path: &str) -> rustix::io::Result<Dir> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory: OwnedFd = rustix::fs::open(path, flags, Mode::empty())?;
+    Dir::new(directory)
+}
+
+/// The next entry of a directory of `/proc` that is a number. The kernel lists processes by number as they are when it comes to them.
+pub(super) fn next_number(entries: &mut Dir) -> Option<u32> {
+    let mut numbers = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str().ok()?.parse().ok());
+    numbers.next()
 }
 
 #[cfg(test)]

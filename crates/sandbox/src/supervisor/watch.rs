@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::clock::now;
 use super::held;
 use super::protocol::{Ending, SpawnLimits};
-use super::sample::{Tally, Used};
+use super::sample::{Counters, Tally, Used};
 
 /// How long after its start a command is first looked at, and how often then.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -15,6 +15,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How soon it is looked at again where processes end that nobody waits for, and how many times as long as a look took at least.
 const SOON: Duration = Duration::from_millis(4);
 const REST: u32 = 20;
+/// How long one piece of a look takes at most, and the last look before a command is killed: neither grows with the number of processes.
+const PIECE: Duration = Duration::from_millis(5);
+const LAST_LOOK: Duration = Duration::from_millis(100);
 
 /// What is known of a command and its limits.
 #[derive(Debug)]
@@ -86,25 +89,35 @@ impl Watch {
         self.tally.as_ref().map(Tally::used).unwrap_or_default()
     }
 
-    /// Looks at its processes.
+    /// Looks at its processes, for one piece of time.
     pub(super) fn look(&mut self) {
         let begun = now();
-        let is_losing = self.tally.as_mut().is_some_and(Tally::look);
-        let end = now();
-        let rest = if is_losing {
-            (end.saturating_duration_since(begun) * REST).clamp(SOON, LOOK)
+        let counters = if self.counts_memory() {
+            Counters::UsageAndMemory
         } else {
-            LOOK
+            Counters::Usage
         };
-        self.next = end + rest;
+        let looked = self.tally.as_mut().map(|tally| tally.look(PIECE, counters));
+        let end = now();
+        self.next = end
+            + match looked {
+                Some(None) => Duration::ZERO,
+                Some(Some(true)) => (end.saturating_duration_since(begun) * REST).clamp(SOON, LOOK),
+                Some(Some(false)) | None => LOOK,
+            };
+    }
+
+    /// Whether the memory of the processes is added up here.
+    fn counts_memory(&self) -> bool {
+        !self.has_group && self.limits.memory.is_some()
     }
 
     /// Looks at its processes for the last time; `group` is the time on processors, where its own control group counts that.
     pub(super) fn spent(&mut self, group: Option<u64>) -> Spent {
-        self.look();
-        let Some(tally) = &self.tally else {
+        let Some(tally) = &mut self.tally else {
             return Spent::default();
         };
+        tally.look_last(LAST_LOOK);
         let total = group.unwrap_or(tally.used().cpu_ms);
         let system_ms = tally.system_ms().min(total);
         Spent {
@@ -127,11 +140,8 @@ impl Watch {
         if is_over(self.written(around), limits.written) {
             return Some(Ending::Written);
         }
-        let memory = if self.has_group || limits.memory.is_none() {
-            0
-        } else {
-            self.tally.as_ref().map_or(0, Tally::memory)
-        };
+        let tally = self.tally.as_ref().filter(|_| self.counts_memory());
+        let memory = tally.map_or(0, Tally::memory);
         is_over(memory, limits.memory).then_some(Ending::Memory)
     }
 

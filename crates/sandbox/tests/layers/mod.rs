@@ -116,7 +116,7 @@ fn word(effect: &Effect) -> String {
         }
         Placed::Directory { mode } => format!("d {path} {mode:o}"),
         Placed::Symlink { target } => format!("l {path} {target}"),
-        Placed::Image(_) => panic!("a sandbox knows no history"),
+        Placed::Image(_) => panic!("a sandbox cannot read content from history"),
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn apply(effects: &Effects, root: &Path) {
                 fs::set_permissions(&path, fs::Permissions::from_mode(*mode)).unwrap();
             }
             Placed::Symlink { target } => symlink(target, &path).unwrap(),
-            Placed::Image(_) => panic!("a sandbox knows no history"),
+            Placed::Image(_) => panic!("a sandbox cannot read content from history"),
         }
     }
 }

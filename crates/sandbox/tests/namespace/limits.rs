@@ -24,6 +24,25 @@ async fn at_the_time_limit_every_process_ends_however_it_hid() {
 }
 
 #[tokio::test]
+async fn a_time_limit_that_ends_before_the_program_begins_is_a_time_limit() {
+    let room = Room::new().await;
+    for wall in [0, 1, 1_000, 2_000, 3_000, 5_000].map(Duration::from_micros) {
+        let command = limited("sleep 1000", |limits| limits.wall = Some(wall));
+        let layer = room.open.lay().await.unwrap();
+        let outcome = run_on(&*layer, command.clone()).await;
+        assert_eq!(outcome.exit.limit, Some(Limit::Wall), "{wall:?}");
+        let mut last = layer.start_last(command).await.unwrap();
+        let exit = last.wait().await.unwrap();
+        assert_eq!(
+            (exit.limit, exit.ended),
+            (Some(Limit::Wall), Ended::Signalled(9)),
+            "{wall:?}"
+        );
+        layer.remove().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn what_a_command_used_is_told_whatever_limit_ended_it() {
     let room = Room::new().await;
     // Memory that is touched, time on a processor in children, and a daemon that nobody waits for.

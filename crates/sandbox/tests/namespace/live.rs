@@ -13,6 +13,7 @@ fn effect(path: &str, placed: Placed) -> Effect {
         path: EntryPath::from_bytes(path.as_bytes().to_vec()),
         placed,
         modified: None,
+        is_lost_below: false,
     }
 }
 

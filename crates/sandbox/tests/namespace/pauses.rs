@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garret_core::{Command, Ended, Guard, Layer, Limit, OpenSandbox, Process, Sandbox, Signal};
-use garret_sandbox::namespace::{NamespaceSandbox, Pauses};
+use garret_sandbox::namespace::{NamespaceSandbox, Options, Pauses};
 use tempfile::TempDir;
 
 use crate::room::{
-    directory, finish, paths, processes_named, python, request, request_apart, run_apart, run_on, sandbox_that_pauses,
-    sandbox_that_traces, shell,
+    directory, finish, limited, paths, processes_named, python, request, request_apart, run_apart, run_on,
+    sandbox_that_pauses, sandbox_that_traces, sandbox_with_usual_time, shell,
 };
 
 /// Without rights, each of them is by tracing.
@@ -333,9 +333,50 @@ async fn a_tree_that_does_not_stand_still_is_ended_and_says_so_and_what_it_wrote
     let exit = process.wait().await.unwrap();
     assert_eq!((exit.limit, exit.ended), (Some(Limit::Pause), Ended::Signalled(9)));
     stage.layer.resume().await.unwrap();
-    // The other tree stood still, and lives on.
+    // The other tree stood still, lives on, and can be paused again.
+    stage.check_pauses().await;
     other.signal(Signal::Kill).await.unwrap();
     assert_eq!(other.wait().await.unwrap().limit, None);
+    stage.layer.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_tree_that_does_not_stand_still_is_ended_within_the_time_that_is_usual() {
+    let options = Options::default();
+    assert_eq!(options.still_within, Duration::from_secs(1));
+    let stage = Stage::on(Pauses::Traced, sandbox_with_usual_time(Pauses::Traced)).await;
+    let mut process = stage.layer.start(unstoppable()).await.unwrap();
+    stage.until("it began", || stage.has("begun")).await;
+    assert_eq!(stage.layer.pause().await.unwrap(), 1);
+    let exit = process.wait().await.unwrap();
+    assert_eq!((exit.limit, exit.ended), (Some(Limit::Pause), Ended::Signalled(9)));
+    stage.layer.resume().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fork_bomb_stands_still_or_is_ended_and_says_so() {
+    let stage = Stage::on(Pauses::Traced, sandbox_that_traces()).await;
+    let text = python(
+        "import os\nopen('begun', 'w').write('x')\n\
+         while True:\n  try: os.fork()\n  except OSError: open('full', 'w').write('x')",
+    );
+    let mut process = stage
+        .layer
+        .start(limited(&text, |limits| limits.processes = Some(200)))
+        .await
+        .unwrap();
+    stage.until("it is full", || stage.has("full")).await;
+    let ended = stage.layer.pause().await.unwrap();
+    let before = stage.seen();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(stage.seen(), before);
+    stage.layer.resume().await.unwrap();
+    if ended == 0 {
+        process.signal(Signal::Kill).await.unwrap();
+    }
+    let exit = process.wait().await.unwrap();
+    assert_eq!(exit.ended, Ended::Signalled(9));
+    assert_eq!(exit.limit, (ended == 1).then_some(Limit::Pause));
     stage.layer.remove().await.unwrap();
 }
 

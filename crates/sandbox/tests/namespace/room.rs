@@ -35,6 +35,11 @@ pub(crate) fn sandbox_that_pauses(pauses: Pauses) -> NamespaceSandbox {
     })
 }
 
+/// Pauses in one way, and ends processes that do not stand still after the usual time.
+pub(crate) fn sandbox_with_usual_time(pauses: Pauses) -> NamespaceSandbox {
+    NamespaceSandbox::new(Options { pauses, ..options() })
+}
+
 /// Traces processes to pause them, and ends those that do not stand still after ten seconds.
 pub(crate) fn sandbox_that_traces() -> NamespaceSandbox {
     NamespaceSandbox::new(Options {

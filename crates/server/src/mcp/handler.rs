@@ -1,6 +1,6 @@
 //! A toolbox as an MCP server.
 
-use garret::{Actor, Ids, Toolbox};
+use garret::{Actor, Ids, Toolbox, TurnWaiting};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -8,6 +8,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::convert;
 use super::progress::Progress;
@@ -55,8 +56,8 @@ impl Handler {
         }
     }
 
-    /// The toolbox, with its operations attributed to this call of this client.
-    fn toolbox_for(&self, context: &RequestContext<RoleServer>) -> Toolbox {
+    /// The toolbox, with its operations attributed to this call of this client, and a watch on its wait for other commands.
+    fn toolbox_for(&self, context: &RequestContext<RoleServer>) -> (Toolbox, watch::Receiver<Option<TurnWaiting>>) {
         let workspace = self.toolbox.workspace();
         let actor = Actor {
             agent: context.client_info().map(|client| cut(&client.name)),
@@ -64,7 +65,19 @@ impl Handler {
             tool_call: Some(call_id(context)),
             ..workspace.actor().clone()
         };
-        self.toolbox.on(workspace.acting_as(actor))
+        let (sender, turn) = watch::channel(None);
+        let toolbox = self.toolbox.on(workspace.acting_as(actor).watching_turns(sender));
+        (toolbox, turn)
+    }
+
+    fn unknown(&self, name: &str) -> ErrorData {
+        let near = || {
+            let near = garret::shape::nearest(name, self.tools.iter().map(|tool| tool.name.as_ref()));
+            near.map(|near| format!("did you mean {near}?"))
+        };
+        let hint = self.toolbox.absence_of(name).or_else(near);
+        let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
+        ErrorData::invalid_params(format!("Unknown tool: {}{hint}", garret::path::printable(name)), None)
     }
 
     fn instructions(&self) -> String {
@@ -75,20 +88,24 @@ impl Handler {
             ""
         };
         let has = |tool: &str| self.toolbox.definitions().iter().any(|one| one.canonical == tool);
+        let versions = if has("write_file") {
+            " `stat` and every write give a `version`; pass it as `if_version` when you write, so that no other change is lost."
+        } else {
+            ""
+        };
         let commands = if has("run") {
-            " Commands run in a sandbox in which the files are at /workspace; what one did to them is one change."
+            " Commands run in a sandbox in which the files are at /workspace; all effects of a command on the files are one change."
         } else {
             ""
         };
         let way_back = if has("undo") {
-            " Every change can be taken back: `history` lists them, `undo` takes one back."
+            " Every change can be undone: `history` lists the changes, `undo` undoes one."
         } else {
             ""
         };
         format!(
             "The tools work on the files of one workspace, `{}`.{limits} Paths are relative to its root; `/a`, `a` and `/workspace/a` are one \
-             file, and nothing outside can be reached. A failed call says why and what to try instead. `stat` and every write give a \
-             `version`; pass it as `if_version` when you write, so that nobody else's change is lost. Long results are paged: the last line says how to go on.{commands}{way_back}",
+             file, and nothing outside can be reached. A failed call says why and what to try instead.{versions} Long results are paged: the last line says how to go on.{commands}{way_back}",
             garret::path::printable(workspace.name()),
         )
     }
@@ -123,7 +140,10 @@ impl ServerHandler for Handler {
         Err(match request.method.as_str() {
             "tools/call" => ErrorData::invalid_params(wrong_call(request.params.as_ref()), None),
             "tools/list" => ErrorData::invalid_params("the parameters of tools/list are an object", None),
-            _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+            method => {
+                let message = format!("Method not found: {}", garret::path::printable(method));
+                ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+            }
         })
     }
 
@@ -133,13 +153,13 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         if !self.tools.iter().any(|tool| tool.name == request.name) {
-            return Err(unknown(&request.name, &self.tools));
+            return Err(self.unknown(&request.name));
         }
-        let toolbox = self.toolbox_for(&context);
+        let (toolbox, turn) = self.toolbox_for(&context);
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
         let call = toolbox.call(&request.name, arguments);
         let answer = tokio::select! {
-            answer = Progress::of(&context, &request.name).during(call) => answer,
+            answer = Progress::of(&context, &request.name).during(call, turn) => answer,
             // Dropping the call ends it where it stands; nobody waits for an answer any more.
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
         };
@@ -175,12 +195,6 @@ fn wrong_call(params: Option<&Value>) -> &'static str {
         Some(_) => "the parameters of tools/call have a wrong shape",
         None => "tools/call needs parameters: the `name` of a tool and its `arguments`",
     }
-}
-
-fn unknown(name: &str, tools: &[Tool]) -> ErrorData {
-    let near = garret::shape::nearest(name, tools.iter().map(|tool| tool.name.as_ref()));
-    let hint = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
-    ErrorData::invalid_params(format!("Unknown tool: {}{hint}", garret::path::printable(name)), None)
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! Progress of a call, for a client that asked for it.
 //!
 //! How much work a search or a copy has ahead is not known before it is done, so progress has no total: it counts up at the start,
-//! while the call runs, and at its end, with the time it has taken.
+//! while the call runs, and at its end, with the time it has taken. A call that waits for another command says at once for which.
 
 use std::time::Duration;
 
+use garret::TurnWaiting;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext};
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 const PERIOD: Duration = Duration::from_millis(500);
@@ -29,8 +31,12 @@ impl<'a> Progress<'a> {
         Self { asked, tool, steps: 0 }
     }
 
-    /// Runs `call`, telling its start, that it goes on, and its end.
-    pub(super) async fn during<T>(mut self, call: impl Future<Output = T>) -> T {
+    /// Runs `call`, telling its start, that it goes on, and its end. While it waits for its turn, `turn` holds the command that has it.
+    pub(super) async fn during<T>(
+        mut self,
+        call: impl Future<Output = T>,
+        mut turn: watch::Receiver<Option<TurnWaiting>>,
+    ) -> T {
         if self.asked.is_none() {
             return call.await;
         }
@@ -46,8 +52,15 @@ impl<'a> Progress<'a> {
                     self.tell("finished".to_owned()).await;
                     return outcome;
                 }
-                now = ticks.tick() => self.tell(format!("running for {:.1} s", (now - started).as_secs_f64())).await,
+                _ = ticks.tick() => {}
+                Ok(()) = turn.changed() => {}
             }
+            let waiting = turn.borrow_and_update().as_ref().map(TurnWaiting::describe);
+            let state = match waiting {
+                Some(command) => format!("waiting for {command}"),
+                None => format!("running for {:.1} s", started.elapsed().as_secs_f64()),
+            };
+            self.tell(state).await;
         }
     }
 

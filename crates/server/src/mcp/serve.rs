@@ -23,7 +23,7 @@ pub enum ServeError {
 impl fmt::Display for ServeError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::NotMcp => "the other side does not speak MCP",
+            Self::NotMcp => "the client did not send MCP messages",
             Self::Broken => "the connection to the MCP client broke",
         })
     }

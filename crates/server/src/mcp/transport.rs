@@ -3,12 +3,16 @@
 //! The SDK's own transport drops a line that it cannot read, and its client then waits forever. This one answers every line: a line
 //! that is not JSON with a parse error, a line that is no message or is too long with an invalid request. The error carries the id of
 //! the damaged request where one can be found, because a client waits for its id. After an error the connection goes on.
+//!
+//! Two more messages would leave a client without an answer, and are handled here: a request with the id of a request that is still
+//! running, and a notification or response before `initialize`, at which the SDK ends the connection.
 
+use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use rmcp::RoleServer;
-use rmcp::model::ErrorCode;
+use rmcp::model::{ClientNotification, ClientRequest, ErrorCode, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
@@ -20,6 +24,10 @@ use super::request_id::IdScanner;
 
 /// The largest message that is read. The content of a large file fits; a line without an end does not fill the memory.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+/// The most values (members, elements) in one message. A parsed value takes some hundred bytes, a written one as little as two.
+const MAX_MESSAGE_VALUES: usize = 250_000;
+/// The most requests of one batch that are refused one by one.
+const MAX_BATCH_REPLIES: usize = 1_000;
 /// How much capacity the line buffer keeps between two messages.
 const KEPT_CAPACITY: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -35,7 +43,29 @@ pub(super) struct LineTransport<R, W> {
     writer: Arc<Mutex<Option<W>>>,
     /// The error replies that are being written; a task, so that a dropped read does not leave half a line on the wire.
     replying: Option<JoinHandle<()>>,
+    running: RunningRequests,
+    is_initialized: bool,
     max_bytes: usize,
+}
+
+/// The ids of the requests that are not answered yet.
+#[derive(Clone, Default)]
+struct RunningRequests(Arc<std::sync::Mutex<HashSet<RequestId>>>);
+
+impl RunningRequests {
+    fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes the id of a request that is answered.
+    fn finish(&self, message: &TxJsonRpcMessage<RoleServer>) {
+        let id = match message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        id.map(|id| self.lock().remove(id));
+    }
 }
 
 /// What was read.
@@ -60,6 +90,8 @@ where
             oversized: None,
             writer: Arc::new(Mutex::new(Some(writer))),
             replying: None,
+            running: RunningRequests::default(),
+            is_initialized: false,
             max_bytes: MAX_MESSAGE_BYTES,
         }
     }
@@ -103,13 +135,41 @@ where
         line.clear();
         line.shrink_to(KEPT_CAPACITY);
         self.line = line;
-        match read {
+        match read.and_then(|message| message.map_or(Ok(None), |message| self.admit(message))) {
             Ok(message) => message,
             Err(replies) => {
                 self.reply(replies).await;
                 None
             }
         }
+    }
+
+    /// Hands a message on, drops one that the protocol does not expect yet, or refuses a request whose id is in use.
+    fn admit(
+        &mut self,
+        message: RxJsonRpcMessage<RoleServer>,
+    ) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<Value>> {
+        match &message {
+            JsonRpcMessage::Request(request) => {
+                self.is_initialized |= matches!(request.request, ClientRequest::InitializeRequest(_));
+                if !self.running.lock().insert(request.id.clone()) {
+                    let message = "a request with this id is still running; give each request its own id";
+                    let id = serde_json::to_value(&request.id).ok();
+                    return Err(vec![error_reply(ErrorCode::INVALID_REQUEST, message, id)]);
+                }
+            }
+            _ if !self.is_initialized => return Ok(None),
+            // A cancelled request gets no answer, so its id is free.
+            JsonRpcMessage::Notification(sent) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &sent.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.running.lock().remove(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+        Ok(Some(message))
     }
 
     /// Starts to write error replies. Waits for those before, so that a client that does not read cannot pile them up.
@@ -144,6 +204,7 @@ where
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let writer = self.writer.clone();
+        self.running.finish(&message);
         async move { write_line(&writer, serde_json::to_vec(&message)?).await }
     }
 
@@ -188,6 +249,12 @@ fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec
     if line.is_empty() {
         return Ok(None);
     }
+    if has_more_values_than(line, MAX_MESSAGE_VALUES) {
+        let mut scanner = IdScanner::default();
+        scanner.feed(line);
+        let message = format!("the message has more than {MAX_MESSAGE_VALUES} values, which is the limit");
+        return Err(vec![error_reply(ErrorCode::INVALID_REQUEST, &message, scanner.id())]);
+    }
     serde_json::from_slice(line)
         .map(Some)
         .or_else(|_| match serde_json::from_slice(line) {
@@ -210,16 +277,32 @@ fn not_a_message(value: &Value) -> Result<Option<RxJsonRpcMessage<RoleServer>>, 
         Value::Array(batch) => {
             let message = "batches are not supported: send each message on a line of its own";
             let ids: Vec<_> = batch.iter().filter_map(usable_id).collect();
-            Err(match ids.is_empty() {
-                true => vec![refused(message, None)],
-                false => ids.into_iter().map(|id| refused(message, Some(id))).collect(),
+            Err(if ids.is_empty() || ids.len() > MAX_BATCH_REPLIES {
+                vec![refused(message, None)]
+            } else {
+                ids.into_iter().map(|id| refused(message, Some(id))).collect()
             })
         }
         value => {
-            let message = "the line is JSON, and no JSON-RPC 2.0 message";
+            let message = "the line is JSON, but not a JSON-RPC 2.0 message";
             Err(vec![refused(message, usable_id(value))])
         }
     }
+}
+
+/// Counts the values of a text in JSON by the characters that begin or part them, without parsing it. Those in strings do not count.
+fn has_more_values_than(text: &[u8], most: usize) -> bool {
+    let (mut count, mut is_string, mut is_escaped) = (0, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_string,
+            b'"' => is_string = !is_string,
+            b',' | b'[' | b'{' if !is_string => count += 1,
+            _ => {}
+        }
+    }
+    count > most
 }
 
 fn usable_id(message: &Value) -> Option<Value> {
@@ -233,7 +316,7 @@ fn error_reply(code: ErrorCode, message: &str, id: Option<Value>) -> Value {
 
 fn oversized(max_bytes: usize) -> String {
     format!(
-        "the message has more than {max_bytes} bytes, the most that one can have; write a larger file in parts with `append_file`"
+        "the message has more than {max_bytes} bytes, which is the limit; write a larger file in parts with `append_file`"
     )
 }
 
@@ -340,11 +423,58 @@ mod tests {
 
     #[tokio::test]
     async fn the_connection_goes_on_after_an_error() {
-        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let ping = |id: u32| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
         let long = "x".repeat(1000);
-        let input = format!("{ping}\nbroken\n\n{ping}\r\n{long}\n  \n\u{feff}{ping}\n{ping}");
+        let (one, two, three, four) = (ping(1), ping(2), ping(3), ping(4));
+        let input = format!("{one}\nbroken\n\n{two}\r\n{long}\n  \n\u{feff}{three}\n{four}");
         let (answers, messages) = answers(input.as_bytes()).await;
         assert_eq!((answers.len(), messages), (2, 4));
+    }
+
+    #[tokio::test]
+    async fn a_request_with_the_id_of_a_running_one_is_refused() {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let (refused, messages) = answers(format!("{ping}\n{ping}").as_bytes()).await;
+        assert_eq!((refused.len(), messages), (1, 1));
+        assert_eq!(
+            (&refused[0]["id"], &refused[0]["error"]["code"]),
+            (&json!(1), &json!(-32600))
+        );
+        let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}"#;
+        let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+        let input = format!("{initialize}\n{ping}\n{cancel}\n{ping}");
+        assert_eq!(
+            answers(input.as_bytes()).await,
+            (Vec::new(), 4),
+            "a cancelled request frees its id"
+        );
+    }
+
+    #[tokio::test]
+    async fn nothing_but_requests_passes_before_initialize() {
+        let early = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        let stray = r#"{"jsonrpc":"2.0","id":9,"result":{}}"#;
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let input = format!("{early}\n{stray}\n{ping}");
+        assert_eq!(answers(input.as_bytes()).await, (Vec::new(), 1));
+    }
+
+    #[test]
+    fn a_message_of_too_many_values_is_refused_before_it_is_parsed() {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"ping","params":{{"x":[{}1]}}}}"#,
+            "[],".repeat(MAX_MESSAGE_VALUES)
+        );
+        let replies = read_message(line.as_bytes()).unwrap_err();
+        assert_eq!((replies.len(), &replies[0]["id"]), (1, &json!(7)));
+        let commas = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"ping","params":{{"x":"{}\"{}"}}}}"#,
+            ",[{".repeat(MAX_MESSAGE_VALUES),
+            ","
+        );
+        assert!(read_message(commas.as_bytes()).is_ok(), "text does not count");
+        let batch = format!("[{}1]", r#"{"id":1},"#.repeat(MAX_BATCH_REPLIES + 1));
+        assert_eq!(read_message(batch.as_bytes()).unwrap_err().len(), 1);
     }
 
     #[tokio::test]

@@ -81,11 +81,8 @@ impl ContentCache {
 }
 
 fn unusable() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "the directory for cached content cannot be used",
-    )
-    .hint("check that the home can be written and has free space")
+    Error::new(ErrorKind::Unavailable, "the cache directory cannot be used")
+        .hint("check that the home can be written and has free space")
 }
 
 #[cfg(test)]

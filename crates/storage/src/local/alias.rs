@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use garret_core::{Applied, Content, EntryKind, Error, Follow, WsPath};
+use garret_core::{Applied, Content, EntryKind, Error, FileIdentity, Follow, WsPath};
 use rustix::fs::Stat;
 use rustix::io::{Errno, pread};
 
@@ -137,6 +137,12 @@ fn read_whole(file: &OwnedFd, buffer: &mut [u8], at: u64) -> Result<usize, Errno
 /// Whether it is a file with several names.
 pub(super) fn has_other_names(stat: &Stat) -> bool {
     kind_in(stat) == EntryKind::File && stat.st_nlink > 1
+}
+
+/// Which file it is, where it has several names.
+pub(super) fn hard_linked(stat: &Stat) -> Option<FileIdentity> {
+    let (device, number) = identity(stat);
+    has_other_names(stat).then_some(FileIdentity { device, number })
 }
 
 pub(super) fn is_one_file(one: &Stat, other: &Stat) -> bool {

@@ -240,8 +240,7 @@ impl Attempt<'_> {
         match failure {
             Failure::Refused(error) if left > 0 => {
                 let hint = format!(
-                    "{left} earlier steps of the same request could not be undone, because another program changed \
-                     those paths meanwhile; look before you try again"
+                    "{left} earlier steps of the same request could not be undone, because another program changed those paths; check the files before you try again"
                 );
                 Failure::Refused(error.hint(hint))
             }

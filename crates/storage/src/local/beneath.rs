@@ -168,7 +168,7 @@ impl Root {
             };
             followed += 1;
             if followed > MAX_LINKS {
-                return Err(Error::invalid(format!("{} passes too many links", path.quoted())).at(path));
+                return Err(Error::invalid(format!("{} goes through too many symbolic links", path.quoted())).at(path));
             }
             todo.extend(parts_of(&target).ok_or_else(|| Error::path_escape(path))?);
         }

@@ -18,9 +18,6 @@ pub(super) async fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Se
 fn interrupted(is_cancelled: bool) -> Error {
     match is_cancelled {
         true => Error::new(ErrorKind::Unavailable, "the program is shutting down"),
-        false => Error::new(
-            ErrorKind::Internal,
-            "the local storage failed in the middle of its work",
-        ),
+        false => Error::new(ErrorKind::Internal, "a thread of the local storage failed"),
     }
 }

@@ -35,7 +35,7 @@ impl Cause {
         match self {
             Self::Link => Error::path_escape(path),
             Self::Special => special_file(path),
-            Self::Unsteady => Error::conflict(path, None).hint("another program writes it; read it again"),
+            Self::Unsteady => Error::conflict(path, None).hint("another program is writing it; read it again"),
             Self::System(errno) => from_errno(errno, path),
         }
     }
@@ -59,13 +59,16 @@ pub(super) fn from_errno(errno: Errno, path: &WsPath) -> Error {
         Errno::LOOP => Error::path_escape(path),
         Errno::ACCESS | Errno::PERM => of(
             ErrorKind::Denied,
-            format!("the system's permissions refuse it on {shown}"),
+            format!("the file permissions deny access to {shown}"),
         )
-        .hint("change the mode or the owner of the file, or run Garret as a user who may"),
+        .hint("change the mode or the owner of the file, or run Garret as a user with access"),
         Errno::ROFS => of(ErrorKind::Denied, format!("{shown} is on a read-only file system"))
-            .hint("only reading works here; write to another workspace"),
-        Errno::NOSPC | Errno::DQUOT => of(ErrorKind::QuotaExceeded, format!("the disk has no room for {shown}"))
-            .hint("remove files that are no longer needed, or give the workspace a larger disk"),
+            .hint("this workspace can only be read; write to another workspace"),
+        Errno::NOSPC | Errno::DQUOT => of(
+            ErrorKind::QuotaExceeded,
+            format!("no space left on the disk for {shown}"),
+        )
+        .hint("remove files that are no longer needed, or give the workspace a larger disk"),
         Errno::FBIG => of(
             ErrorKind::TooLarge,
             format!("{shown} would be larger than its file system allows"),
@@ -77,25 +80,25 @@ pub(super) fn from_errno(errno: Errno, path: &WsPath) -> Error {
         .hint("use a shorter name"),
         Errno::INVAL | Errno::ILSEQ => of(
             ErrorKind::Invalid,
-            format!("the file system of {shown} does not take it"),
+            format!("the file system does not accept the name {shown}"),
         )
         .hint("use another name"),
         Errno::XDEV => of(ErrorKind::Unsupported, format!("{shown} is on another file system"))
             .hint("copy it there, then remove the original"),
         Errno::OPNOTSUPP | Errno::NOSYS => of(
             ErrorKind::Unsupported,
-            format!("the file system of {shown} cannot do it"),
+            format!("the file system of {shown} does not support the operation"),
         ),
         Errno::BUSY | Errno::TXTBSY => of(ErrorKind::Unavailable, format!("{shown} is in use")),
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::INTR => of(
             ErrorKind::Unavailable,
-            format!("the system lacks memory or file handles for {shown}"),
+            format!("the system has no memory or file handles left for {shown}"),
         ),
-        Errno::IO | Errno::STALE => of(ErrorKind::Unavailable, format!("the disk fails on {shown}"))
-            .hint("try again; if it stays so, check the disk"),
+        Errno::IO | Errno::STALE => of(ErrorKind::Unavailable, format!("the disk reports an error for {shown}"))
+            .hint("try again; if the error persists, check the disk"),
         other => of(
             ErrorKind::Internal,
-            format!("the system answers {} on {shown}", other.raw_os_error()),
+            format!("the system reports {} for {shown}", other.raw_os_error()),
         ),
     }
 }
@@ -107,7 +110,7 @@ fn special_file(path: &WsPath) -> Error {
     );
     Error::new(ErrorKind::Unsupported, message)
         .at(path)
-        .hint("name a plain file; fifos, sockets and devices are listed only")
+        .hint("name a plain file; fifos, sockets and devices can only be listed")
 }
 
 /// A caller named one of the storage's own temporary files.
@@ -128,12 +131,12 @@ pub(super) fn lock_is_held(path: &WsPath) -> Error {
     let message = format!("another program holds the lock of the directory of {}", path.quoted());
     Error::new(ErrorKind::Unavailable, message)
         .at(path)
-        .hint("try again; if it stays so, end the program that holds it")
+        .hint("try again; if the error persists, end the program that holds the lock")
 }
 
 /// The way to `path` changed at every try.
 pub(super) fn path_keeps_changing(path: &WsPath) -> Error {
-    let message = format!("the directories above {} are being moved by others", path.quoted());
+    let message = format!("other programs are moving the directories above {}", path.quoted());
     Error::new(ErrorKind::Unavailable, message).at(path)
 }
 

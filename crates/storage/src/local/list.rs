@@ -11,6 +11,7 @@ use garret_core::{Entry, EntryPath, ListOptions, ListPage, Result, WsPath};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
+use super::alias::hard_linked;
 use super::beneath::{Last, Root, Way};
 use super::error::Cause;
 use super::names::{for_each_name, kind_in, kind_of, size_in, stat_entry, time};
@@ -119,6 +120,7 @@ impl Listing<'_> {
                 size: 0,
                 modified: None,
                 version: None,
+                hard_linked: None,
             })),
             found => Ok(found?.map(|stat| described(path, &stat))),
         }
@@ -160,6 +162,7 @@ fn described(path: EntryPath, stat: &Stat) -> Entry {
         modified: time(stat.st_mtime as i64, stat.st_mtime_nsec as u32),
         // It may cost a read of the file.
         version: None,
+        hard_linked: hard_linked(stat),
     }
 }
 

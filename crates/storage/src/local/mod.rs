@@ -97,6 +97,7 @@ impl Storage for LocalStorage {
             is_durable: true,
             has_modes: true,
             has_symlinks: true,
+            has_hard_links: true,
             // The system's mask decides.
             file_mode: None,
         }

@@ -39,9 +39,9 @@ fn cannot_open(dir: &str, errno: Errno) -> Error {
             .hint("a local workspace needs a directory"),
         Errno::ACCESS | Errno::PERM => Error::new(
             ErrorKind::Denied,
-            format!("the system's permissions refuse the directory {shown}"),
+            format!("the file permissions deny access to the directory {shown}"),
         )
-        .hint("open it as a user who may read it"),
+        .hint("open it as a user who can read it"),
         _ => Error::invalid(format!("the directory {shown} cannot be opened")).hint("name another directory"),
     }
 }
@@ -49,7 +49,7 @@ fn cannot_open(dir: &str, errno: Errno) -> Error {
 fn cannot_keep(cause: Cause) -> Error {
     let reason = match cause {
         Cause::System(Errno::NOSYS | Errno::PERM) => "the system call `openat2` is missing or blocked here",
-        Cause::System(Errno::ACCESS) => "the system's permissions do not let the directory be entered",
+        Cause::System(Errno::ACCESS) => "the file permissions do not allow entering the directory",
         _ => "the system call `openat2` does not work on this directory",
     };
     let message = format!("the storage `local` cannot keep paths below its directory: {reason}");

@@ -78,7 +78,7 @@ pub fn probe(directory: &Path) -> Result<Vec<Check>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let handle = rustix::fs::open(directory, flags, Mode::empty()).map_err(|_| {
         Error::new(ErrorKind::NotFound, "the directory of the workspace cannot be opened")
-            .hint("make it, or choose another with -w")
+            .hint("create it, or choose another with -w")
     })?;
     let mut checks = vec![containment(&handle), locks(&handle), birth_time(&handle)];
     match Trial::begin(&handle) {
@@ -130,7 +130,7 @@ fn locks(handle: &OwnedFd) -> Check {
         Err(_) => Check::missing(
             "locks",
             "this file system does not lock directories",
-            "let only one process write here: a conditional write cannot be kept apart from another process's",
+            "let only one process write here: conditional writes of two processes are not safe",
         ),
     }
 }
@@ -152,7 +152,7 @@ fn birth_time(handle: &OwnedFd) -> Check {
 fn no_writing(errno: Errno) -> Check {
     let detail = match errno {
         Errno::ROFS => "the file system is read-only",
-        Errno::ACCESS | Errno::PERM => "the system's permissions refuse it",
+        Errno::ACCESS | Errno::PERM => "the file permissions do not allow it",
         Errno::NOSPC | Errno::DQUOT => "the disk is full",
         _ => "files cannot be made here",
     };
@@ -189,7 +189,7 @@ impl<'a> Trial<'a> {
             Err(_) => Check::limited(
                 "durability",
                 "the file system does not sync",
-                "open the workspace with durability = \"relaxed\", and keep copies of what must survive a crash",
+                "open the workspace with durability = \"relaxed\", and keep copies of files that must survive a crash",
             ),
         }
     }
@@ -207,7 +207,7 @@ impl<'a> Trial<'a> {
             _ => Check::limited(
                 "atomic names",
                 "the file system cannot refuse to replace a file while renaming",
-                "keep programs that do not use Garret from making files here while Garret writes",
+                "let no other program create files here while Garret writes",
             ),
         }
     }
@@ -218,7 +218,7 @@ impl<'a> Trial<'a> {
             _ => Check::limited(
                 "timestamps",
                 "whole seconds only",
-                "nothing to do: versions of files younger than that also carry a hash of their content",
+                "nothing to do: versions of files changed within the last second also carry a hash of the content",
             ),
         }
     }
@@ -232,7 +232,7 @@ impl<'a> Trial<'a> {
             (Ok(()), true) => Check::works("modes", "permission bits can be set and are kept"),
             (Err(Errno::NOENT), _) => Check::limited(
                 "modes",
-                "/proc is not there",
+                "/proc is not mounted",
                 "mount /proc, by which Garret sets permission bits",
             ),
             _ => Check::limited(

@@ -10,6 +10,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::Stat;
 use rustix::io::{Errno, pread};
 
+use super::alias::hard_linked;
 use super::beneath::{Last, Root, Way};
 use super::blocking::{self, MAX_INLINE_BYTES};
 use super::error::Cause;
@@ -108,6 +109,7 @@ fn read_opened(shared: &Shared, opened: &Opened) -> Result<ReadResult, Cause> {
         size: size_in(&opened.stat),
         version,
         mode: Some(opened.stat.st_mode & 0o7777),
+        hard_linked: hard_linked(&opened.stat),
     })
 }
 

@@ -2,8 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
-use garret_core::{EntryKind, Result, Stat, StatOptions, Version, WsPath};
-use rustix::fs::{AtFlags, FileType, OFlags, Statx, StatxFlags, readlinkat, statx};
+use garret_core::{EntryKind, FileIdentity, Result, Stat, StatOptions, Version, WsPath};
+use rustix::fs::{AtFlags, FileType, OFlags, Statx, StatxFlags, makedev, readlinkat, statx};
 
 use super::beneath::{Last, Way};
 use super::blocking::{self, MAX_INLINE_BYTES};
@@ -60,11 +60,16 @@ fn describe(shared: &Shared, path: &WsPath) -> Result<Stat, Cause> {
         mode: (kind != EntryKind::Symlink).then_some(u32::from(found.stx_mode) & 0o7777),
         created: created(&found),
         modified: time(found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+        changed: time(found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
         version: None,
         target: match kind {
             EntryKind::Symlink => Some(target(&entry)?),
             _ => None,
         },
+        hard_linked: (kind == EntryKind::File && found.stx_nlink > 1).then(|| FileIdentity {
+            device: makedev(found.stx_dev_major, found.stx_dev_minor),
+            number: found.stx_ino,
+        }),
     })
 }
 

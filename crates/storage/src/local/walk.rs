@@ -12,6 +12,7 @@ use garret_core::{Alteration, Clock, Directory, DirectoryEntry, EntryKind, Error
 use rustix::fs::{FileType, OFlags, readlinkat};
 use rustix::io::Errno;
 
+use super::alias::hard_linked;
 use super::alter::{self, Failure};
 use super::error::Cause;
 use super::names::{for_each_name, kind_in, kind_of, open_child, size_in, stat_entry, time};
@@ -65,8 +66,10 @@ impl LocalDirectory {
             mode: (kind != EntryKind::Symlink).then_some(found.st_mode & 0o7777),
             created: None,
             modified: time(found.st_mtime as i64, found.st_mtime_nsec as u32),
+            changed: time(found.st_ctime as i64, found.st_ctime_nsec as u32),
             version: is_told.then(|| snapshot.version_when_old()),
             target: target.map(|target| target.to_string_lossy().into_owned()),
+            hard_linked: hard_linked(found),
         })
     }
 
@@ -102,6 +105,7 @@ impl Directory for LocalDirectory {
         Ok(OpenFile {
             content: Box::new(File::from(file)),
             size: size_in(&stat),
+            hard_linked: hard_linked(&stat),
         })
     }
 

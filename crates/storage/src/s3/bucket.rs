@@ -125,9 +125,19 @@ impl Bucket {
             call = call.header("if-match", &quoted(tag));
         }
         let answer = self.wire.send(&call).await?;
-        let length = length(&answer.headers).ok_or_else(|| broken("the server does not say how long the object is"))?;
+        if let (Some(wanted), Some(sent)) = (tag, tag_in(&answer.headers))
+            && wanted != sent
+        {
+            // The server ignores the condition; what it sends is part of another version.
+            self.wire.identity().contradict();
+            return Err(Failure::Precondition);
+        }
+        let length =
+            length(&answer.headers).ok_or_else(|| broken("the server does not report the size of the object"))?;
         let size = match text(&answer.headers, "content-range") {
-            Some(range) => whole_size(range).ok_or_else(|| broken("the server does not say which range it sends"))?,
+            Some(range) => {
+                whole_size(range).ok_or_else(|| broken("the server does not report the range that it sends"))?
+            }
             None => length,
         };
         let object = object(&answer.headers, size);
@@ -148,7 +158,10 @@ impl Bucket {
             false => metadata.add_to(&mut call.headers),
         }
         let answer = self.wire.send(&call).await?;
-        tag_in(&answer.headers).ok_or_else(|| broken("the server does not say which version it wrote"))
+        tag_in(&answer.headers).ok_or_else(|| {
+            self.wire.identity().contradict();
+            broken("the server does not report the version that it wrote")
+        })
     }
 
     /// Removes an object; that nothing is there is fine.

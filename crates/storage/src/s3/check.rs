@@ -29,7 +29,7 @@ impl Trouble {
         match self {
             Self::NoPath => "the key is not a valid path, so no tool can name it",
             Self::BelowAFile => "the key lies below an object that is a file, so no list shows it",
-            Self::MarkerWithContent => "the key is the marker of a directory and has content that nothing reads",
+            Self::MarkerWithContent => "the key is the marker of a directory, and its content is ignored",
         }
     }
 }

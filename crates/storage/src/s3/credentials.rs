@@ -53,7 +53,10 @@ fn variable(name: &str) -> Option<String> {
 fn resolve(option: &str, secret: &Secret) -> Result<String> {
     let text = secret.expose();
     let value = if let Some(name) = text.strip_prefix("env:") {
-        variable(name).ok_or_else(|| not_there(option, &format!("the variable {} is not set", quote(name))))?
+        variable(name).ok_or_else(|| {
+            not_there(option, &format!("the variable {} is not set", quote(name)))
+                .hint(format!("set {} in the environment", quote(name)))
+        })?
     } else if let Some(path) = text.strip_prefix("file:") {
         let unreadable = |_| not_there(option, "its file cannot be read");
         std::fs::read_to_string(path).map_err(unreadable)?.trim().to_owned()
@@ -67,7 +70,7 @@ fn resolve(option: &str, secret: &Secret) -> Result<String> {
         true => Ok(value),
         false => Err(not_there(
             option,
-            "its value is empty or holds a character that no key has",
+            "its value is empty or has a character that no key can have",
         )),
     }
 }
@@ -151,7 +154,7 @@ fn profile_files() -> Vec<PathBuf> {
 
 /// Credentials that are handed out and renewed: to a web identity, a container, or the instance.
 fn issued(options: &S3Options) -> Result<AwsCredentialProvider> {
-    let failed = |_| Error::new(ErrorKind::Denied, "the credentials of this machine cannot be asked for");
+    let failed = |_| Error::new(ErrorKind::Denied, "the credentials of this machine cannot be requested");
     // The client of these requests needs a crypto provider as ours does.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry = object_store::RetryConfig {

@@ -94,16 +94,18 @@ impl Layout {
         }
         refuse_reserved(path)?;
         if self.spares_backslash && path.as_str().contains(SPARED) {
-            return Err(
-                Error::invalid(format!("{} has a character that stands for `\\` here", path.quoted())).at(path),
-            );
+            return Err(Error::invalid(format!(
+                "{} has a character that Garret uses for `\\` in keys",
+                path.quoted()
+            ))
+            .at(path));
         }
         let key = format!("{}{}", self.prefix, self.written(path));
         if key.len() > MAX_KEY {
-            let message = format!("{} bytes are too many for a key of S3, prefix included", key.len());
+            let message = format!("the S3 key would have {} bytes, including the prefix", key.len());
             return Err(Error::invalid(message)
                 .at(path)
-                .hint(format!("a key holds at most {MAX_KEY} bytes; use shorter names")));
+                .hint(format!("a key can have at most {MAX_KEY} bytes; use shorter names")));
         }
         Ok(key)
     }

@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 
 use super::options::S3Options;
 use super::probe_memory::ProbeMemory;
+use super::wire::failure::SERVER_CHANGED;
 use super::{S3Storage, open, storage_info};
 
 /// Files in a bucket that nothing was asked of yet.
@@ -30,6 +31,11 @@ impl LazyS3Storage {
             memory,
             opened: Mutex::new(None),
         }
+    }
+
+    /// Opens the storage now.
+    pub(super) async fn meet_server(&self) -> Result<()> {
+        self.storage().await.map(drop)
     }
 
     /// The storage; opened where it is not yet, and opened again where answers contradict what was known of the server.
@@ -81,7 +87,18 @@ impl Storage for LazyS3Storage {
 
     async fn apply(&self, batch: Batch) -> Result<Vec<Applied>> {
         let storage = self.storage().await?;
-        self.checked(&storage, storage.apply(batch).await)
+        let applied = self.checked(&storage, storage.apply(batch.clone()).await);
+        match applied {
+            // Nothing was written. The server is probed, and the batch is applied on the strength of that.
+            Err(error) if error.message() == SERVER_CHANGED => {
+                let storage = self.storage().await?;
+                self.checked(&storage, storage.apply(batch).await)
+            }
+            // The first answer of another server was that to the write. One that ignores conditions may have replaced what it must not: an error
+            // says so.
+            Ok(applied) if storage.is_contradicted() => self.meet_server().await.map(|()| applied),
+            applied => applied,
+        }
     }
 
     fn open_directory(&self, _path: &WsPath) -> Result<Option<Box<dyn Directory>>> {

@@ -419,6 +419,7 @@ fn entry(item: Item, target: Option<String>) -> Entry {
             size: 0,
             modified: None,
             version: None,
+            hard_linked: None,
         };
     };
     Entry {
@@ -427,6 +428,7 @@ fn entry(item: Item, target: Option<String>) -> Entry {
         size: target.as_ref().map_or(object.size, |target| target.len() as u64),
         modified: object.modified,
         version: target.is_none().then(|| Version::new(&object.tag)),
+        hard_linked: None,
     }
 }
 

@@ -213,7 +213,7 @@ impl Shared {
                 return Err(Error::path_escape(path));
             }
             if followed > MAX_LINKS {
-                return Err(Error::invalid(format!("{} passes too many links", path.quoted())).at(path));
+                return Err(Error::invalid(format!("{} goes through too many symbolic links", path.quoted())).at(path));
             }
             let parts = target.split('/').rev();
             todo.extend(parts.filter(|part| !part.is_empty() && *part != ".").map(str::to_owned));

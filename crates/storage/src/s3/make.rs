@@ -89,7 +89,7 @@ impl Work<'_> {
         }
         Err(Error::new(
             ErrorKind::Unavailable,
-            format!("{} is changed by others all the time", path.quoted()),
+            format!("other programs keep changing {}", path.quoted()),
         )
         .at(path))
     }

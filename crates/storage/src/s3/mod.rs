@@ -138,6 +138,7 @@ fn storage_info() -> StorageInfo {
         is_durable: true,
         has_modes: true,
         has_symlinks: true,
+        has_hard_links: false,
         file_mode: Some(0o644),
     }
 }

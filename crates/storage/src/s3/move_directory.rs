@@ -64,6 +64,7 @@ struct Copied {
 impl Work<'_> {
     pub(super) async fn move_directory(&self, from: &WsPath, to: &Located) -> Result<Applied> {
         let objects = self.objects_of(from).await?;
+        self.check_server(from)?;
         let written = begin(self.shared, from, &to.path).await?;
         let copied = match self.copy_all(&written.intent, &objects).await {
             Ok(copied) => copied,
@@ -157,7 +158,7 @@ impl Work<'_> {
 }
 
 fn unfinished(error: Error) -> Error {
-    let hint = "nothing is lost: the files are copied, and the move is finished when the workspace is next opened";
+    let hint = "no data is lost: the files are copied, and the next opening of the workspace finishes the move";
     error.hint(hint)
 }
 
@@ -294,6 +295,7 @@ fn is_copy(from: &Object, there: &Object) -> bool {
 pub(super) async fn resume(shared: &Shared) -> Result<(), Failure> {
     let moves = shared.layout.reserved(MOVES);
     let all = shared.bucket.list_all(&shared.layout.reserved(""), false).await?;
+    shared.check_server()?;
     for listed in all.objects {
         if !listed.key.starts_with(&moves) {
             remove_leftover(shared, &listed).await;

@@ -52,7 +52,7 @@ impl Opening<'_> {
     async fn open(self) -> Result<Arc<S3Storage>> {
         let identity = self.bucket.wire.identity();
         if let Some(record) = self.memory.find(&self.key, self.context.clock.now()) {
-            identity.expect(record.server.clone());
+            identity.expect(record.servers.clone());
             let known = Known::new(self.context.clock.clone());
             let opened = self.finish(record.abilities, known).await;
             if !identity.is_contradicted() {
@@ -60,14 +60,13 @@ impl Opening<'_> {
             }
             self.memory.forget(&self.key);
         }
-        identity.forget();
+        identity.begin_probe();
         let known = Known::new(self.context.clock.clone());
         see_bucket(&self.bucket, &self.layout, &self.options, &known).await?;
         let id = self.context.ids.next();
         let abilities = probe::probe(&self.bucket, &self.layout, &id, self.options.writers).await?;
-        // What it does not support was found out.
-        identity.trust();
-        let record = ProbeRecord::new(abilities, identity.name(), self.context.clock.now());
+        identity.end_probe();
+        let record = ProbeRecord::new(abilities, identity.names(), self.context.clock.now());
         self.memory.keep(&self.key, record);
         self.finish(abilities, known).await
     }
@@ -137,8 +136,9 @@ impl StorageFactory for S3Factory {
     async fn open(&self, options: Map<String, Value>, context: &OpenContext) -> Result<Opened> {
         let options: S3Options = shape::from_value(Value::Object(options))?;
         let known = (place(&options)?, reference(&options));
-        let storage = open(options, context, &ProbeMemory::default()).await?;
-        Ok(opened(storage, known))
+        let storage = LazyS3Storage::new(options, context, ProbeMemory::default());
+        storage.meet_server().await?;
+        Ok(opened(Arc::new(storage), known))
     }
 }
 

@@ -153,7 +153,7 @@ impl S3Options {
         }
         Err(
             Error::invalid(format!("{} is not a valid bucket name", quote(&self.bucket)))
-                .hint("a bucket has letters, digits, `.` and `-`; what follows it is the `prefix`"),
+                .hint("a bucket has letters, digits, `.` and `-`; the part after it is the `prefix`"),
         )
     }
 

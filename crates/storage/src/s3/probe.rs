@@ -168,7 +168,7 @@ impl Trial<'_> {
         }
         match winners {
             0 | 1 => Ok(()),
-            _ => Err(unsafe_for_many("does not keep, when several write at once,")),
+            _ => Err(unsafe_for_many("does not enforce, for concurrent writes,")),
         }
     }
 
@@ -228,9 +228,10 @@ fn must_be_refused(outcome: Result<String, Failure>) -> Result<()> {
 }
 
 fn unsafe_for_many(how: &str) -> Error {
-    let message =
-        format!("the server {how} preconditions (If-None-Match, If-Match): writers would overwrite each other unseen");
+    let message = format!(
+        "the server {how} preconditions (If-None-Match, If-Match): writers would overwrite each other's changes"
+    );
     Error::new(ErrorKind::Unsupported, message).hint(
-        "open with `writers = \"single\"` if no other program writes there, or use a server that keeps preconditions",
+        "open with `writers = \"single\"` if no other program writes there, or use a server that enforces preconditions",
     )
 }

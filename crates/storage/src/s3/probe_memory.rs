@@ -9,7 +9,7 @@
     reason = "this file owns a private directory of the home, in which no path of a workspace occurs"
 )]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::options::Writers;
 use super::probe::Abilities;
 
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// How long a record is believed.
 const BELIEVED: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_RECORD_BYTES: u64 = 4096;
@@ -47,8 +47,8 @@ pub(super) struct ProbeKey(String);
 pub(super) struct ProbeRecord {
     schema: u32,
     probed_at: Timestamp,
-    /// What the server calls itself; another name is another server.
-    pub(super) server: Option<String>,
+    /// The names that the server gave itself; another name is another server.
+    pub(super) servers: BTreeSet<String>,
     pub(super) abilities: Abilities,
 }
 
@@ -60,11 +60,11 @@ impl ProbeKey {
 }
 
 impl ProbeRecord {
-    pub(super) fn new(abilities: Abilities, server: Option<String>, probed_at: Timestamp) -> Self {
+    pub(super) fn new(abilities: Abilities, servers: BTreeSet<String>, probed_at: Timestamp) -> Self {
         Self {
             schema: SCHEMA,
             probed_at,
-            server,
+            servers,
             abilities,
         }
     }
@@ -150,7 +150,8 @@ mod tests {
             conditional_delete: true,
             ..Abilities::default()
         };
-        ProbeRecord::new(abilities, Some("SeaweedFS".into()), at("2026-11-16T05:00:00Z"))
+        let servers = BTreeSet::from(["SeaweedFS".to_owned()]);
+        ProbeRecord::new(abilities, servers, at("2026-11-16T05:00:00Z"))
     }
 
     #[test]
@@ -180,7 +181,7 @@ mod tests {
         let key = ProbeKey::new("place", Writers::Many);
         let now = at("2026-11-16T05:00:01Z");
         let whole = serde_json::to_string(&record()).unwrap();
-        let other_schema = whole.replace("\"schema\":1", "\"schema\":2");
+        let other_schema = whole.replace("\"schema\":2", "\"schema\":1");
         for damage in ["", "{", "[]", &whole[..whole.len() / 2], &other_schema] {
             let memory = ProbeMemory::in_directory(directory.path());
             std::fs::write(memory.path(&key).unwrap(), damage).unwrap();

@@ -34,7 +34,7 @@ pub(super) async fn read(shared: &Shared, path: &WsPath, options: ReadOptions) -
     }
     Err(Error::new(
         garret_core::ErrorKind::Unavailable,
-        format!("{} changes faster than it can be read", path.quoted()),
+        format!("{} keeps changing while it is read", path.quoted()),
     )
     .at(path))
 }
@@ -102,6 +102,7 @@ fn result(object: &Object, bytes: Bytes) -> ReadResult {
         size: object.size,
         version: version(object),
         mode: Some(object.metadata.mode.unwrap_or(FILE_MODE)),
+        hard_linked: None,
     }
 }
 
@@ -116,7 +117,7 @@ pub(super) async fn take(shared: &Shared, key: &str, got: Got, start: u64) -> Re
             match answer.next().await {
                 Ok(Some(piece)) => body.extend_from_slice(&piece),
                 Ok(None) if body.len() as u64 == length => return Ok(body.freeze()),
-                Ok(None) => break Failure::Unreachable("the connection broke before the answer was whole"),
+                Ok(None) => break Failure::Unreachable("the connection broke before the answer was complete"),
                 Err(failure) => break failure,
             }
         };

@@ -50,14 +50,20 @@ impl Work<'_> {
         }
         Err(Error::new(
             ErrorKind::Unavailable,
-            format!("{} is changed by others all the time", path.quoted()),
+            format!("other programs keep changing {}", path.quoted()),
         )
         .at(path))
+    }
+
+    /// Refuses to begin a write where an answer has contradicted the probe.
+    pub(super) fn check_server(&self, path: &WsPath) -> Result<()> {
+        self.shared.check_server().map_err(|failure| failed(path, failure))
     }
 
     /// Removes the object at `path` if it is still this one, and notes how to bring it back.
     pub(super) async fn discard(&self, path: &WsPath, object: &Object) -> Result<bool> {
         let key = self.shared.layout.file(path)?;
+        self.check_server(path)?;
         let saved = self.save(path, &key, object).await?;
         let outcome = self.shared.discard(&key, object).await;
         let is_gone = outcome.map_err(|failure| failed(path, failure))?;
@@ -108,6 +114,7 @@ impl Work<'_> {
 
     /// Writes the marker of a directory that has none.
     pub(super) async fn put_marker(&self, path: &WsPath, metadata: Metadata) -> Result<()> {
+        self.check_server(path)?;
         let key = self.shared.layout.directory(path);
         let tag = self
             .shared
@@ -136,6 +143,7 @@ impl Work<'_> {
         before: Object,
         metadata: Metadata,
     ) -> Result<()> {
+        self.check_server(path)?;
         let saved = self.save(path, key, &before).await?;
         let put = self
             .shared
@@ -176,13 +184,14 @@ impl Work<'_> {
             let message = format!("{} holds {odd} objects whose keys are not valid paths", path.quoted());
             return Err(Error::new(ErrorKind::NotEmpty, message)
                 .at(path)
-                .hint("a check of the workspace names them; remove them with another S3 tool"));
+                .hint("`garret fsck` lists them; remove them with another S3 tool"));
         }
         Ok(objects)
     }
 
     /// Removes many objects, several at once.
     pub(super) async fn discard_all(&self, path: &WsPath, objects: &[Listed]) -> Result<()> {
+        self.check_server(path)?;
         let removals = objects.iter().map(|listed| self.discard_listed(path, listed).boxed());
         let outcome = try_all(removals.collect()).await;
         self.shared.known.forget(path);

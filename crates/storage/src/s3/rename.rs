@@ -25,7 +25,7 @@ impl Work<'_> {
         }
         Err(Error::new(
             ErrorKind::Unavailable,
-            format!("{} is changed by others all the time", from.quoted()),
+            format!("other programs keep changing {}", from.quoted()),
         )
         .at(from))
     }
@@ -105,7 +105,7 @@ impl Work<'_> {
                 format!("the source was changed while it replaced {}", to.path.quoted()),
             )
             .at(&to.path)
-            .hint("look at both files"));
+            .hint("check both files"));
         }
         let key = self.shared.layout.file(&to.path)?;
         let outcome = self.shared.discard(&key, moved).await;
@@ -137,7 +137,7 @@ impl Work<'_> {
         }
         Err(Error::new(
             ErrorKind::Unavailable,
-            format!("{} is changed by others all the time", from.quoted()),
+            format!("other programs keep changing {}", from.quoted()),
         )
         .at(from))
     }

@@ -42,8 +42,10 @@ fn file(object: &Object, options: StatOptions) -> Stat {
         mode: Some(object.metadata.mode.unwrap_or(FILE_MODE)),
         created: object.metadata.created,
         modified: object.modified,
+        changed: None,
         version: options.with_version.then(|| version(object)),
         target: None,
+        hard_linked: None,
     }
 }
 
@@ -55,8 +57,10 @@ fn link(object: &Object) -> Stat {
         mode: None,
         created: object.metadata.created,
         modified: object.modified,
+        changed: None,
         version: None,
         target,
+        hard_linked: None,
     }
 }
 
@@ -68,8 +72,10 @@ fn directory(marker: Option<&Object>) -> Stat {
         mode: Some(mode.unwrap_or(DIRECTORY_MODE)),
         created: marker.and_then(|marker| marker.metadata.created),
         modified: None,
+        changed: None,
         version: None,
         target: None,
+        hard_linked: None,
     }
 }
 

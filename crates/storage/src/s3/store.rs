@@ -53,6 +53,14 @@ pub(super) enum Source<'a> {
 }
 
 impl Shared {
+    /// Refuses to begin a write where an answer has contradicted the probe: the server may ignore the condition of the write.
+    pub(super) fn check_server(&self) -> Result<(), Failure> {
+        match self.bucket.wire.identity().is_contradicted() {
+            true => Err(Failure::ServerChanged),
+            false => Ok(()),
+        }
+    }
+
     /// Writes an object under a condition. Its metadata carries an id of this write: where the server refuses the condition, a look tells
     /// whether that is because the write had happened already and only its answer was lost.
     pub(super) async fn store(
@@ -99,8 +107,9 @@ impl Shared {
             }
             self.bucket.wire.pause(attempt).await;
         }
+        self.bucket.wire.identity().contradict();
         Err(Refusal::Failed(Failure::Unreachable(
-            "the server goes on refusing a write whose condition holds",
+            "the server keeps refusing a write whose condition holds",
         )))
     }
 

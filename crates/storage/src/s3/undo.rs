@@ -106,11 +106,8 @@ impl Work<'_> {
         if lost == 0 {
             return error;
         }
-        let message = format!(
-            "{}; {lost} of the changes before it could not be taken back",
-            error.message()
-        );
-        let told = Error::new(ErrorKind::Unavailable, message).hint("look at the files before trying again");
+        let message = format!("{}; {lost} earlier changes could not be reverted", error.message());
+        let told = Error::new(ErrorKind::Unavailable, message).hint("check the files before you try again");
         match error.path() {
             Some(path) => told.at_text(path),
             None => told,

@@ -23,7 +23,7 @@ const SECRET: [&str; 3] = ["access_key_id", "secret_access_key", "session_token"
 /// Reads what follows `s3:`. A secret in a URL must be a reference, because URLs are written down and shown.
 pub(super) fn options_of_url(rest: &str) -> Result<Map<String, Value>> {
     let shape = || {
-        Error::invalid("an S3 storage is written as `s3://bucket/prefix`")
+        Error::invalid("the URL of an S3 storage has the form `s3://bucket/prefix`")
             .hint("for example `s3://bucket/notes?endpoint=http://127.0.0.1:9000&force_path_style=true`")
     };
     let rest = rest.strip_prefix("//").ok_or_else(shape)?;
@@ -67,10 +67,10 @@ fn refuse_secret(name: &str, value: &str) -> Result<()> {
     if !SECRET.contains(&name) || super::Secret::new(value).is_reference() {
         return Ok(());
     }
-    Err(
-        Error::invalid(format!("`{name}` in a URL would be shown wherever the URL is"))
-            .hint("leave it to the environment, or write `env:NAME`, `file:PATH` or `secret:NAME`"),
-    )
+    Err(Error::invalid(format!(
+        "`{name}` must not be in a URL, because URLs are shown in logs and messages"
+    ))
+    .hint("take it from the environment, or write `env:NAME`, `file:PATH` or `secret:NAME`"))
 }
 
 #[cfg(test)]

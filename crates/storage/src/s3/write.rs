@@ -273,6 +273,7 @@ impl Work<'_> {
 
     /// Writes an object in place of `before`, and notes how to take it back.
     pub(super) async fn put(&self, put: Put<'_>) -> Result<Object, Refusal> {
+        self.shared.check_server()?;
         let key = self.shared.layout.file(put.path).map_err(Failure::Local)?;
         let saved = match put.before {
             Some(before) => self.save(put.path, &key, before).await.map_err(Failure::Local)?,
@@ -333,7 +334,7 @@ pub(super) fn applied(object: &Object, created: bool) -> Applied {
 fn too_busy(path: &WsPath) -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        format!("{} is changed by others all the time", path.quoted()),
+        format!("other programs keep changing {}", path.quoted()),
     )
     .at(path)
 }

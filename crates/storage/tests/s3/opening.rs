@@ -2,6 +2,7 @@
 
 use garret_core::{Error, ErrorKind};
 use garret_testkit::fixture::block_on;
+use garret_testkit::mutations::{write, write_if};
 use garret_testkit::s3::{Fault, Keys, Proxy, Rule, Server};
 
 use crate::place::Place;
@@ -122,4 +123,85 @@ fn opening_survives_any_one_fault() {
             }
         }
     });
+}
+
+/// A write whose own look meets another server: it is not sent before that server is probed.
+#[test]
+fn a_write_that_meets_another_server_waits_for_its_probe() {
+    let (server, ignoring, keeping) = (Server::shared_seaweed(), Server::rclone(), Server::moto());
+    let proxy = Proxy::before(server);
+    block_on(async {
+        let place = Place::on(server).through(&proxy);
+        let probe = place.open().await;
+        probe.write("f", "first").await;
+        for other in [&ignoring, &keeping] {
+            other.boto().put(&place.key("f"), b"theirs", &[]);
+        }
+        proxy.switch_to(&ignoring);
+        proxy.forget();
+        let error = probe
+            .try_apply(write("f", "second"))
+            .await
+            .expect_err("it ignores preconditions");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        let key = place.key("f");
+        let seen = proxy.seen();
+        assert!(
+            !seen
+                .iter()
+                .any(|seen| seen.operation == "PUT" && seen.target.ends_with(&key)),
+            "{seen:#?}"
+        );
+        assert_eq!(ignoring.boto().get(&key).body, b"theirs");
+        proxy.switch_to(&keeping);
+        proxy.forget();
+        probe.apply(write("f", "second")).await;
+        let seen = proxy.seen();
+        let first_write = seen
+            .iter()
+            .position(|seen| seen.operation == "PUT" && seen.target.ends_with(&key));
+        let first_trial = seen
+            .iter()
+            .position(|seen| seen.operation == "PUT" && seen.target.contains("/probe/"));
+        assert!(first_trial.is_some() && first_trial < first_write, "{seen:#?}");
+        assert_eq!(keeping.boto().get(&key).body, b"second");
+        // The version is known, so the write is the first request that the other server gets.
+        let known = probe.unchanged("f").await;
+        proxy.switch_to(&ignoring);
+        let refused = probe.try_apply(write_if("f", "third", known)).await;
+        let error = refused.expect_err("it ignores preconditions");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+        assert!(error.to_string().contains("ignores preconditions"), "{error}");
+    });
+}
+
+/// The connection breaks in the middle of a read, and a server that ignores `If-Match` sends the rest of another version.
+#[test]
+fn a_read_is_never_a_mix_of_two_versions() {
+    let (server, ignoring) = (Server::shared_seaweed(), Server::rclone());
+    let proxy = Proxy::before(server);
+    // The pause before the rest is asked for is the time to exchange the server.
+    let place = Place::on(server).through(&proxy).with("retry_backoff_ms", 1_000);
+    let key = place.key("f");
+    server.boto().put(&key, &[b'a'; 100_000], &[]);
+    ignoring.boto().put(&key, &[b'b'; 100_000], &[]);
+    let text = block_on(async {
+        let probe = place.open().await;
+        let struck = proxy.add(
+            Rule::new(Fault::TruncateResponse)
+                .operation("GET")
+                .target(&key)
+                .times(1),
+        );
+        let exchange = async {
+            while struck.struck() == 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            proxy.switch_to(&ignoring);
+        };
+        let (text, ()) = futures::join!(probe.text("f"), exchange);
+        text
+    });
+    let is_whole = text.bytes().all(|byte| byte == b'a') || text.bytes().all(|byte| byte == b'b');
+    assert!(is_whole && text.len() == 100_000, "{} bytes, a mix", text.len());
 }

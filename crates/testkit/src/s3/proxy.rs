@@ -9,6 +9,7 @@ mod fault;
 mod message;
 mod record;
 
+use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,7 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct State {
-    upstream: SocketAddr,
+    upstream: Mutex<SocketAddr>,
     rules: Mutex<Rules>,
     seen: Mutex<Vec<Seen>>,
     clients: AtomicUsize,
@@ -48,7 +49,7 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has free ports");
         let address = listener.local_addr().expect("it listens");
         let state = Arc::new(State {
-            upstream,
+            upstream: Mutex::new(upstream),
             rules: Mutex::default(),
             seen: Mutex::default(),
             clients: AtomicUsize::new(0),
@@ -57,6 +58,11 @@ impl Proxy {
         let shared = state.clone();
         std::thread::spawn(move || listen(&listener, &shared));
         Self { address, state }
+    }
+
+    /// Puts another server in the place of the one behind it.
+    pub fn switch_to(&self, server: &Server) {
+        *locked(&self.state.upstream) = server.address();
     }
 
     /// Where it listens, as a URL.
@@ -107,6 +113,11 @@ impl Drop for Proxy {
 }
 
 impl State {
+    fn connect(&self) -> Result<TcpStream> {
+        let upstream = *locked(&self.upstream);
+        TcpStream::connect(upstream)
+    }
+
     fn fault(&self, request: &Message, operation: &str) -> Option<Fault> {
         locked(&self.rules).due(request, operation)
     }

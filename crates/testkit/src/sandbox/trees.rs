@@ -97,7 +97,7 @@ pub(super) fn apply(files: &mut Files, effects: &[Effect]) {
             }
             Placed::Directory { mode } => Kind::Directory(*mode & 0o777),
             Placed::Symlink { target } => Kind::Link(target.as_bytes().to_vec()),
-            Placed::Image(_) => panic!("a sandbox knows no history"),
+            Placed::Image(_) => panic!("a sandbox cannot read content from history"),
         };
         files.insert(path, kind);
     }

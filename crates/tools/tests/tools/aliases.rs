@@ -72,7 +72,9 @@ fn two_names_of_one_argument_must_agree() {
     done(&tools, "read_file", json!({"path": "a.txt", "file_path": "a.txt"}));
     let text = refused(&tools, "read_file", json!({"path": "a.txt", "file_path": "b.txt"}));
     assert!(
-        text.starts_with("invalid: `path` and `file_path` are two names of one value, and they differ."),
+        text.starts_with(
+            "invalid: `path` and `file_path` are two names of the same argument, and their values differ."
+        ),
         "{text}"
     );
     let text = refused(
@@ -104,5 +106,5 @@ fn an_unknown_argument_is_told_the_right_one() {
 #[test]
 fn an_alias_of_one_tool_is_unknown_to_another() {
     let answer = call(&toolbox(), "stat", json!({"path": "a", "old_string": "x"}));
-    assert_eq!(answer.error.unwrap().message(), "there is no `old_string`");
+    assert_eq!(answer.error.unwrap().message(), "unknown key `old_string`");
 }

@@ -144,5 +144,5 @@ fn a_tool_that_cannot_be_selected_is_refused() {
         missing.to_string().contains("does not offer the tool `run`"),
         "{missing}"
     );
-    assert!(missing.hint_text().contains("capability"), "{missing}");
+    assert!(missing.hint_text().contains("declare `shell`"), "{missing}");
 }

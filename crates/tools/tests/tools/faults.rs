@@ -30,6 +30,9 @@ fn a_call_that_panics_is_answered_and_the_next_one_works() {
     let workspace = Workspace::builder(storage).events(Arc::new(Faulty)).open().unwrap();
     let toolbox = Toolbox::new(workspace, ToolsConfig::default());
     let text = refused(&toolbox, "stat", json!({"path": ""}));
-    assert!(text.starts_with("internal: the tool broke off"), "{text}");
+    assert!(
+        text.starts_with("internal: the tool failed because of a defect"),
+        "{text}"
+    );
     done(&toolbox, "write_file", json!({"path": "a", "content": "x"}));
 }

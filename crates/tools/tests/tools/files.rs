@@ -39,7 +39,7 @@ fn write_file_refuses_a_version_that_is_gone() {
     let (_, now) = done(&tools, "stat", json!({"path": "a.txt"}));
     assert_eq!(error["current_version"], now["version"]);
     assert!(
-        answer.text.starts_with("conflict: `a.txt` was changed meanwhile"),
+        answer.text.starts_with("conflict: `a.txt` has another version"),
         "{}",
         answer.text
     );
@@ -134,7 +134,7 @@ fn read_file_gives_a_window_of_lines() {
     let (text, _) = done(&tools, "read_file", json!({"path": "a.txt", "offset": 3}));
     assert_eq!(text, "     4\tfour\n[line 4 of 19 bytes; end of file]");
     let (text, data) = done(&tools, "read_file", json!({"path": "a.txt", "offset": 9}));
-    assert_eq!(text, "[no line after line 9: the file ends before (it has 19 bytes)]");
+    assert_eq!(text, "[nothing after line 9: the file is shorter (it has 19 bytes)]");
     assert_eq!(data["eof"], true);
 }
 
@@ -478,7 +478,7 @@ fn exists_answers_either_way() {
     let (text, data) = done(&tools, "exists", json!({"path": "d/a/b"}));
     assert_eq!(
         (text.as_str(), data),
-        ("no: there is nothing at `d/a/b`", json!({"exists": false}))
+        ("no: `d/a/b` does not exist", json!({"exists": false}))
     );
 }
 
@@ -491,7 +491,7 @@ fn mkdir_makes_what_is_missing_above() {
         ("made the directory `a/b`", json!({"path": "a/b", "created": true}))
     );
     let (text, _) = done(&tools, "mkdir", json!({"path": "a/b", "recursive": true}));
-    assert_eq!(text, "the directory `a/b` was there already");
+    assert_eq!(text, "the directory `a/b` exists already");
     let text = refused(&tools, "mkdir", json!({"path": "x/y", "parents": false}));
     assert!(text.starts_with("not_found: "), "{text}");
 }

@@ -203,8 +203,8 @@ fn a_diff_shows_the_newest_change_one_change_or_everything_since_a_point() {
     insta::assert_snapshot!("diff_of_the_newest_change", shown(json!({})));
     insta::assert_snapshot!("diff_of_one_change", shown(json!({"to": 2})));
     insta::assert_snapshot!("diff_since_the_beginning", shown(json!({"from": "0"})));
-    assert_eq!(shown(json!({"from": "2", "path": "a.txt"})), "[nothing differs]");
-    assert_eq!(shown(json!({"from": "now"})), "[nothing differs]");
+    assert_eq!(shown(json!({"from": "2", "path": "a.txt"})), "[no differences]");
+    assert_eq!(shown(json!({"from": "now"})), "[no differences]");
     let data = done(&tools, "diff", json!({"from": "1", "path": "a.txt"})).1;
     assert_eq!(data["path_count"], 1);
     let path = &data["paths"][0];
@@ -261,10 +261,7 @@ fn undo_steps_back_and_redo_forward() {
     done(&tools, "undo", json!({"what": "redo"}));
     assert_eq!(content(&tools, "d/b.txt"), "b\n");
     let text = refused(&tools, "undo", json!({"what": "redo"}));
-    assert!(
-        text.starts_with("not_found: there is no change to undo or redo"),
-        "{text}"
-    );
+    assert!(text.starts_with("not_found: there is no undo left to redo"), "{text}");
     done(&tools, "undo", json!({"count": 3}));
     assert_eq!(done(&tools, "ls", json!({})).0, "[empty directory]");
 }
@@ -306,7 +303,7 @@ fn undo_takes_back_a_session_or_a_tool_call() {
     assert_eq!(done(&tools, "glob", json!({"pattern": "*"})).1["paths"], json!([]));
     for what in ["change", "session", "tool_call"] {
         let text = refused(&tools, "undo", json!({"what": what, "id": ""}));
-        assert!(text.contains("needs the `id`"), "{text}");
+        assert!(text.contains("needs an `id`"), "{text}");
     }
 }
 

@@ -265,7 +265,7 @@ fn several_files_come_in_one_answer_that_is_bounded() {
          1	one
          2	two
     ==> none <==
-    not_found: there is nothing at `none`. Hint: list the directory to see what is there.
+    not_found: no such file or directory: `none`. Hint: list the directory to see its entries.
     ==> b.txt <==
          1	three
     ");
@@ -327,7 +327,10 @@ fn the_last_lines_of_a_file_are_shown_with_their_numbers() {
     // More than an answer holds: the end stays, in text and data alike.
     let (text, data) = done(&tools, "read_file", json!({"path": "a.txt", "tail": 300}));
     assert!(text.len() <= 4 * KIB && text.contains("   300\tline 300\n["), "{text}");
-    assert!(text.ends_with("; no more fit into one answer; end of file]"), "{text}");
+    assert!(
+        text.ends_with("; more lines do not fit into one answer; end of file]"),
+        "{text}"
+    );
     let first = data["range"]["start"].as_u64().unwrap();
     assert!(text.starts_with(&format!("{:>6}\t", first + 1)), "{text}");
     let kept = data["content"].as_str().unwrap();

@@ -166,7 +166,7 @@ impl Attendant {
                         }
                         None => return,
                     },
-                    None => Over::Stopped("it was abandoned".to_owned()),
+                    None => Over::Stopped("its workspace is no longer open".to_owned()),
                 },
                 chunk = self.driven.process().output() => match chunk {
                     Some(chunk) => {
@@ -175,7 +175,7 @@ impl Attendant {
                     }
                     None => Over::Died,
                 },
-                () = &mut unused => Over::Stopped(format!("nobody used it for {} s", idle.as_secs_f64())),
+                () = &mut unused => Over::Stopped(format!("it was not used for {} s", idle.as_secs_f64())),
             };
             let death = self.bury(over, |_| {}).await;
             entry.life.send_replace(Life::Ended(death.how.clone()));
@@ -193,7 +193,7 @@ impl Attendant {
         let stop = async {
             tokio::select! {
                 why = asked_to_end(life) => why,
-                () = call.reply.closed() => "a call was given up while its code ran".to_owned(),
+                () = call.reply.closed() => "a call was cancelled while its code ran".to_owned(),
             }
         };
         let heard = self.run(call.piece, stop).await;
@@ -283,7 +283,7 @@ async fn asked_to_end(life: &mut watch::Receiver<Life>) -> String {
     let ending = life.wait_for(|life| !matches!(life, Life::Running)).await;
     match ending.as_deref() {
         Ok(Life::Ending(why)) => why.clone(),
-        _ => "it was abandoned".to_owned(),
+        _ => "its workspace is no longer open".to_owned(),
     }
 }
 
@@ -291,6 +291,6 @@ fn how(over: Over, exit: Option<&Exit>) -> String {
     match over {
         Over::TimedOut(timeout) => format!("its code took longer than {} s", timeout.as_secs_f64()),
         Over::Stopped(why) => why,
-        Over::Died | Over::Marked => exit.map_or_else(|| "its process is gone".to_owned(), ended),
+        Over::Died | Over::Marked => exit.map_or_else(|| "its process ended".to_owned(), ended),
     }
 }

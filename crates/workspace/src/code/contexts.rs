@@ -106,8 +106,8 @@ impl Contexts {
         let number = context.strip_prefix('c').and_then(|digits| digits.parse().ok());
         let found = number.and_then(|number: u64| self.table().entries.get(&number).cloned());
         found.filter(|entry| entry.is_known_to(view)).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("there is no context {}", quote(context)))
-                .hint("make one with `create_code_context`; contexts end with the workspace that was opened")
+            Error::new(ErrorKind::NotFound, format!("unknown context {}", quote(context)))
+                .hint("create one with `create_code_context`; contexts end when the workspace is closed")
         })
     }
 
@@ -166,10 +166,10 @@ impl Entry {
     /// What a caller is told who comes too late.
     pub(super) fn gone(&self) -> Error {
         let life = self.life.borrow();
-        let how = life.ended().unwrap_or("it was abandoned");
+        let how = life.ended().unwrap_or("its workspace is no longer open");
         let id = self.id();
         Error::new(ErrorKind::NotFound, format!("the context `{id}` has ended: {how}"))
-            .hint("what it kept is gone; make another one with `create_code_context`")
+            .hint("its variables are lost; create another context with `create_code_context`")
     }
 
     /// Ends it, and waits until what it did is taken over. One that has ended already stays as it is.

@@ -64,7 +64,7 @@ pub(super) fn request(language: Language, word: &str, code: &str) -> Result<Byte
     let code = match language {
         Language::Python | Language::Javascript => STANDARD.encode(code),
         Language::Bash if code.contains('\0') => {
-            return Err(Error::invalid("Bash takes no code with a NUL byte in it")
+            return Err(Error::invalid("Bash code cannot contain a NUL byte")
                 .hint("write the byte as an escape, as in `printf '\\0'`"));
         }
         // Bash reads this by itself; for base64 it would need a program, which code may take out of its reach.

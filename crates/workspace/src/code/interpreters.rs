@@ -90,14 +90,14 @@ fn missing(language: Language) -> Error {
     let (name, program) = (language.as_str(), driver::interpreter(language));
     Error::new(
         ErrorKind::Unsupported,
-        format!("there is no `{program}` in the sandbox, so no {name} can run"),
+        format!("`{program}` is missing from the sandbox, so {name} code cannot run"),
     )
     .hint(remedy(language))
 }
 
 fn remedy(language: Language) -> String {
     format!(
-        "install the package `{}` on the machine, below `/usr`; the sandbox shows what is there",
+        "install the package `{}` on the machine, below `/usr`, which the sandbox can see",
         driver::package(language)
     )
 }

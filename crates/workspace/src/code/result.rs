@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::outcome::Outcome;
 use super::{CodeError, CodeValue};
 use crate::shell::driven::Surroundings;
-use crate::{Changed, RunResult, StreamShown};
+use crate::{Changed, RunResult, StreamShown, TurnWaited};
 
 /// What a piece of code came to. Code that ran is a success, whatever became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -42,6 +42,9 @@ pub struct CodeResult {
     /// The time limit that held, in milliseconds, where a longer one was asked for than the policy allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lowered_timeout_ms: Option<u64>,
+    /// The wait for its turn, where it lasted a second or more. It counts for no time limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited: Option<TurnWaited>,
     /// How the context ended, where this call was its last: what it kept is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_ended: Option<String>,
@@ -80,6 +83,7 @@ impl CodeResult {
             timed_out: ran.timed_out,
             limit: ran.limit,
             lowered_timeout_ms: ran.lowered_timeout_ms,
+            waited: ran.waited,
             usage: Some(ran.usage),
             corrupt: ran.corrupt,
             ..Self::new(language, outcome, output, surroundings, ran.changed)
@@ -107,6 +111,7 @@ impl CodeResult {
             timed_out: false,
             limit: None,
             lowered_timeout_ms: None,
+            waited: None,
             context_ended: None,
             truncated: output.is_truncated(),
             left_out_bytes: output.stdout.left_out + output.stderr.left_out,

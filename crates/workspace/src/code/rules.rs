@@ -17,8 +17,8 @@ pub(crate) struct CodeRules {
 impl CodeRules {
     pub(crate) fn new(policy: CodePolicy) -> Result<Self> {
         if policy.languages.is_empty() {
-            return Err(Error::invalid("`languages` names no language")
-                .hint("name some of `python`, `javascript`, `bash`, or take the capability `code` away"));
+            return Err(Error::invalid("`languages` is empty")
+                .hint("name one or more of `python`, `javascript`, `bash`, or remove the capability `code`"));
         }
         let idle = policy.idle_timeout()?;
         Ok(Self { policy, idle })
@@ -29,10 +29,10 @@ impl CodeRules {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::Denied,
-                format!("this workspace runs no {}", language.as_str()),
+                format!("this workspace does not run {} code", language.as_str()),
             )
             .rule(format!("languages = {}", self.languages()))
-            .hint(format!("write it in one of these: {}", self.languages()))),
+            .hint(format!("use one of these languages: {}", self.languages()))),
         }
     }
 
@@ -51,7 +51,7 @@ impl Workspace {
     /// The rules for code; `unsupported` where there is none.
     pub(super) fn code_rules(&self) -> Result<&CodeRules> {
         self.shared.code.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "no code runs in this workspace")
+            Error::new(ErrorKind::Unsupported, "this workspace does not run code")
                 .hint("declare the capability `code` for it")
         })
     }
@@ -66,12 +66,11 @@ impl Workspace {
         let rules = self.code_rules()?;
         match rules.policy.is_stateful {
             true => Ok(rules),
-            false => Err(Error::new(
-                ErrorKind::Unsupported,
-                "code in this workspace keeps nothing from one call to the next",
-            )
-            .rule("is_stateful = false")
-            .hint("run each piece by itself with `run_code`, or set `is_stateful = true` for `code`")),
+            false => Err(
+                Error::new(ErrorKind::Unsupported, "this workspace does not offer code contexts")
+                    .rule("is_stateful = false")
+                    .hint("run each piece by itself with `run_code`, or set `is_stateful = true` for `code`"),
+            ),
         }
     }
 }

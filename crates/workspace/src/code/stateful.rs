@@ -123,7 +123,7 @@ impl Workspace {
                 heard.output.both.text().trim()
             ),
         )
-        .hint("see whether its limits are too narrow: it needs memory, processes and open files to start");
+        .hint("check whether the limits are too low: it needs memory, processes and open files to start");
         match exit.map(|exit| exit.ended) {
             Some(Ended::Exited(NO_PROGRAM)) => self.unless_missing(language, error).await,
             _ => error,

@@ -8,7 +8,8 @@ use crate::{TransferOptions, Transferred, Workspace};
 impl Workspace {
     /// Copies a file, or a directory with everything below it, as one change. Links are copied as links.
     pub async fn copy(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
-        self.operate("copy", &[src, dest], |_| 0, self.copy_entry(src, dest, options))
+        let once = self.remembering_hard_links();
+        self.operate("copy", &[src, dest], |_| 0, once.copy_entry(src, dest, options))
             .await
     }
 
@@ -19,6 +20,7 @@ impl Workspace {
             real: self.followed(&from).await?,
             ..from.clone()
         };
+        self.check_slash(&real, dest, &to).await?;
         let words = format!("copy {} to {}", real.real.quoted(), to.real.quoted());
         let (mutations, files) = match self.kind_of(&real).await? {
             EntryKind::Directory => self.plan_tree(&real, &to, options).await?,
@@ -41,12 +43,14 @@ impl Workspace {
     async fn plan_tree(&self, from: &Target, to: &Target, options: TransferOptions) -> Result<(Vec<Mutation>, u64)> {
         if to.real.is_within(&from.real) {
             return Err(
-                Error::invalid(format!("{} cannot be copied into itself", from.shown.quoted())).at(&from.shown),
+                Error::invalid(format!("{} cannot be copied into itself", from.shown.quoted()))
+                    .at(&from.shown)
+                    .hint(format!("choose a destination outside {}", from.shown.quoted())),
             );
         }
         self.check_free(to, options).await?;
         let entries = self.entries_below(&from.real, from.follow).await?;
-        self.check_subtree(&from.shown, &entries, &[Access::Read])?;
+        self.check_subtree(&from.shown, &entries, &[Access::Read]).await?;
         let mut mutations = vec![Mutation::MakeDir {
             path: to.real.clone(),
             parents: true,
@@ -110,7 +114,7 @@ impl Workspace {
         entry.path.as_path().ok_or_else(|| {
             let shown = self.shown_entry(&entry.path).shown();
             let message = format!(
-                "{} is a name that is not UTF-8 and cannot be copied",
+                "the name {} is not UTF-8, so it cannot be copied",
                 garret_core::path::quote(&shown)
             );
             Error::new(ErrorKind::Unsupported, message).at_text(shown)

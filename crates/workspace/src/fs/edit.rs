@@ -54,7 +54,8 @@ impl Workspace {
     /// else's write overtook is worked out again on the new content.
     pub async fn edit(&self, path: &str, edits: &[Edit], options: EditOptions) -> Result<Edited> {
         let moved = |edited: &Edited| edited.size;
-        self.operate("edit_file", &[path], moved, self.edit_file(path, edits, &options))
+        let once = self.remembering_hard_links();
+        self.operate("edit_file", &[path], moved, once.edit_file(path, edits, &options))
             .await
     }
 

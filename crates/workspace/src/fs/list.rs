@@ -6,12 +6,14 @@
 use std::collections::{HashMap, VecDeque};
 
 use futures::future::join_all;
-use garret_core::{Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, ListPage, Result, WsPath};
+use garret_core::{
+    Access, Entry, EntryKind, EntryPath, Error, ErrorKind, Follow, ListOptions, ListPage, Result, WsPath,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Workspace;
-use crate::admit::Target;
+use crate::admit::{Names, Target};
 use crate::by_time::{ByTime, FirstByTime, TimePage};
 use crate::fs::shown_time;
 
@@ -59,7 +61,7 @@ pub struct Listed {
     /// The `cursor` of the next page, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// Set where this is a point of the past at which not every file was captured: those that were not are left out.
+    /// Set if not every file was captured at this earlier point: the other files are missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
     /// By time, the cursor behind each entry, for a caller that shows fewer of them.
@@ -78,7 +80,7 @@ pub struct ListedEntry {
     pub r#type: EntryKind,
     /// Bytes of content.
     pub size: u64,
-    /// When it last changed, where the storage knows.
+    /// When it last changed, if the storage knows.
     pub modified_at: Option<String>,
     /// Set where the name is not UTF-8: it is shown in escaped form, and no tool can open it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -88,7 +90,30 @@ pub struct ListedEntry {
 impl Workspace {
     /// Lists a directory. What the policy hides is left out.
     pub async fn list(&self, path: &str, request: ListRequest) -> Result<Listed> {
-        self.operate("ls", &[path], |_| 0, self.list_page(path, &request)).await
+        let once = self.remembering_hard_links();
+        let work = async {
+            match once.list_page(path, &request).await {
+                Err(error) if error.kind() == ErrorKind::NotADirectory => Err(self.name_file(path, error).await),
+                listed => listed,
+            }
+        };
+        self.operate("ls", &[path], |_| 0, work).await
+    }
+
+    /// The error of a list of what is a file and no directory; any other error stays.
+    async fn name_file(&self, path: &str, error: Error) -> Error {
+        let Ok(target) = self.admit(path, Names::Content, &[Access::Read]).await else {
+            return error;
+        };
+        match self.kind_of(&target).await {
+            Ok(EntryKind::File) => {
+                let message = format!("{} is a file, not a directory", target.shown.quoted());
+                Error::new(ErrorKind::NotADirectory, message)
+                    .at(&target.shown)
+                    .hint("read the file, or list the directory that holds it")
+            }
+            _ => error,
+        }
     }
 
     async fn list_page(&self, path: &str, request: &ListRequest) -> Result<Listed> {
@@ -274,7 +299,10 @@ impl<'a> TreeWalk<'a> {
             self.workspace
                 .is_entry_visible(&entry.path, entry.kind == EntryKind::Directory)
         };
-        directory.ready.extend(page.entries.into_iter().filter(visible));
+        let entries = page.entries.into_iter().filter(visible).collect();
+        let entries = self.workspace.without_denied_files(entries).await?;
+        let directory = self.open.last_mut().expect("a directory is open");
+        directory.ready.extend(entries);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use crate::admit::Names;
 pub struct Made {
     /// The directory.
     pub path: String,
-    /// Whether it was not there before.
+    /// Whether it is new.
     pub created: bool,
 }
 
@@ -46,5 +46,8 @@ fn with_hint(error: Error, parents: bool) -> Error {
     if error.kind() == ErrorKind::NotFound && !parents {
         return error.hint("set `parents` to make the directories above, too");
     }
-    error
+    match error.kind() {
+        ErrorKind::AlreadyExists => error.hint("choose another name"),
+        _ => error,
+    }
 }

@@ -63,7 +63,8 @@ impl Workspace {
         let patch = parse(diff.as_bytes()).map_err(|error| patch_error(&error));
         let patch = patch.map(|patch| self.with_own_names(patch));
         let paths = patch.as_ref().map_or_else(|_| Vec::new(), paths_of);
-        let work = async { self.patch_files(patch.as_ref().map_err(Error::clone)?, options).await };
+        let once = self.remembering_hard_links();
+        let work = async { once.patch_files(patch.as_ref().map_err(Error::clone)?, options).await };
         self.operate("apply_patch", &paths, |_| diff.len() as u64, work).await
     }
 
@@ -188,10 +189,10 @@ fn check_names(planned: &[Planned]) -> Result<()> {
     let mut seen = HashSet::new();
     for to in planned.iter().filter_map(|file| file.to.as_ref()) {
         if !seen.insert(&to.real) {
-            let message = format!("the patch speaks of {} twice", to.shown.quoted());
+            let message = format!("the patch names {} twice", to.shown.quoted());
             return Err(Error::invalid(message)
                 .at(&to.shown)
-                .hint("say once what becomes of a file"));
+                .hint("name each file once, with one action"));
         }
     }
     Ok(())

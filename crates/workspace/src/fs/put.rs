@@ -56,7 +56,8 @@ impl Workspace {
     pub async fn put_entries(&self, entries: Vec<PutEntry>) -> Result<PutResult> {
         let names: Vec<String> = entries.iter().map(|entry| entry.path.clone()).collect();
         let paths: Vec<&str> = names.iter().map(String::as_str).collect();
-        self.operate("write_file", &paths, |put: &PutResult| put.bytes, self.put_all(entries))
+        let once = self.remembering_hard_links();
+        self.operate("write_file", &paths, |put: &PutResult| put.bytes, once.put_all(entries))
             .await
     }
 
@@ -69,7 +70,7 @@ impl Workspace {
                 PutItem::File { .. } => Names::Content,
                 PutItem::Directory | PutItem::Symlink { .. } => Names::Entry,
             };
-            let target = self.admit(&entry.path, names, &[Access::Write]).await?;
+            let target = self.admit_creation(&entry.path, names, &[Access::Write]).await?;
             follow = target.follow;
             first.get_or_insert_with(|| target.shown.clone());
             self.plan_put(target, entry.item, &mut put, &mut mutations).await?;

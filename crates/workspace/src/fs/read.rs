@@ -128,7 +128,8 @@ impl Workspace {
     /// Reads a file, whole or a part.
     pub async fn read(&self, path: &str, request: ReadRequest) -> Result<FileContent> {
         let moved = FileContent::bytes;
-        self.operate("read_file", &[path], moved, self.read_part(path, &request))
+        let once = self.remembering_hard_links();
+        self.operate("read_file", &[path], moved, once.read_part(path, &request))
             .await
     }
 
@@ -211,7 +212,7 @@ impl Workspace {
             max_bytes: self.read_limit(),
             ..ReadOptions::default()
         };
-        self.storage().read(&target.real, options).await
+        self.read_admitted(target, options).await
     }
 
     /// Reads, on a condition, a file that is to be changed by its text. What is worked out from it takes memory several times over, so
@@ -224,7 +225,7 @@ impl Workspace {
             precondition,
             ..ReadOptions::default()
         };
-        self.storage().read(&target.real, options).await
+        self.read_admitted(target, options).await
     }
 
     async fn whole_window(&self, target: &Target) -> Result<Window> {
@@ -253,7 +254,7 @@ impl Workspace {
             follow: target.follow,
             ..ReadOptions::default()
         };
-        let read = self.storage().read(&target.real, options).await?;
+        let read = self.read_admitted(target, options).await?;
         let end = request.offset + read.bytes.len() as u64;
         Ok(Window {
             start: request.offset,
@@ -279,10 +280,10 @@ impl Workspace {
     /// The last lines of a text, and whether the window counts lines or, where nobody knows how many lines come before, bytes.
     async fn tail_window(&self, target: &Target, request: &ReadRequest, lines: u64) -> Result<(Window, Unit)> {
         if request.offset > 0 || request.unit == Unit::Bytes || lines == 0 {
-            return Err(
-                Error::invalid("`tail` counts lines from the end, so it has no `offset` and no bytes")
-                    .hint("pass `tail` with a number above 0 and leave out `offset` and `encoding`"),
-            );
+            return Err(Error::invalid(
+                "`tail` counts lines from the end, so it cannot be combined with `offset` or `encoding`",
+            )
+            .hint("pass `tail` with a number above 0 and leave out `offset` and `encoding`"));
         }
         for _ in 0..5 {
             if let Some(found) = self.try_tail_window(target, request, lines).await? {
@@ -300,7 +301,7 @@ impl Workspace {
     ) -> Result<Option<(Window, Unit)>> {
         let first = self.read_range(target, 0..PIECE).await?;
         if request.bytes_if_binary && !is_text(&first.bytes) {
-            let message = format!("{} is not text, so it has no last lines", target.shown.quoted());
+            let message = format!("{} is not a text file, so `tail` cannot be used", target.shown.quoted());
             return Err(Error::invalid(message)
                 .at(&target.shown)
                 .hint("read its bytes with `encoding: \"base64\"` and `offset`"));
@@ -330,7 +331,7 @@ impl Workspace {
             follow: target.follow,
             ..ReadOptions::default()
         };
-        self.storage().read(&target.real, options).await
+        self.read_admitted(target, options).await
     }
 
     async fn try_line_window(&self, target: &Target, request: &ReadRequest) -> Result<Option<Found>> {
@@ -440,7 +441,7 @@ impl LineWindow {
 }
 
 fn changes_too_fast(target: &Target) -> Error {
-    let message = format!("{} changes faster than it can be read", target.shown.quoted());
+    let message = format!("{} keeps changing while it is read", target.shown.quoted());
     Error::new(ErrorKind::Unavailable, message).at(&target.shown)
 }
 

@@ -26,7 +26,8 @@ pub struct Removed {
 impl Workspace {
     /// Removes an entry; a link itself, never what it leads to. The root is `denied`.
     pub async fn remove(&self, path: &str, options: RemoveOptions) -> Result<Removed> {
-        self.operate("rm", &[path], |_| 0, self.remove_entry(path, options))
+        let once = self.remembering_hard_links();
+        self.operate("rm", &[path], |_| 0, once.remove_entry(path, options))
             .await
     }
 
@@ -38,7 +39,7 @@ impl Workspace {
         }
         if options.recursive && self.is_fenced() && self.kind_of(&target).await? == EntryKind::Directory {
             let entries = self.entries_below(&target.real, target.follow).await?;
-            self.check_subtree(&target.shown, &entries, &accesses)?;
+            self.check_subtree(&target.shown, &entries, &accesses).await?;
         }
         let RemoveOptions {
             recursive,

@@ -1,6 +1,6 @@
 //! Moving files, links and directories.
 
-use garret_core::{Access, EntryKind, Mutation, Result, Version};
+use garret_core::{Access, EntryKind, Error, ErrorKind, Mutation, Result, Version};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -33,7 +33,8 @@ pub struct Transferred {
 impl Workspace {
     /// Moves an entry, a whole directory too, in one step. Onto itself it changes nothing; into itself it is `invalid`.
     pub async fn rename(&self, src: &str, dest: &str, options: TransferOptions) -> Result<Transferred> {
-        self.operate("move", &[src, dest], |_| 0, self.rename_entry(src, dest, options))
+        let once = self.remembering_hard_links();
+        self.operate("move", &[src, dest], |_| 0, once.rename_entry(src, dest, options))
             .await
     }
 
@@ -43,6 +44,7 @@ impl Workspace {
         if from.shown.is_root() {
             return Err(root_is_kept());
         }
+        self.check_slash(&from, dest, &to).await?;
         let files = self.check_move(&from, &to).await?;
         let mutation = Mutation::Rename {
             from: from.real,
@@ -60,6 +62,22 @@ impl Workspace {
         })
     }
 
+    /// Refuses a new path that ends with a slash for a file: the caller means a directory, and that directory does not exist.
+    pub(crate) async fn check_slash(&self, from: &Target, dest: &str, to: &Target) -> Result<()> {
+        if !dest.ends_with('/') || self.kind_of(from).await? == EntryKind::Directory {
+            return Ok(());
+        }
+        match self.kind_of(to).await {
+            Ok(EntryKind::Directory) => Ok(()),
+            _ => Err(Error::new(
+                ErrorKind::NotADirectory,
+                format!("there is no directory {}", to.shown.quoted()),
+            )
+            .at(&to.shown)
+            .hint("make the directory first, or leave out the slash to give the new name")),
+        }
+    }
+
     /// Checks the rules on everything that a directory takes along, and counts its files.
     async fn check_move(&self, from: &Target, to: &Target) -> Result<u64> {
         if self.kind_of(from).await? != EntryKind::Directory {
@@ -67,13 +85,14 @@ impl Workspace {
         }
         let mut entries = self.entries_below(&from.real, from.follow).await?;
         let files = entries.iter().filter(|entry| entry.kind == EntryKind::File).count() as u64;
-        self.check_subtree(&from.shown, &entries, &[Access::Read, Access::Write])?;
+        self.check_subtree(&from.shown, &entries, &[Access::Read, Access::Write])
+            .await?;
         for entry in entries.iter_mut().filter(|_| self.is_fenced()) {
             if let Some(path) = entry.path.as_path().and_then(|path| path.relative_to(&from.real)) {
                 entry.path = path.below(&to.real)?.into();
             }
         }
-        self.check_subtree(&to.shown, &entries, &[Access::Write])?;
+        self.check_subtree(&to.shown, &entries, &[Access::Write]).await?;
         Ok(files)
     }
 }

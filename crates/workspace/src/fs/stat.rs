@@ -19,9 +19,9 @@ pub struct FileStat {
     pub size: u64,
     /// Permission bits in octal, where the storage keeps them.
     pub mode: Option<String>,
-    /// When it came to be, where the storage knows.
+    /// When it was created, if the storage knows.
     pub created_at: Option<String>,
-    /// When it last changed, where the storage knows.
+    /// When it last changed, if the storage knows.
     pub modified_at: Option<String>,
     /// The version of a file; a token for `if_version`.
     #[schemars(with = "Option<String>")]
@@ -77,6 +77,7 @@ impl Workspace {
                 },
             )
             .await?;
+        self.check_file(&target.real, stat.hard_linked).await?;
         Ok(FileStat {
             path: target.shown.to_string(),
             r#type: stat.kind,

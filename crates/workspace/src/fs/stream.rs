@@ -36,9 +36,10 @@ impl Workspace {
         range: Range<u64>,
         each: impl FnMut(Bytes) -> ControlFlow<()>,
     ) -> Result<Streamed> {
+        let once = self.remembering_hard_links();
         let work = async {
-            let target = self.admit(path, Names::Content, &[Access::Read]).await?;
-            self.stream(&target, range, each).await
+            let target = once.admit(path, Names::Content, &[Access::Read]).await?;
+            once.stream(&target, range, each).await
         };
         self.operate("read_file", &[path], |streamed: &Streamed| streamed.bytes, work)
             .await
@@ -90,6 +91,6 @@ impl Workspace {
             precondition,
             ..ReadOptions::default()
         };
-        self.storage().read(&target.real, options).await
+        self.read_admitted(target, options).await
     }
 }

@@ -29,23 +29,26 @@ impl Workspace {
 
     /// Refuses an operation on the whole tree at `directory` that holds a path which the policy keeps from it: moved or copied, a denied
     /// file would get a name that no rule denies. What does not show in lists is not named here either.
-    pub(crate) fn check_subtree(&self, directory: &WsPath, entries: &[Entry], accesses: &[Access]) -> Result<()> {
+    pub(crate) async fn check_subtree(&self, directory: &WsPath, entries: &[Entry], accesses: &[Access]) -> Result<()> {
         if !self.is_fenced() {
             return Ok(());
         }
         for entry in entries {
             match entry.path.as_path() {
-                Some(path) => self.check_rules(path, accesses).map_err(|refusal| {
-                    match self.is_visible(path, entry.kind == EntryKind::Directory) {
-                        true => refusal,
-                        false => holds_hidden(directory, &refusal),
-                    }
-                })?,
+                Some(path) => {
+                    self.check_rules(path, accesses).map_err(|refusal| {
+                        match self.is_visible(path, entry.kind == EntryKind::Directory) {
+                            true => refusal,
+                            false => holds_hidden(directory, &refusal),
+                        }
+                    })?;
+                    self.check_file(path, entry.hard_linked).await?;
+                }
                 None if self.is_entry_visible(&entry.path, false) => {}
                 None => {
                     return Err(Error::new(
                         ErrorKind::Denied,
-                        "a name in it is not UTF-8, so the rules cannot be checked",
+                        "a name in it is not UTF-8, so the policy cannot be checked",
                     ));
                 }
             }
@@ -62,5 +65,5 @@ fn holds_hidden(directory: &WsPath, refusal: &Error) -> Error {
     Error::new(ErrorKind::Denied, message)
         .at(directory)
         .rule(rule)
-        .hint("take what the lists show, one by one")
+        .hint("name the listed entries one by one")
 }

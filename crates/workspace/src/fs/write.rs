@@ -46,7 +46,7 @@ pub struct Written {
     pub version: Option<Version>,
     /// Its size now.
     pub size: u64,
-    /// Whether it was not there before.
+    /// Whether it is new.
     pub created: bool,
 }
 
@@ -76,7 +76,7 @@ impl Workspace {
         self.operate("write_file", &[path], |_| size, work).await
     }
 
-    /// Puts `content` at the end of `path`. Appends that run at the same time all arrive.
+    /// Puts `content` at the end of `path`. Concurrent appends are all kept.
     pub async fn append(&self, path: &str, content: impl Into<Bytes>, options: AppendOptions) -> Result<Written> {
         let content = content.into();
         let size = content.len() as u64;

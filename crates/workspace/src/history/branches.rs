@@ -16,11 +16,11 @@ pub struct BranchShown {
     pub name: Option<String>,
     /// The number of the change after which it begins.
     pub fork: u64,
-    /// How many changes it has of its own.
+    /// How many changes were made in it.
     pub changes: u64,
     /// When it was made, in RFC 3339.
     pub created: String,
-    /// Set where not every file was captured at the point where it begins: it began without the others.
+    /// Set if not every file was captured at the point where it begins: the other files are missing from it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
 }
@@ -80,5 +80,5 @@ impl Workspace {
 }
 
 fn narrowed() -> Error {
-    Error::new(ErrorKind::Denied, "a narrowed view has no branches").hint("use the workspace around it")
+    Error::new(ErrorKind::Denied, "a scope has no branches").hint("use the whole workspace")
 }

@@ -41,7 +41,7 @@ pub struct Log {
 /// A change as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangeShown {
-    /// Unique for ever, in the order of time.
+    /// A unique id; ids sort by time.
     pub id: String,
     /// Its place in the journal, from 1.
     pub number: u64,
@@ -62,10 +62,10 @@ pub struct ChangeShown {
     /// The numbers of the changes that it reverses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reverses: Vec<u64>,
-    /// The number of the change that holds it reversed.
+    /// The number of the change that currently reverses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_by: Option<u64>,
-    /// What an undo left as it is, because history leaves it out; told in the answer to the undo alone.
+    /// Paths that an undo did not restore, because they are excluded from history; only in the answer to the undo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_alone: Option<LeftAlone>,
 }
@@ -82,7 +82,7 @@ pub struct ActorShown {
     /// The model's call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<String>,
-    /// The front door, or `outside` where another program did it.
+    /// The interface (`cli`, `mcp`, …), or `outside` if another program did it.
     pub door: String,
     /// The command that did it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -228,9 +228,11 @@ impl Workspace {
         let (change, paths) = self.journal()?.change(point).await?;
         let seen = self.seen(change).await?;
         let change = seen.ok_or_else(|| {
-            Error::new(garret_core::ErrorKind::NotFound, "there is no such change in this view")
-                .hint("look at the history to see which changes there are")
+            Error::new(garret_core::ErrorKind::NotFound, "this view has no such change")
+                .hint("list the history to see the changes")
         })?;
+        let denied = self.denied_names().await?;
+        let paths = paths.into_iter().filter(|one| !denied.contains(&one.path)).collect();
         let paths = self.seen_paths(paths).into_iter().map(Into::into).collect();
         Ok(ChangeDetails {
             change: change.into(),

@@ -1,6 +1,6 @@
 //! What differs between two points, as a unified diff and as data.
 
-use garret_core::{Point, Result};
+use garret_core::{PathChange, Point, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ pub struct Diff {
     pub text: String,
     /// How many of the paths the text leaves out because it is long enough; their lines are not counted.
     pub left_out: usize,
-    /// Set where not every file was captured at both points: one that was captured later is taken to have been the same until then.
+    /// Set if not every file was captured at both points: a file that was captured later is shown as unchanged until then.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
 }
@@ -58,7 +58,9 @@ impl Workspace {
         let path = self.recorded_directory(path).await?;
         let journal = self.journal()?;
         let changes = journal.diff(&request.from, &request.to, &path).await?;
-        let seen: Vec<_> = changes.into_iter().filter(|one| self.is_path_seen(&one.path)).collect();
+        let denied = self.denied_names().await?;
+        let is_seen = |one: &PathChange| self.is_path_seen(&one.path) && !denied.contains(&one.path);
+        let seen: Vec<_> = changes.into_iter().filter(is_seen).collect();
         let (before, after) = (journal.at(&request.from).await?, journal.at(&request.to).await?);
         let sides = Sides {
             before: before.as_ref(),

@@ -13,6 +13,7 @@ impl Workspace {
         let past = Shared {
             storage: journal.at(point).await?,
             is_partial: !journal.is_complete(point).await?,
+            present: Some(self.shared.storage.clone()),
             history: None,
             reference: None,
             branch_config: None,
@@ -98,6 +99,9 @@ impl Workspace {
     pub(crate) async fn recorded_path(&self, path: &str, accesses: &[Access]) -> Result<WsPath> {
         let target = self.admit(path, Names::Entry, accesses).await?;
         if target.follow == Follow::Never {
+            if accesses.contains(&Access::Read) {
+                self.check_file_at(&target.real).await?;
+            }
             return Ok(target.real);
         }
         let (Some(parent), Some(name)) = (target.real.parent(), target.real.name()) else {

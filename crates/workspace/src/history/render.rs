@@ -33,7 +33,7 @@ pub enum DiffStatus {
     Mode,
 }
 
-/// What became of one path between two points.
+/// The change of one path between two points.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PathDiff {
     /// The path; of a rename, the new one.

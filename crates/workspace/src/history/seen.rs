@@ -124,8 +124,12 @@ impl Workspace {
             }
         }
         let view = self.clone();
+        let denied = self.denied_names().await?;
         let review: Review = std::sync::Arc::new(move |paths| {
             view.review(paths)?;
+            if paths.iter().any(|one| denied.contains(&one.path)) {
+                return Err(changes_hidden());
+            }
             rooms.iter().try_for_each(|room| room.check(paths))
         });
         Ok(Making {
@@ -174,11 +178,7 @@ impl Workspace {
         }
         match one.path.as_path() {
             // The name of what may not be seen is not told either.
-            Some(path) if !self.is_visible(path, is_directory) => Err(Error::new(
-                ErrorKind::Denied,
-                "it would also change files that the policy hides",
-            )
-            .hint("choose a change or a path that has nothing to do with them")),
+            Some(path) if !self.is_visible(path, is_directory) => Err(changes_hidden()),
             Some(path) if is_directory => self.check_directory(path),
             Some(path) => {
                 self.check_rules(path, &[Access::Read, Access::Write])?;
@@ -187,7 +187,7 @@ impl Workspace {
             None if self.is_entry_visible(&one.path, false) => self.check_writable(),
             None => Err(Error::new(
                 ErrorKind::Denied,
-                "the change touched a name that is not UTF-8, which the policy cannot judge",
+                "the change touched a name that is not UTF-8, which the policy cannot check",
             )),
         }
     }
@@ -217,4 +217,9 @@ impl Workspace {
         let read_only = self.view.layers.iter().find(|layer| layer.rules.policy().read_only);
         read_only.map_or(Ok(()), |layer| layer.rules.check(Access::Write, &WsPath::root()))
     }
+}
+
+fn changes_hidden() -> Error {
+    Error::new(ErrorKind::Denied, "it would also change files that the policy hides")
+        .hint("choose a change or a path that does not touch them")
 }

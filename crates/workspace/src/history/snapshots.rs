@@ -23,11 +23,11 @@ pub struct SnapshotShown {
     pub label: String,
     /// The number of the change after which it was taken.
     pub change: u64,
-    /// The id of the workspace whose change that is: this one, or one that this was branched off.
+    /// The id of the workspace that has this change: this one, or one that it was branched from.
     pub workspace: String,
     /// When it was taken, in RFC 3339.
     pub at: String,
-    /// Whether it holds only the files that the history had met.
+    /// Whether it has only the files that the history had captured.
     pub lazy: bool,
     /// What it holds, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ impl Workspace {
                 false => self.journal()?.snapshot_sizes().await,
                 true => Err(
                     Error::new(ErrorKind::Denied, "this view does not show every file of the snapshot")
-                        .hint("ask for the sizes in the whole workspace"),
+                        .hint("list the sizes in the whole workspace"),
                 ),
             }
         };
@@ -105,9 +105,9 @@ impl Workspace {
         if !self.view.base.is_root() {
             return Err(Error::new(
                 ErrorKind::Denied,
-                "a narrowed view cannot make or delete snapshots and branches of the whole workspace",
+                "a scope cannot create or delete snapshots and branches of the whole workspace",
             )
-            .hint("use the workspace around it"));
+            .hint("use the whole workspace"));
         }
         match self.view.layers.iter().find(|layer| layer.rules.policy().read_only) {
             Some(layer) => layer.rules.check(Access::Write, &WsPath::root()),

@@ -32,18 +32,26 @@ impl Workspace {
     /// Reverses changes, as one change: bytes, modes and absence come back. Where a path was changed since, it is a `conflict` that names
     /// each such path, and nothing is touched.
     pub async fn undo(&self, request: UndoRequest) -> Result<ChangeShown> {
-        self.operate("undo", &[], |_| 0, self.reverse(request)).await
+        let work = async {
+            let undone = self.reverse(request.clone()).await;
+            undone.map_err(|error| name_request(error, Some(&request)))
+        };
+        self.operate("undo", &[], |_| 0, work).await
     }
 
     /// Reverses the newest undo, unless new work was done since.
     pub async fn redo(&self) -> Result<ChangeShown> {
-        self.operate("redo", &[], |_| 0, self.reverse_undo()).await
+        let work = async {
+            let redone = self.reverse_undo().await;
+            redone.map_err(|error| name_request(error, None))
+        };
+        self.operate("redo", &[], |_| 0, work).await
     }
 
     async fn reverse(&self, request: UndoRequest) -> Result<ChangeShown> {
         let selection = match request {
             UndoRequest::Last(0) => {
-                return Err(Error::invalid("nothing to undo was asked for").hint("give a number from 1"));
+                return Err(Error::invalid("the number of changes to undo is 0").hint("give a number of at least 1"));
             }
             UndoRequest::Change(id) => Selection::Change(id),
             request if self.is_fenced() => self.standing_here(&request).await?,
@@ -158,12 +166,12 @@ impl Workspace {
         Error::new(
             ErrorKind::Conflict,
             format!(
-                "this cannot be reversed, and nothing was touched: {}",
+                "the change cannot be reversed, and nothing was changed: {}",
                 reasons.join("; ")
             ),
         )
         .at(&path)
-        .hint("undo the later changes first, or restore the single paths")
+        .hint("undo the later changes first, or restore single paths")
     }
 
     fn words(&self, clash: &Clash) -> String {
@@ -171,7 +179,7 @@ impl Workspace {
         match clash.reason {
             ClashReason::Changed => format!("{path} was changed since"),
             ClashReason::WouldLoseItsDirectory => format!("{path} would lose its directory"),
-            ClashReason::DirectoryIsGone => format!("the directory of {path} is gone"),
+            ClashReason::DirectoryIsGone => format!("the directory of {path} no longer exists"),
         }
     }
 }
@@ -188,7 +196,24 @@ fn is_asked(request: &UndoRequest, change: &Change) -> bool {
     }
 }
 
+/// What a history says where it has nothing to reverse.
+const NOTHING: &str = "there is no change to undo or redo";
+
+/// The error for nothing to reverse, with what was asked for; `None` is a redo. Any other error stays.
+fn name_request(error: Error, request: Option<&UndoRequest>) -> Error {
+    if error.kind() != ErrorKind::NotFound || error.message() != NOTHING {
+        return error;
+    }
+    let message = match request {
+        None => "there is no undo left to redo".to_owned(),
+        Some(UndoRequest::Last(_)) => "there is no change left to undo".to_owned(),
+        Some(UndoRequest::Session(session)) => format!("no change of the session {} is left to undo", quote(session)),
+        Some(UndoRequest::ToolCall { call, .. }) => format!("no change of the call {} is left to undo", quote(call)),
+        Some(UndoRequest::Change(_)) => return error,
+    };
+    Error::new(ErrorKind::NotFound, message).hint("list the history to see the changes")
+}
+
 fn nothing_to_reverse() -> Error {
-    Error::new(ErrorKind::NotFound, "there is no change to undo or redo")
-        .hint("look at the history to see which changes there are")
+    Error::new(ErrorKind::NotFound, NOTHING).hint("list the history to see the changes")
 }

@@ -14,15 +14,15 @@ pub struct VersionShown {
     pub version: String,
     /// What the file was called then.
     pub path: String,
-    /// When it became so, in RFC 3339.
+    /// When the version was made, in RFC 3339.
     pub timestamp: String,
-    /// The tool that made it so.
+    /// The tool that made the version.
     pub tool_name: String,
     /// Who did it.
     pub actor: ActorShown,
     /// Bytes of content.
     pub size: u64,
-    /// The id of the change that made it so.
+    /// The id of the change that made the version.
     pub change: String,
 }
 
@@ -113,9 +113,9 @@ impl Workspace {
         let mut seen = found.iter().take_while(|one| self.is_path_seen(&one.path));
         match seen.any(is_wanted) {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::NotFound, "there is no such version of it here")
+            false => Err(Error::new(ErrorKind::NotFound, "the file has no such version here")
                 .at(path)
-                .hint("list its versions to see which there are")),
+                .hint("list the versions of the file")),
         }
     }
 

@@ -123,6 +123,7 @@ impl Workspace {
                     size: stat.size,
                     modified: stat.modified,
                     version: stat.version,
+                    hard_linked: stat.hard_linked,
                 })
             }),
         }
@@ -136,6 +137,7 @@ fn directory(path: WsPath) -> Entry {
         size: 0,
         modified: None,
         version: None,
+        hard_linked: None,
     }
 }
 

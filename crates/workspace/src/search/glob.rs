@@ -69,10 +69,10 @@ pub struct GlobFound {
     /// Directories that could not be searched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
-    /// What was not looked at, because the storage's `max_objects_scanned` says so.
+    /// The paths that were not searched because of the limit `max_objects_scanned` of the storage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
-    /// Set where this is a point of the past at which not every file was captured: those that were not are left out.
+    /// Set if not every file was captured at this earlier point: the other files are missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
     /// By time, the cursor behind each path, for a caller that shows fewer of them.

@@ -129,17 +129,17 @@ pub struct GrepFound {
     pub match_count: u64,
     /// How many files have a match, shown or not.
     pub file_count: u64,
-    /// The files that would have been searched and were not, or not to their end, by path.
+    /// The files that were not searched, or not to their end, by path.
     pub skipped: Vec<Skipped>,
     /// How many were skipped, where that is more than `skipped` names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped_count: Option<u64>,
     /// Whether there are results after these.
     pub truncated: bool,
-    /// What was not looked at, because the storage's `max_objects_scanned` says so.
+    /// The paths that were not searched because of the limit `max_objects_scanned` of the storage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
-    /// Set where this is a point of the past at which not every file was captured: those that were not are left out.
+    /// Set if not every file was captured at this earlier point: the other files are missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
 }
@@ -220,7 +220,7 @@ impl Workspace {
             narrow: Selection::narrow(&request.include),
         };
         self.search(place, scope, move |search| {
-            let plan = Plan::of(&request, base, is_file, sink)?;
+            let plan = Plan::of(&request, &search.workspace, is_file, sink)?;
             let (left_out, incomplete) = (search.left_out.clone(), search.is_incomplete());
             // Each visitor hands over what it skipped when it is dropped.
             search.walk(|| plan.visitor()).map(drop)?;
@@ -289,7 +289,10 @@ fn check_reached(found: &GrepFound, request: &GrepRequest) -> Result<()> {
     if request.output != GrepOutput::Content || !is_missing {
         return Ok(());
     }
-    let message = format!("the results before {} take more room than a search has", request.offset);
+    let message = format!(
+        "the results before offset {} exceed the memory limit of a search",
+        request.offset
+    );
     Err(Error::new(ErrorKind::TooLarge, message)
         .hint("narrow the search by `path`, `include` or the pattern, or ask for fewer lines of context"))
 }

@@ -194,13 +194,20 @@ impl Directory for ListedDirectory {
         // The size is known from the list; a file that turns out too large is then never read.
         if let Some(entry) = self.listing.find(&path.clone().into()) {
             let content = Box::new(LazyContent::Unread(Arc::clone(&self.listing), path.clone()));
-            let size = entry.size;
-            return Ok(OpenFile { content, size });
+            return Ok(OpenFile {
+                content,
+                size: entry.size,
+                hard_linked: entry.hard_linked,
+            });
         }
         let bytes = self.listing.read(path)?;
         let size = bytes.len() as u64;
         let content = Box::new(LazyContent::Read(bytes));
-        Ok(OpenFile { content, size })
+        Ok(OpenFile {
+            content,
+            size,
+            hard_linked: None,
+        })
     }
 
     fn stat(&self, name: &[u8]) -> Result<Stat> {
@@ -212,8 +219,10 @@ impl Directory for ListedDirectory {
             mode: None,
             created: None,
             modified: listed.and_then(|entry| entry.modified),
+            changed: None,
             version: None,
             target: None,
+            hard_linked: listed.and_then(|entry| entry.hard_linked),
         })
     }
 

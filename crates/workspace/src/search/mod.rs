@@ -47,7 +47,7 @@ pub struct Skipped {
 pub struct LeftOut {
     /// Everything that comes after this path in byte order.
     pub after: String,
-    /// The option that says so.
+    /// The option that set the limit.
     pub reason: &'static str,
 }
 

@@ -192,7 +192,7 @@ fn tidy(text: &str) -> Result<&str> {
     let pattern = from_root(text);
     if pattern.split('/').any(|part| part == "..") {
         return Err(Error::invalid(format!("the glob {} has a `..`", quote(text)))
-            .hint("a glob speaks of paths below `path`; choose another `path` to search elsewhere"));
+            .hint("a glob matches paths below `path`; choose another `path` to search elsewhere"));
     }
     if pattern.is_empty() {
         return Err(Error::invalid("a glob cannot be empty").hint("use `**` for everything, `*` for one level"));

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use garret_core::{Directory, EntryKind, Error, ErrorKind, Result};
+use garret_core::{Directory, EntryKind, EntryPath, Error, ErrorKind, FileIdentity, Result};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
@@ -15,6 +15,7 @@ use super::lines::{Lines, Wanted};
 use super::pattern::Selection;
 use super::walk::{Spot, Visitor, is_gone};
 use super::{GrepOutput, GrepRequest, MAX_SKIPPED, Skipped, shown};
+use crate::Workspace;
 
 /// Patterns come from a model: what they compile to is bounded, and so is what a thread caches while it searches.
 const MAX_REGEX_BYTES: usize = 16 << 20;
@@ -49,6 +50,8 @@ pub(super) struct Plan {
     max_file_bytes: u64,
     /// How many bytes of a path in the storage lead to the root of the view, their slash included.
     base: usize,
+    /// Whose rules deny files that have several names.
+    workspace: Workspace,
     sink: Option<GrepSink>,
     pub(super) gather: Gather,
     pub(super) totals: Totals,
@@ -65,8 +68,13 @@ pub(super) struct Totals {
 }
 
 impl Plan {
-    /// Compiles the pattern and the globs. `base` is the length of the path to the view, `is_file` whether `path` names one file.
-    pub(super) fn of(request: &GrepRequest, base: usize, is_file: bool, sink: Option<GrepSink>) -> Result<Self> {
+    /// Compiles the pattern and the globs. `is_file` says whether `path` names one file.
+    pub(super) fn of(
+        request: &GrepRequest,
+        workspace: &Workspace,
+        is_file: bool,
+        sink: Option<GrepSink>,
+    ) -> Result<Self> {
         let by_file = request.output != GrepOutput::Content;
         let limit = request.offset.saturating_add(request.limit);
         let selection = Selection::parse(&request.include, &request.exclude)?;
@@ -84,11 +92,21 @@ impl Plan {
             is_multi_line: request.multiline,
             is_inverted: request.invert,
             max_file_bytes: request.max_file_bytes,
-            base,
+            base: workspace.base_length(),
+            workspace: workspace.remembering_hard_links(),
             sink,
             gather: Gather::new(limit, request.max_bytes, by_file),
             totals: Totals::default(),
         })
+    }
+
+    /// Whether the opened file may not be read, because another name of it is denied.
+    fn is_denied(&self, path: &[u8], identity: Option<FileIdentity>) -> Result<bool> {
+        let path = || EntryPath::from_bytes(path.to_vec());
+        match self.workspace.may_be_denied(identity) {
+            true => self.workspace.is_denied_file(&path(), identity),
+            false => Ok(false),
+        }
     }
 
     pub(super) fn visitor(&self) -> Contents<'_> {
@@ -173,6 +191,9 @@ impl Contents<'_> {
     /// Searches one file, and counts and keeps what is found.
     fn search(&mut self, path: &[u8], name: &[u8], directory: &dyn Directory) -> Result<()> {
         let file = directory.open_file(name)?;
+        if self.plan.is_denied(path, file.hard_linked)? {
+            return Ok(());
+        }
         if file.size > self.plan.max_file_bytes {
             self.skip(path, ErrorKind::TooLarge.as_str());
             return Ok(());

@@ -35,11 +35,12 @@ impl Workspace {
             follow: Follow::Never,
             with_version: false,
         };
-        let kind = self.storage().stat(&real, options).await?.kind;
-        if kind != EntryKind::Directory {
+        let stat = self.storage().stat(&real, options).await?;
+        if stat.kind != EntryKind::Directory {
             self.admit_path(target.shown, Names::Content, &[Access::Read]).await?;
+            self.check_file(&real, stat.hard_linked).await?;
         }
-        Ok(Place { real, kind })
+        Ok(Place { real, kind: stat.kind })
     }
 
     /// Runs `search` on a thread of its own, over the files at `place` that `scope` leaves. Dropping the future ends it at the next file.
@@ -166,11 +167,11 @@ impl Drop for CancelOnDrop {
 fn not_searched() -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        "this workspace is not searched: `search_enabled` is false",
+        "search is disabled in this workspace: `search_enabled` is false",
     )
     .hint("list its directories, or set `search_enabled` to true in the configuration of the storage")
 }
 
 fn no_thread() -> Error {
-    Error::new(ErrorKind::Unavailable, "the system gives no thread for a search")
+    Error::new(ErrorKind::Unavailable, "no thread can be started for the search")
 }

@@ -204,7 +204,7 @@ pub(super) fn threads() -> usize {
 
 /// A thread of a search panicked.
 pub(super) fn broken() -> Error {
-    Error::new(ErrorKind::Internal, "a search ended in the middle of its work")
+    Error::new(ErrorKind::Internal, "a thread of the search failed")
 }
 
 /// One thread of a walk.

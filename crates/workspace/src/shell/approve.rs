@@ -98,13 +98,13 @@ fn notes(shop: &Workshop, prepared: &Prepared, program: &Program, reads: Option<
     let secrets = &prepared.hidden;
     let mut notes = surroundings(shop);
     if prepared.operation == "start" || prepared.operation == "create_code_context" {
-        notes.push("lives on in the background".to_owned());
+        notes.push("keeps running in the background".to_owned());
     }
     if !CommandLine::of(program).is_whole {
-        notes.push("runs a command that cannot be read from its text".to_owned());
+        notes.push("runs a command that is known only at run time".to_owned());
     }
     if prepared.effects == EffectsMode::Discard {
-        notes.push("forgets what it does to the files".to_owned());
+        notes.push("discards its changes to the files".to_owned());
     }
     notes.extend(prepared.given.iter().map(|(name, value)| {
         let value = quote(&label::bounded(&secrets.mask(value), SHOWN));
@@ -129,10 +129,10 @@ fn surroundings(shop: &Workshop) -> Vec<String> {
 fn read_note(stdin: &Stdin, secrets: &Secrets) -> Option<String> {
     let bytes = match stdin {
         Stdin::Bytes(bytes) => bytes,
-        Stdin::Stream(_) => return Some("reads a stream that is not known yet".to_owned()),
+        Stdin::Stream(_) => return Some("reads standard input, whose content is not known yet".to_owned()),
         Stdin::Closed | Stdin::Piped => return None,
     };
     let text = secrets.mask(&String::from_utf8_lossy(bytes));
     let shown = quote(&label::bounded(&text, SHOWN));
-    Some(format!("reads {} bytes: {shown}", bytes.len()))
+    Some(format!("reads {} bytes from standard input: {shown}", bytes.len()))
 }

@@ -38,10 +38,7 @@ pub(crate) fn check_branch_name(name: &str) -> Result<()> {
     match is_branch_of_command(name) {
         false => Ok(()),
         true => {
-            let message = format!(
-                "{} is the name of a branch on which the work of a command is put",
-                quote(name)
-            );
+            let message = format!("{} is reserved for branches with the effects of a command", quote(name));
             Err(Error::invalid(message).hint("choose another name"))
         }
     }

@@ -29,7 +29,7 @@ impl Workspace {
                 None if effect.placed == Placed::Nothing => {}
                 None => left_out.push(Dropped {
                     path: effect.path.clone(),
-                    what: "name that is not UTF-8, in a workspace without a history",
+                    what: "name that is not UTF-8, in a workspace without history",
                 }),
             }
         }

@@ -1,6 +1,7 @@
 //! Files and history as they are while processes live in the background: whatever changes them does so while the processes stand still,
 //! and they see it at once.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -8,7 +9,7 @@ use garret_core::{
     Applied, Batch, Branch, Change, ChangesOptions, Directory, EntryPath, Error, ErrorKind, History, Keep, ListOptions,
     ListPage, Making, Merging, Mutation, NewBranch, OpenedBranch, PathChange, PathVersion, Point, Puts, ReadOptions,
     ReadResult, Restore, Result, Reversed, Selection, Snapshot, SnapshotOptions, SnapshotSize, Stat, StatOptions,
-    Storage, StorageInfo, WsPath,
+    Storage, StorageInfo, Timestamp, WsPath,
 };
 
 use super::workshop::Workshop;
@@ -99,7 +100,7 @@ impl Benched<dyn History> {
         let making = Making {
             review: Some(Arc::new(move |paths: &[PathChange]| {
                 *told.lock().expect("no holder panics") = Foreseen::of_paths(paths);
-                Err(Error::new(ErrorKind::Denied, "only looking"))
+                Err(Error::new(ErrorKind::Denied, "this was a dry run"))
             })),
             ..Making::default()
         };
@@ -166,6 +167,10 @@ impl History for Benched<dyn History> {
     async fn put(&self, puts: Puts, making: Making) -> Result<Option<Change>> {
         let foreseen = self.foreseen(|look| self.inner.put(puts.clone(), look)).await;
         self.shop.mutating(&foreseen, self.inner.put(puts, making)).await
+    }
+
+    async fn touched_since(&self, paths: &[EntryPath], change: u64, at: Timestamp) -> Result<BTreeSet<EntryPath>> {
+        self.inner.touched_since(paths, change, at).await
     }
 
     async fn snapshot(&self, label: &str, options: SnapshotOptions) -> Result<Snapshot> {

@@ -34,9 +34,10 @@ impl Workspace {
         let under = shop.under(self);
         let fence = under.fence_in(shop).await?;
         let state = seat.state().clone();
+        let at = shop.file_time().await?;
         let laid = shop.lay(&fence, &state).await?;
         let cover = Cover::new(shop, &laid, state, (seat, turn));
-        let basis = shop.begin_as_live(&under, &*laid.layer).await?;
+        let basis = shop.begin_as_live(&under, &*laid.layer, at).await?;
         note::write(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
         let mark = mark(&*laid.layer).await?;
         let mut process = laid.layer.start_last(prepared.command.clone()).await?;
@@ -112,6 +113,6 @@ pub(super) async fn mark(layer: &dyn Layer) -> Result<Mark> {
 fn unseen(effect: &Effect) -> Dropped {
     Dropped {
         path: effect.path.clone(),
-        what: "path that is in no history and hidden from the processes in the background",
+        what: "path that is excluded from history and hidden from background processes",
     }
 }

@@ -48,10 +48,10 @@ fn check(name: &str, value: &str) -> Result<()> {
         true => Ok(()),
         // The value is not shown: it may be a secret.
         false => Err(Error::invalid(format!(
-            "{} cannot be a variable of the environment",
+            "{} is not valid as an environment variable",
             garret_core::path::quote(name)
         ))
-        .hint("a name has no `=`, and neither name nor value a NUL byte")),
+        .hint("a name cannot have `=`, and neither name nor value can have a NUL byte")),
     }
 }
 

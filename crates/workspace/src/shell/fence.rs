@@ -44,34 +44,7 @@ pub(super) struct ViewFilter {
 
 impl ReadFilter for ViewFilter {
     fn visibility(&self, path: &EntryPath, kind: EntryKind) -> Visibility {
-        // A name that is no path is asked about only where not everything shows, and no rule can judge it.
-        let Some(path) = path.as_path() else {
-            return Visibility::Hidden;
-        };
-        let base = &self.view.base;
-        let is_directory = kind == EntryKind::Directory;
-        if base.is_within(path) && path != base {
-            return match is_directory {
-                true => Visibility::Partial,
-                false => Visibility::Hidden,
-            };
-        }
-        if !path.is_within(base) || (path != base && !self.view.is_visible(path, is_directory)) {
-            return Visibility::Hidden;
-        }
-        match is_directory && !self.may_read_all_below(path) {
-            true => Visibility::Partial,
-            false => Visibility::Whole,
-        }
-    }
-}
-
-impl ViewFilter {
-    fn may_read_all_below(&self, directory: &WsPath) -> bool {
-        self.view.layers.iter().all(|layer| {
-            let relative = directory.relative_to(&layer.base);
-            relative.is_some_and(|relative| layer.rules.may_read_all_below(&relative))
-        })
+        self.view.visibility(path, kind)
     }
 }
 

@@ -43,6 +43,7 @@ impl Workspace {
                 path: path.clone(),
                 placed,
                 modified: None,
+                is_lost_below: false,
             }));
         }
         Ok(effects)

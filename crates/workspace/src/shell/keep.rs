@@ -21,7 +21,7 @@ use crate::quota::Hold;
 pub(super) struct Basis {
     /// The newest change then.
     pub(super) head: u64,
-    /// The time then.
+    /// The time then, by the clock that dates the files: what others change later is not what the command began with.
     pub(super) at: Timestamp,
 }
 
@@ -125,7 +125,7 @@ impl Witness {
                 return Err(refusal);
             }
             match only_looks {
-                true => Err(Error::new(ErrorKind::Denied, "only looking")),
+                true => Err(Error::new(ErrorKind::Denied, "this was a dry run")),
                 false => Ok(()),
             }
         })
@@ -236,8 +236,8 @@ impl Workspace {
     }
 
     /// Puts effects into the history. Where others worked on the same paths, effects that leave a path as it was at the basis, or as it is
-    /// now, are left out, and a path that others left with the bytes that it had at the basis counts as unchanged. If the rest still
-    /// collides, it goes on a branch.
+    /// now, are left out, and a path that others left with the bytes that it had at the basis counts as unchanged. What was at the basis is
+    /// known of paths that nobody touched past the history. If the rest still collides, it goes on a branch.
     async fn put_effects(
         &self,
         history: &dyn History,
@@ -245,16 +245,26 @@ impl Workspace {
         basis: &Basis,
         maker: Maker,
     ) -> Result<Keeping> {
-        if let Some(kept) = self.try_puts(history, effects, puts_of(effects, basis), &maker).await? {
+        let lost = effects.iter().filter(|effect| effect.is_lost_below);
+        let lost: BTreeSet<_> = lost.map(|effect| effect.path.clone()).collect();
+        if lost.is_empty()
+            && let Some(kept) = self.try_puts(history, effects, puts_of(effects, basis), &maker).await?
+        {
             return Ok(kept);
         }
-        let differing = self.differing(history, effects, basis).await;
+        let paths: Vec<_> = effects.iter().map(|effect| effect.path.clone()).collect();
+        let mut touched = history.touched_since(&paths, basis.head, basis.at).await?;
+        touched.extend(lost);
+        let differing = self.differing(history, effects, basis, &touched).await;
         if differing.is_empty() {
             return Ok(Keeping::nothing());
         }
+        if differing.iter().any(|effect| touched.contains(&effect.path)) {
+            return self.put_aside(history, &differing, basis, &maker).await;
+        }
         let now = Basis {
             head: history.head().await?,
-            at: self.shared.clock.now(),
+            at: basis.at,
         };
         let rewritten = self.rewritten_paths(history, &differing, basis).await;
         if differing.len() < effects.len() || !rewritten.is_empty() {
@@ -284,12 +294,20 @@ impl Workspace {
         rewritten
     }
 
-    /// Those of the effects by which a path is neither what it was at the basis nor what it is now. What cannot be told counts.
-    async fn differing(&self, history: &dyn History, effects: &[Effect], basis: &Basis) -> Vec<Effect> {
+    /// Those of the effects by which a path is neither what it was at the basis nor what it is now. What cannot be told counts: of a path
+    /// that was touched past the history, nobody knows what it was at the basis.
+    async fn differing(
+        &self,
+        history: &dyn History,
+        effects: &[Effect],
+        basis: &Basis,
+        touched: &BTreeSet<EntryPath>,
+    ) -> Vec<Effect> {
         let then = history.at(&Point::Number(basis.head)).await.ok();
-        let sides: Vec<&dyn Storage> = then.as_deref().into_iter().chain([self.storage()]).collect();
         let mut differing = Vec::new();
         for effect in effects {
+            let known = then.as_deref().filter(|_| !touched.contains(&effect.path));
+            let sides: Vec<&dyn Storage> = known.into_iter().chain([self.storage()]).collect();
             if !is_on_any(&sides, effect).await {
                 differing.push(effect.clone());
             }

@@ -25,12 +25,12 @@ const LOOK_EVERY: u64 = 64;
 /// Paths that history leaves out, and that an undo therefore left as they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftAlone {
-    /// The first of the places where the changes that were taken back had written.
+    /// The first excluded paths that the undone changes had written.
     pub paths: Vec<String>,
     /// How many more there are.
     #[serde(skip_serializing_if = "is_zero")]
     pub more: u64,
-    /// The first of the paths that those changes had deleted: they are gone for good.
+    /// The first excluded paths that the undone changes had deleted; they cannot be restored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<String>,
     /// How many more of those there are.

@@ -1,4 +1,4 @@
-//! What a crash left: layers whose owner died before it could keep what was done on them.
+//! Layers whose work is in no change: their owner died before it could keep it, or it could not be saved.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::workshop::{Held, Workshop};
 use super::{label, note};
 use crate::Workspace;
 
-/// A layer that a crash left behind, with work that is in no change.
+/// A layer with work that is in no change: Garret ended in the middle of the command, or the work could not be saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Leftover {
     /// Its id.
@@ -59,7 +59,7 @@ impl Workspace {
     pub async fn leftovers(&self) -> Result<Vec<Leftover>> {
         let work = async {
             let shop = self.workshop()?;
-            let _turn = shop.take_bench_turn("garret leftovers").await?;
+            let _turn = shop.take_bench_turn(self, "garret leftovers").await?;
             let mut found = Vec::new();
             let (left, layers) = self.left(shop).await?;
             for layer in layers {
@@ -75,7 +75,7 @@ impl Workspace {
     pub async fn commit_leftover(&self, id: &str) -> Result<Changed> {
         let work = async {
             let shop = self.workshop()?;
-            let _turn = shop.take_bench_turn("garret leftovers").await?;
+            let _turn = shop.take_bench_turn(self, "garret leftovers").await?;
             let (left, layer) = self.left_by_id(shop, id).await?;
             let (_, changed, excluded) = self.keep_leftover(shop, &left, &*layer, EffectsMode::Commit).await?;
             if changed.refused.is_some() {
@@ -94,7 +94,7 @@ impl Workspace {
     pub async fn discard_leftover(&self, id: &str) -> Result<()> {
         let work = async {
             let shop = self.workshop()?;
-            let _turn = shop.take_bench_turn("garret leftovers").await?;
+            let _turn = shop.take_bench_turn(self, "garret leftovers").await?;
             let (left, layer) = self.left_by_id(shop, id).await?;
             self.drop_leftover(shop, &left.state, &*layer).await?;
             left.release().await
@@ -104,9 +104,7 @@ impl Workspace {
 
     async fn left(&self, shop: &Arc<Workshop>) -> Result<(Left, Vec<Arc<dyn Layer>>)> {
         if !self.view.base.is_root() {
-            return Err(
-                Error::new(ErrorKind::Denied, "a narrowed view has no leftovers").hint("use the workspace around it")
-            );
+            return Err(Error::new(ErrorKind::Denied, "a scope has no leftovers").hint("use the whole workspace"));
         }
         let under = shop.under(self);
         let fence = under.fence().await?;
@@ -129,8 +127,8 @@ impl Workspace {
         let (left, layers) = self.left(shop).await?;
         let found = layers.into_iter().find(|layer| layer.id() == id);
         let layer = found.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("there is no leftover {}", quote(id)))
-                .hint("`leftovers` lists the existing ones")
+            Error::new(ErrorKind::NotFound, format!("unknown leftover {}", quote(id)))
+                .hint("`leftovers` lists all leftovers")
         })?;
         Ok((left, layer))
     }
@@ -139,7 +137,15 @@ impl Workspace {
     async fn look_at_leftover(&self, shop: &Arc<Workshop>, left: &Left, layer: &dyn Layer) -> Leftover {
         let id = layer.id().to_owned();
         match self.keep_leftover(shop, left, layer, EffectsMode::Discard).await {
-            Ok((command, changed, _)) => Leftover { id, command, changed },
+            Ok((command, changed, _)) => Leftover {
+                id,
+                command,
+                // It was only looked at.
+                changed: Changed {
+                    discarded: false,
+                    ..changed
+                },
+            },
             Err(error) => Leftover {
                 command: note::read(&left.state, &id).map(|note| note.command),
                 id,
@@ -172,7 +178,7 @@ impl Workspace {
         let maker = Maker {
             origin: Origin {
                 command: command.clone(),
-                ..under.origin("commit_leftover", format!("work of{words} that a crash left"))
+                ..under.origin("commit_leftover", format!("work of{words} that was not saved before"))
             },
             mode,
             has_quota_turns: false,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use garret_core::path::quote;
 use garret_core::{
     BenchState, ChangeKind, Dropped, Effect, EffectsMode, EntryPath, Error, ErrorKind, Layer, Mark, OpenSandbox,
-    Origin, PathChange, Placed, Point, Result, Taken, TurnGuard, WsPath,
+    Origin, PathChange, Placed, Point, Result, Taken, Timestamp, TurnGuard, WsPath,
 };
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -216,10 +216,13 @@ impl Workshop {
         let under = self.under(view);
         let fence = under.fence_in(self).await?;
         let (state, held) = self.ready().await?;
-        let at = under.shared.clock.now();
+        let at = self.file_time().await?;
         let laid = self.lay(&fence, &state).await?;
         for path in under.shown_corrupt(&state) {
-            let words = format!("{} is damaged, and the processes do not see it", quote(&path));
+            let words = format!(
+                "{} is damaged, and the background processes cannot see it",
+                quote(&path)
+            );
             self.live.notice(&under.view, words);
         }
         let basis = Basis { head: state.head, at };
@@ -365,7 +368,7 @@ impl Workshop {
             return Err(error);
         }
         let words = format!(
-            "the sandbox of the processes in the background died ({}); what they did last is kept as a leftover",
+            "the sandbox of the background processes ended unexpectedly ({}); their last changes are kept as a leftover",
             error.message()
         );
         self.live.notice(&live.view.view, words);
@@ -379,7 +382,7 @@ impl Workshop {
         layer.lift().await?;
         if told == Told::Nobody {
             let words = format!(
-                "the processes in the background were ended, and what they did last was rolled back: {}",
+                "the background processes were ended, and their last changes were rolled back: {}",
                 refusal.message()
             );
             self.live.notice(&live.view.view, words);
@@ -400,7 +403,7 @@ impl Workshop {
     }
 
     async fn settle_paused(&self, live: &mut Live, taking: Taking) -> Result<Settled> {
-        let at = live.view.shared.clock.now();
+        let at = self.file_time().await?;
         let unseen = match self.is_direct {
             true => live.laid.layer.look_below().await?,
             false => Vec::new(),
@@ -441,7 +444,10 @@ impl Workshop {
             Kept::Change(change) => self.note_kept_out(change.number, excluded),
             Kept::Refused(_) | Kept::Branch(_) if told == Told::Caller => {}
             Kept::Refused(error) => {
-                let words = format!("rolled back: {}", error.message());
+                let words = format!(
+                    "changes of the background processes were rolled back: {}",
+                    error.message()
+                );
                 self.live.notice(&live.view.view, words);
             }
             Kept::Branch(name) => {
@@ -496,7 +502,10 @@ impl Workshop {
     async fn leave_untold(&self, number: u64, view: &Arc<View>, origin: Option<Origin>) {
         let told = Told::Nobody;
         if let Err(error) = self.leave(number, Taking { origin, told }).await {
-            self.live.notice(view, format!("not kept: {}", error.message()));
+            self.live.notice(
+                view,
+                format!("changes of the background processes were not kept: {}", error.message()),
+            );
         }
     }
 
@@ -538,8 +547,8 @@ impl Workshop {
     }
 
     /// Has `layer`, which is laid over the same bench, begin as the live one stands: what that has and `view` may see is put on it.
-    /// Gives the state of the files that this is.
-    pub(super) async fn begin_as_live(&self, view: &Workspace, layer: &dyn Layer) -> Result<Basis> {
+    /// Gives the state of the files that this is; the layer was laid at the time `at` or later.
+    pub(super) async fn begin_as_live(&self, view: &Workspace, layer: &dyn Layer, at: Timestamp) -> Result<Basis> {
         let owner = self.live.view().ok_or_else(just_ended)?;
         let _turns = owner.quota_turns().await;
         let mut slot = self.live.live.lock().await;
@@ -550,7 +559,7 @@ impl Workshop {
         view.place_shown(layer, whole.effects).await?;
         let basis = Basis {
             head: live.basis.head,
-            at: view.shared.clock.now(),
+            at,
         };
         paused.resume().await?;
         Ok(basis)
@@ -596,9 +605,9 @@ impl Live {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::Unavailable,
-                "processes in the background run for another view of this workspace, and all of them share what they see",
+                "background processes of another view of this workspace are running, and all background processes share one view of the files",
             )
-            .hint("end them first, or start this from the view that started them; in the foreground it runs all the same")),
+            .hint("end them first, start this process from the same view, or run it in the foreground")),
         }
     }
 
@@ -639,10 +648,7 @@ impl Live {
         }
         self.owed.extend(news);
         if head != self.basis.head {
-            self.basis = Basis {
-                head,
-                at: self.view.shared.clock.now(),
-            };
+            self.basis.head = head;
             super::note::replace(
                 &self.state,
                 self.laid.layer.id(),
@@ -670,6 +676,7 @@ impl Live {
             path: path.clone(),
             placed: Placed::Nothing,
             modified: None,
+            is_lost_below: false,
         }));
         self.place(places).await
     }
@@ -703,9 +710,18 @@ impl Workspace {
         own.len() <= view.layers.len() && layers.all(|(one, two)| one.has_rules_of(two))
     }
 
-    /// Puts on a layer what of the effects its processes may see, and gives that back.
+    /// Puts the effects on a layer that its processes may see, and gives those back. A second name of a denied file is not among them.
     async fn place_shown(&self, layer: &dyn Layer, effects: Vec<Effect>) -> Result<Vec<Effect>> {
-        let shown = effects.into_iter().filter(|effect| self.is_effect_shown(effect));
+        let has_file = effects
+            .iter()
+            .any(|effect| matches!(effect.placed, Placed::File { .. }));
+        let denied = if has_file {
+            self.denied_names().await?
+        } else {
+            Arc::default()
+        };
+        let is_shown = |effect: &Effect| self.is_effect_shown(effect) && !denied.contains(&effect.path);
+        let shown = effects.into_iter().filter(is_shown);
         let (gone, come): (Vec<_>, Vec<_>) = shown.partition(|effect| effect.placed == Placed::Nothing);
         let ordered: Vec<_> = gone.into_iter().rev().chain(come).collect();
         if !ordered.is_empty() {
@@ -775,18 +791,16 @@ impl Drop for Seat {
 
 fn ended_by_pause(count: u64) -> String {
     let subject = match count {
-        1 => "1 command that runs beside this call was ended: its processes".to_owned(),
-        count => format!("{count} commands that run beside this call were ended: their processes"),
+        1 => "1 command that was running during this call was ended: its processes".to_owned(),
+        count => format!("{count} commands that were running during this call were ended: their processes"),
     };
-    format!(
-        "{subject} did not stand still within one second while Garret read or changed the files (what was written is kept)"
-    )
+    format!("{subject} did not stop within one second while Garret read or changed the files (written files are kept)")
 }
 
 fn just_ended() -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "the processes in the background ended before the command began",
+        "the background processes ended before the command began",
     )
     .hint("run it again")
 }

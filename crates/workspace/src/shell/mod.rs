@@ -36,5 +36,5 @@ pub use policy::ShellRules;
 pub use processes::{LONGEST_WAIT, OutputRequest, ProcessList, ProcessOutput, ProcessShown};
 pub use request::{OutputSink, RunRequest};
 pub use result::{ChangeMade, Changed, DroppedShown, Excluded, Refusal, RunResult, StreamShown};
-pub use turn::TurnWaiting;
+pub use turn::{TurnWaited, TurnWaiting};
 pub use workshop::ShellParts;

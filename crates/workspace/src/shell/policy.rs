@@ -11,7 +11,7 @@ use garret_core::{Error, ErrorKind, Limits, Result, ShellPolicy};
 use super::parse::{CommandLine, SimpleCommand, Word};
 
 const ADVICE: &str =
-    "this rule reads the command line and is advice; what a command can reach is what the sandbox allows";
+    "this rule only reads the command line and is advice; the sandbox decides what a command can reach";
 
 /// What a shell does itself, without a program and without reaching for files: no allowed command needs to name it.
 const BUILTINS: &[&str] = &[
@@ -129,8 +129,8 @@ impl ShellRules {
             .collect::<Vec<_>>()
             .join(", ");
         let hint = match program.is_literal() {
-            true => format!("allowed are {names}"),
-            false => format!("write the name of the program out; allowed are {names}"),
+            true => format!("allowed commands: {names}"),
+            false => format!("write the program name literally; allowed commands: {names}"),
         };
         Err(refusal(&program.text, "allowed_commands", &hint))
     }
@@ -161,11 +161,11 @@ fn refused_mistake(mistake: &dangerous::Mistake) -> Error {
 fn unreadable() -> Error {
     Error::new(
         ErrorKind::Denied,
-        "this command line cannot be read as a whole, so the policy cannot judge it",
+        "this command line cannot be parsed completely, so the policy cannot check it",
     )
     .rule("allowed_commands, denied_commands")
     .hint(format!(
-        "write it plainly: no text for another shell that only the run will know; {ADVICE}"
+        "write the command literally, without text for another shell that is known only at run time; {ADVICE}"
     ))
 }
 
@@ -177,7 +177,7 @@ fn check_variable(key: &str, name: &str) -> Result<()> {
             "`{key}` names {}, which is not a valid variable name",
             quote(name)
         ))
-        .hint("a variable has letters, digits and `_`")),
+        .hint("a variable name has letters, digits and `_`")),
     }
 }
 

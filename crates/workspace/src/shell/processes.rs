@@ -207,7 +207,7 @@ impl Prepared {
             EffectsMode::Commit => Ok(()),
             EffectsMode::Discard | EffectsMode::Ask => Err(Error::new(
                 ErrorKind::Unsupported,
-                "what processes in the background do becomes part of the workspace while they run, so it can be neither discarded nor asked about",
+                "background processes change the workspace while they run, so their changes can be neither discarded nor approved afterwards",
             )
             .hint("run the command in the foreground, or set `effects = \"commit\"`")),
         }
@@ -306,7 +306,7 @@ impl Workspace {
     ) -> Result<LiveProcess> {
         let shop = self.workshop()?;
         let seat = {
-            let turn = shop.take_bench_turn(&prepared.label).await?;
+            let turn = shop.take_bench_turn(self, &prepared.label).await?;
             shop.catch_up().await?;
             shop.seat_or_lay(self, &prepared.label, &turn).await?
         };
@@ -349,8 +349,8 @@ impl Processes {
         let number = id.strip_prefix('p').and_then(|digits| digits.parse().ok());
         let found = number.and_then(|number: u64| self.table().entries.get(&number).cloned());
         found.filter(|entry| entry.is_known_to(view)).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("there is no process {}", quote(id)))
-                .hint("`processes` lists the existing ones")
+            Error::new(ErrorKind::NotFound, format!("unknown process {}", quote(id)))
+                .hint("`processes` lists all processes")
         })
     }
 

@@ -28,7 +28,8 @@ pub struct RunRequest {
     pub max_output: Option<u64>,
     /// What becomes of what it does to the files; what the policy says where none is given.
     pub effects: Option<EffectsMode>,
-    /// The longest wait while another process runs a command on the same files; 60 seconds where none is given. Zero does not wait.
+    /// The longest wait while another command in the foreground runs on the same files, of this process or another; 60 seconds where none
+    /// is given. Zero does not wait.
     pub turn_wait: Option<Duration>,
 }
 

@@ -7,6 +7,8 @@ use garret_core::{Captured, Enforced, Error, Limit, Secrets, Usage};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use super::turn::TurnWaited;
+
 /// What a command did, however it ended. A command that ran is a success, whatever its exit code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RunResult {
@@ -31,6 +33,9 @@ pub struct RunResult {
     /// The time limit that held, in milliseconds, where a longer one was asked for than the policy allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lowered_timeout_ms: Option<u64>,
+    /// The wait for its turn, where it lasted a second or more. It counts for no time limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited: Option<TurnWaited>,
     /// Whether output was left out.
     pub truncated: bool,
     /// How many bytes of output were left out.
@@ -43,7 +48,7 @@ pub struct RunResult {
     pub enforced: Vec<Enforced>,
     /// What it did to the files.
     pub changed: Changed,
-    /// Layers that a crash left behind, with work that is in no change; see [`crate::Workspace::leftovers`].
+    /// Layers of earlier commands whose work could not be saved; see [`crate::Workspace::leftovers`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leftovers: Vec<String>,
     /// Files that the command did not see, because their stored content is damaged. They are in the workspace as before.
@@ -115,10 +120,13 @@ pub struct Changed {
     /// The branch on which it was kept, because somebody else changed the same paths meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
+    /// The id of the leftover that holds it, because it could not be saved; `refused` says why. See [`crate::Workspace::leftovers`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leftover: Option<String>,
     /// Whether it was shown and forgotten, as asked.
     #[serde(skip_serializing_if = "is_false")]
     pub discarded: bool,
-    /// Why nothing of it was kept, where a policy, a quota or the approver refused.
+    /// Why nothing of it was kept, where a policy, a quota or the approver refused, or it could not be saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
     /// What no workspace takes: devices, fifos, sockets, set-user-id bits; the first of them.
@@ -169,6 +177,14 @@ impl Changed {
         Self {
             refused: Some(Refusal::from(refusal)),
             ..Self::default()
+        }
+    }
+
+    /// Nothing could be saved, because of this; the layer of this id has it.
+    pub(super) fn left_over(error: &Error, layer: &str) -> Self {
+        Self {
+            leftover: Some(layer.to_owned()),
+            ..Self::refused(error)
         }
     }
 

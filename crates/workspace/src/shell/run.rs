@@ -103,10 +103,13 @@ impl Workspace {
         sink: &mut dyn OutputSink,
     ) -> Result<RunResult> {
         let request = TurnRequest {
+            view: self,
             label: &prepared.label,
             wait: prepared.turn_wait,
+            is_between_processes: true,
         };
-        let turn = shop.take_turn(request, sink).await?;
+        let mut turn = shop.take_turn(request, sink).await?;
+        let waited = turn.waited.take();
         // What the processes did until now is in the files then, and what others did is on their layer, as far as they may see it.
         shop.catch_up().await?;
         let secrets = prepared.hidden.clone();
@@ -121,6 +124,7 @@ impl Workspace {
             changed: result.changed.masked(&secrets),
             corrupt: result.corrupt.iter().map(|path| secrets.mask(path)).collect(),
             lowered_timeout_ms,
+            waited,
             ..result
         })
     }
@@ -182,36 +186,45 @@ impl Workspace {
         let (state, held) = shop.ready().await?;
         let basis = Basis {
             head: state.head,
-            at: self.shared.clock.now(),
+            at: shop.file_time().await?,
         };
         let laid = shop.lay(&fence, &state).await?;
         let mut cover = Cover::new(shop, &laid, state, (held, turn));
         super::note::write(&cover.state, laid.layer.id(), &basis, &prepared.label)?;
         let mut process = laid.layer.start_last(prepared.command.clone()).await?;
-        let running = async {
-            let ran = follow_output(&mut *process, &prepared, sink).await?;
+        let ran = match follow_output(&mut *process, &prepared, sink).await {
+            Ok(ran) => ran,
+            Err(error) => return Err(cover.leave_behind(&error)),
+        };
+        let keeping = async {
             laid.layer.lift().await?;
-            let changed = match shop.effects_of(&*laid.layer, &cover.state, None).await {
-                Ok(effects) => self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await?,
+            match shop.effects_of(&*laid.layer, &cover.state, None).await {
+                Ok(effects) => self.take(&mut cover, &basis, &prepared, &ran.exit, effects).await,
                 Err(refusal) if is_over_limit(&refusal) => {
                     cover.give_nothing().await?;
-                    Changed::refused(&refusal)
+                    Ok(Changed::refused(&refusal))
                 }
-                Err(error) => return Err(error),
-            };
-            Ok((ran, changed))
-        };
-        match running.await {
-            Ok((ran, changed)) => {
-                let corrupt = self.shown_corrupt(&cover.state);
-                cover.off().await?;
-                Ok(RunResult {
-                    corrupt,
-                    ..result(ran, changed, &laid)
-                })
+                Err(error) => Err(error),
             }
-            Err(error) => Err(cover.leave_behind(&error)),
-        }
+        };
+        let kept = keeping.await;
+        let corrupt = self.shown_corrupt(&cover.state);
+        let changed = match kept {
+            Ok(changed) => {
+                cover.off().await?;
+                changed
+            }
+            // The bench was not told what to take, so nothing is in the files.
+            Err(error) if cover.held.is_some() => {
+                cover.leave_behind(&error);
+                Changed::left_over(&error, laid.layer.id())
+            }
+            Err(error) => return Err(cover.leave_behind(&error)),
+        };
+        Ok(RunResult {
+            corrupt,
+            ..result(ran, changed, &laid)
+        })
     }
 
     /// Keeps what the command did, and has the bench take it over.
@@ -325,7 +338,7 @@ impl<T: Send + 'static> Cover<T> {
     pub(super) fn leave_behind(mut self, error: &Error) -> Error {
         self.is_off = true;
         let hint = format!(
-            "{}; what the command did is kept as a leftover, to be seen when the workspace is opened again",
+            "{}; the changes of the command are kept as a leftover, which `garret leftovers` lists",
             error.hint_text()
         );
         error.clone().hint(hint)
@@ -395,6 +408,7 @@ pub(super) fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
         timed_out: exit.limit == Some(Limit::Wall),
         limit: exit.limit,
         lowered_timeout_ms: None,
+        waited: None,
         usage: exit.usage,
         isolated: is_isolated(&enforced),
         enforced,
@@ -408,9 +422,7 @@ pub(super) fn result(ran: Ran, changed: Changed, laid: &Laid) -> RunResult {
 pub(crate) fn ended(exit: &Exit) -> String {
     match (exit.limit, exit.ended) {
         (Some(Limit::Wall), _) => "timed out".to_owned(),
-        (Some(Limit::Pause), _) => {
-            "ended by Garret: it did not stand still within one second when it was paused".to_owned()
-        }
+        (Some(Limit::Pause), _) => "ended by Garret: it did not stop within one second when it was paused".to_owned(),
         (Some(limit), _) => format!("over its limit ({})", limit.words()),
         (None, Ended::Exited(code)) => format!("exit {code}"),
         (None, Ended::Signalled(number)) => format!("signal {number}"),
@@ -445,21 +457,23 @@ fn stdin_of(bytes: Option<Bytes>, stream: Option<InputStream>) -> Result<Stdin> 
         (Some(bytes), None) => Ok(Stdin::Bytes(bytes)),
         (None, Some(stream)) => Ok(Stdin::Stream(stream)),
         (Some(_), Some(_)) => {
-            Err(Error::invalid("standard input is given as bytes and as a stream").hint("give one of them"))
+            Err(Error::invalid("standard input is given both as bytes and as a stream").hint("give one of them"))
         }
     }
 }
 
 /// Refuses what no system call takes.
 fn checked(program: Program) -> Result<Program> {
-    let wrong = |why: &str| Err(Error::invalid(why.to_owned()).hint("give a program, or a text for the shell"));
+    let wrong = |why: &str| Err(Error::invalid(why.to_owned()).hint("give a program, or a shell command line"));
     match &program {
-        Program::Arguments(arguments) if arguments.first().is_none_or(String::is_empty) => wrong("there is no command"),
-        Program::Shell(text) if text.trim().is_empty() => wrong("there is no command"),
-        Program::Arguments(arguments) if arguments.iter().any(|one| one.contains('\0')) => {
-            wrong("a command cannot have a NUL byte in it")
+        Program::Arguments(arguments) if arguments.first().is_none_or(String::is_empty) => {
+            wrong("the command is empty")
         }
-        Program::Shell(text) if text.contains('\0') => wrong("a command cannot have a NUL byte in it"),
+        Program::Shell(text) if text.trim().is_empty() => wrong("the command is empty"),
+        Program::Arguments(arguments) if arguments.iter().any(|one| one.contains('\0')) => {
+            wrong("a command cannot contain a NUL byte")
+        }
+        Program::Shell(text) if text.contains('\0') => wrong("a command cannot contain a NUL byte"),
         _ => Ok(program),
     }
 }

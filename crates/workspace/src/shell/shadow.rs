@@ -256,6 +256,7 @@ fn effect(path: &EntryPath, placed: Placed) -> Effect {
         path: path.clone(),
         placed,
         modified: None,
+        is_lost_below: false,
     }
 }
 

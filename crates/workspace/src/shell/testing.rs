@@ -103,6 +103,7 @@ pub(crate) fn file(path: &str, content: &str) -> Effect {
             mode: 0o644,
         },
         modified: None,
+        is_lost_below: false,
     }
 }
 

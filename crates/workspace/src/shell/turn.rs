@@ -3,25 +3,37 @@
 //! Commands that change the same files at the same time collide, and the work of one of them goes on a branch. So each waits until the
 //! one before has ended and its work is kept. Processes in the background take no turns: they would keep it for as long as they live. The
 //! exception is a checkout, which must not change under a live layer: there the live layer keeps the turn between processes.
+//!
+//! A command waits first for the commands of this process, in the order in which they came, and then for those of other processes. Both
+//! are one wait: it has one limit, and its caller is told once which command has the turn.
 
-use std::sync::{Arc, Weak};
+use std::pin::pin;
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
-use garret_core::{Error, ErrorKind, Result, Timestamp, TurnAttempt, TurnGuard, TurnHolder};
-use tokio::sync::OwnedMutexGuard;
+use garret_core::{Clock, Error, ErrorKind, Result, Timestamp, TurnAttempt, TurnGuard, TurnHolder};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
+use super::request::NoSink;
+use super::run::millis;
 use super::workshop::Workshop;
 use super::{OutputSink, label};
+use crate::Workspace;
+use crate::workspace::View;
 
 /// How long a command waits for its turn where nothing else is asked for.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// A shorter wait is not worth a word in the result.
+const TOLD_WAIT: Duration = Duration::from_secs(1);
 
 /// The wait of a command for its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnWaiting {
-    /// The command that has the turn; `None` where its process did not say.
+    /// The command that has the turn; `None` where its process did not say, or where this view may not know of it.
     pub holder: Option<TurnHolder>,
     /// The time now.
     pub now: Timestamp,
@@ -32,17 +44,42 @@ impl TurnWaiting {
     pub fn describe(&self) -> String {
         match &self.holder {
             Some(holder) => holder.describe(self.now),
-            None => "a command of another process".to_owned(),
+            None => "another command".to_owned(),
+        }
+    }
+}
+
+/// The wait of a command for its turn, once it is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TurnWaited {
+    /// How long it lasted, in milliseconds.
+    pub duration_ms: u64,
+    /// The command that had the turn when the wait began, without secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+impl TurnWaited {
+    /// Says in words how long was waited, and for which command: ``waited 12 s for `cargo build` ``.
+    pub fn describe(&self) -> String {
+        let seconds = self.duration_ms / 1_000;
+        match &self.command {
+            Some(command) => format!("waited {seconds} s for `{}`", label::printed(command)),
+            None => format!("waited {seconds} s for another command"),
         }
     }
 }
 
 /// What asks for a turn.
 pub(super) struct TurnRequest<'a> {
+    /// The view that asks.
+    pub(super) view: &'a Workspace,
     /// The command, without secrets.
     pub(super) label: &'a str,
-    /// The longest wait for other processes.
+    /// The longest wait for other commands.
     pub(super) wait: Option<Duration>,
+    /// Whether commands of other processes are waited for, too.
+    pub(super) is_between_processes: bool,
 }
 
 /// The turn of one command. Dropped, the next command goes on.
@@ -50,7 +87,9 @@ pub(super) struct TurnRequest<'a> {
 pub(super) struct CommandTurn {
     /// The turn between processes; `None` where none is needed.
     between_processes: Option<Arc<TurnGuard>>,
-    _in_process: OwnedMutexGuard<()>,
+    _in_process: InProcessGuard,
+    /// The wait for it, where it was long.
+    pub(super) waited: Option<TurnWaited>,
 }
 
 impl CommandTurn {
@@ -60,46 +99,191 @@ impl CommandTurn {
     }
 }
 
+/// The turn among the commands of this process.
+#[derive(Debug, Default)]
+pub(super) struct InProcessTurn {
+    lock: Arc<Mutex<()>>,
+    holder: Arc<std::sync::Mutex<Option<KnownHolder>>>,
+}
+
+/// The command for which the others of this process wait.
+#[derive(Debug)]
+struct KnownHolder {
+    holder: TurnHolder,
+    /// The view that runs it; `None` for a command of another process.
+    view: Option<Arc<View>>,
+}
+
+/// The turn among the commands of this process, taken.
+#[derive(Debug)]
+struct InProcessGuard {
+    holder: Arc<std::sync::Mutex<Option<KnownHolder>>>,
+    _lock: OwnedMutexGuard<()>,
+}
+
+impl InProcessGuard {
+    fn set_holder(&self, known: Option<KnownHolder>) {
+        *self.holder.lock().expect("no holder panics") = known;
+    }
+}
+
+impl Drop for InProcessGuard {
+    fn drop(&mut self) {
+        self.set_holder(None);
+    }
+}
+
+impl InProcessTurn {
+    /// The command that has the turn, as far as `view` may know of it.
+    fn holder_for(&self, view: &Workspace) -> Option<TurnHolder> {
+        let known = self.holder.lock().expect("no holder panics");
+        let shown = known.as_ref().filter(|known| match &known.view {
+            Some(of) => view.encloses(of),
+            None => true,
+        });
+        shown.map(|known| known.holder.clone())
+    }
+}
+
+/// One wait for a turn: how long it has lasted, and who learns of it.
+struct TurnWait<'a> {
+    clock: Arc<dyn Clock>,
+    begun: Duration,
+    longest: Duration,
+    /// The time until the next look.
+    pause: Duration,
+    /// The notice that was given.
+    told: Option<TurnWaiting>,
+    sink: &'a mut dyn OutputSink,
+    watch: Option<watch::Sender<Option<TurnWaiting>>>,
+}
+
+impl<'a> TurnWait<'a> {
+    fn new(request: &TurnRequest<'_>, sink: &'a mut dyn OutputSink) -> Self {
+        let clock = request.view.shared.clock.clone();
+        Self {
+            begun: clock.elapsed(),
+            clock,
+            longest: request.wait.unwrap_or(MAX_WAIT),
+            pause: FIRST_PAUSE,
+            told: None,
+            sink,
+            watch: request.view.turn_watch.clone(),
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.clock.elapsed().saturating_sub(self.begun)
+    }
+
+    /// Notes that the turn is not free, and tells so once. Gives the pause until the next look; `unavailable` where the wait is too long.
+    async fn note_busy(&mut self, waiting: TurnWaiting) -> Result<Duration> {
+        let waited = self.elapsed();
+        let left = self.longest.saturating_sub(waited);
+        if left.is_zero() {
+            return Err(busy(&waiting, waited));
+        }
+        // A command that has just taken the turn needs a moment to say who it is.
+        if self.told.is_none() && (waiting.holder.is_some() || self.pause == LONGEST_PAUSE) {
+            self.sink.wait_for_turn(&waiting).await;
+            if let Some(watch) = &self.watch {
+                watch.send_replace(Some(waiting.clone()));
+            }
+            self.told = Some(waiting);
+        }
+        let pause = self.pause.min(left);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Ok(pause)
+    }
+
+    /// The wait, for the result of the command; `None` where it was short.
+    fn describe_end(&self) -> Option<TurnWaited> {
+        let waited = self.elapsed();
+        let told = self.told.as_ref().filter(|_| waited >= TOLD_WAIT)?;
+        Some(TurnWaited {
+            duration_ms: millis(waited),
+            command: told.holder.as_ref().map(|holder| holder.command.clone()),
+        })
+    }
+}
+
+impl Drop for TurnWait<'_> {
+    fn drop(&mut self) {
+        if let (Some(watch), Some(_)) = (&self.watch, &self.told) {
+            watch.send_replace(None);
+        }
+    }
+}
+
+impl Workspace {
+    /// The same workspace with a watch on its waits: while an operation waits for the turn, `watch` holds for which command. Each operation
+    /// that is watched needs a workspace and a watch of its own.
+    #[must_use]
+    pub fn watching_turns(&self, watch: watch::Sender<Option<TurnWaiting>>) -> Self {
+        Self {
+            turn_watch: Some(watch),
+            ..self.clone()
+        }
+    }
+}
+
 impl Workshop {
-    /// Waits for the turn of a command in the foreground, and tells `sink` at once who has it. `unavailable` where the wait is too long.
+    /// Waits for the turn of a command in the foreground, and tells `sink` at once which command has it. `unavailable` where the wait is
+    /// too long.
     pub(super) async fn take_turn(&self, request: TurnRequest<'_>, sink: &mut dyn OutputSink) -> Result<CommandTurn> {
-        let turn = self.turn.clone();
-        let in_process = if request.wait == Some(Duration::ZERO) {
-            turn.try_lock_owned().map_err(|_| busy_here())?
-        } else {
-            turn.lock_owned().await
+        let mut wait = TurnWait::new(&request, sink);
+        let in_process = self.turn_in_process(&request, &mut wait).await?;
+        let between_processes = match request.is_between_processes {
+            true => Some(self.turn_between_processes(&request, &in_process, &mut wait).await?),
+            false => None,
         };
-        let between_processes = self.turn_between_processes(request, sink).await?;
+        in_process.set_holder(Some(self.known_holder(&request)));
         Ok(CommandTurn {
-            between_processes: Some(between_processes),
+            between_processes,
             _in_process: in_process,
+            waited: wait.describe_end(),
         })
     }
 
-    /// Waits for the turn of what needs the bench to stay as it is and is no command in the foreground. Where the files themselves lie
-    /// under the layers, other processes are not waited for.
-    pub(super) async fn take_bench_turn(&self, label: &str) -> Result<CommandTurn> {
-        if !self.is_direct {
-            let request = TurnRequest { label, wait: None };
-            return self.take_turn(request, &mut super::request::NoSink).await;
+    /// Waits for the turn of an operation that needs the bench to stay as it is and is no command in the foreground. Where the files
+    /// themselves lie under the layers, other processes are not waited for.
+    pub(super) async fn take_bench_turn(&self, view: &Workspace, label: &str) -> Result<CommandTurn> {
+        let request = TurnRequest {
+            view,
+            label,
+            wait: None,
+            is_between_processes: !self.is_direct,
+        };
+        self.take_turn(request, &mut NoSink).await
+    }
+
+    /// The turn among the commands of this process. The lock is waited for all the time, so that none is overtaken.
+    async fn turn_in_process(&self, request: &TurnRequest<'_>, wait: &mut TurnWait<'_>) -> Result<InProcessGuard> {
+        let mut lock = pin!(self.turn.lock.clone().lock_owned());
+        let mut pause = Duration::ZERO;
+        loop {
+            if let Ok(taken) = tokio::time::timeout(pause, lock.as_mut()).await {
+                return Ok(InProcessGuard {
+                    holder: self.turn.holder.clone(),
+                    _lock: taken,
+                });
+            }
+            let (holder, now) = (self.turn.holder_for(request.view), self.now());
+            pause = wait.note_busy(TurnWaiting { holder, now }).await?;
         }
-        Ok(CommandTurn {
-            between_processes: None,
-            _in_process: self.turn.clone().lock_owned().await,
-        })
     }
 
     /// The turn between processes: the one that the live layer has, or a new one.
     async fn turn_between_processes(
         &self,
-        request: TurnRequest<'_>,
-        sink: &mut dyn OutputSink,
+        request: &TurnRequest<'_>,
+        in_process: &InProcessGuard,
+        wait: &mut TurnWait<'_>,
     ) -> Result<Arc<TurnGuard>> {
         if let Some(held) = self.held_turn().upgrade() {
             return Ok(held);
         }
-        let (label, longest) = (label::short(request.label), request.wait.unwrap_or(MAX_WAIT));
-        let (mut waited, mut pause, mut has_told) = (Duration::ZERO, FIRST_PAUSE, false);
+        let label = label::short(request.label);
         loop {
             let now = self.now();
             let holder = match self.bench.try_turn(&label, now)? {
@@ -110,42 +294,94 @@ impl Workshop {
                 }
                 TurnAttempt::HeldBy(holder) => holder,
             };
-            let waiting = TurnWaiting { holder, now };
-            if waited >= longest {
-                return Err(busy(&waiting, waited));
-            }
-            // A process that has just taken the turn needs a moment to write who it is.
-            if !has_told && (waiting.holder.is_some() || pause == LONGEST_PAUSE) {
-                sink.wait_for_turn(&waiting).await;
-                has_told = true;
-            }
-            let this_pause = pause.min(longest - waited);
-            tokio::time::sleep(this_pause).await;
-            waited += this_pause;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            // The other commands of this process wait for that command, too.
+            in_process.set_holder(holder.clone().map(|holder| KnownHolder { holder, view: None }));
+            let pause = wait.note_busy(TurnWaiting { holder, now }).await?;
+            tokio::time::sleep(pause).await;
         }
     }
 
-    fn held_turn(&self) -> std::sync::MutexGuard<'_, Weak<TurnGuard>> {
+    fn known_holder(&self, request: &TurnRequest<'_>) -> KnownHolder {
+        let holder = TurnHolder {
+            process: std::process::id(),
+            command: label::short(request.label),
+            since: self.now(),
+        };
+        KnownHolder {
+            holder,
+            view: Some(request.view.view.clone()),
+        }
+    }
+
+    fn held_turn(&self) -> MutexGuard<'_, Weak<TurnGuard>> {
         self.held_turn.lock().expect("no holder panics")
     }
 }
-
-const HINT: &str = "wait until that command has ended, or run this one on a branch of the workspace";
 
 fn busy(waiting: &TurnWaiting, waited: Duration) -> Error {
     let waited = match waited.as_secs() {
         0 => String::new(),
         seconds => format!(" after {seconds} s"),
     };
-    let message = format!("another command runs in this workspace{waited}: {}", waiting.describe());
-    Error::new(ErrorKind::Unavailable, message).hint(HINT)
+    let named = match waiting.holder {
+        Some(_) => format!(": {}", waiting.describe()),
+        None => String::new(),
+    };
+    let message = format!("another command runs in this workspace{waited}{named}");
+    Error::new(ErrorKind::Unavailable, message)
+        .hint("wait until that command has ended, or run this one on a branch of the workspace")
 }
 
-fn busy_here() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "another command of this process runs in this workspace",
-    )
-    .hint(HINT)
+#[cfg(test)]
+mod tests {
+    use garret_core::{MemoryStorage, SystemClock};
+
+    use super::*;
+    use crate::shell::testing::Stage;
+
+    fn workspace() -> Workspace {
+        let files = Arc::new(MemoryStorage::new(Arc::new(SystemClock::default())));
+        let builder = Workspace::builder(files).shell(Some(Stage::new().parts()));
+        builder.open().unwrap()
+    }
+
+    fn request(view: &Workspace, wait: Option<Duration>) -> TurnRequest<'_> {
+        TurnRequest {
+            view,
+            label: "make all",
+            wait,
+            is_between_processes: true,
+        }
+    }
+
+    #[test]
+    fn a_wait_ends_after_a_minute_where_nothing_else_is_asked_for() {
+        let workspace = workspace();
+        let wait = TurnWait::new(&request(&workspace, None), &mut NoSink).longest;
+        assert_eq!(wait, Duration::from_secs(60));
+    }
+
+    #[tokio::test]
+    async fn the_turn_names_its_holder_until_it_is_given_back() {
+        let workspace = workspace();
+        let shop = workspace.workshop().unwrap();
+        let turn = shop.take_turn(request(&workspace, None), &mut NoSink).await.unwrap();
+        let now = Some(Duration::ZERO);
+        let refused = shop.take_turn(request(&workspace, now), &mut NoSink).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
+        assert!(refused.message().contains(": `make all` (process "), "{refused}");
+        drop(turn);
+        assert_eq!(shop.turn.holder_for(&workspace), None);
+        shop.take_turn(request(&workspace, now), &mut NoSink).await.unwrap();
+    }
+
+    #[test]
+    fn a_wait_is_told_in_words() {
+        let waited = |command: Option<&str>| TurnWaited {
+            duration_ms: 12_900,
+            command: command.map(str::to_owned),
+        };
+        assert_eq!(waited(Some("make")).describe(), "waited 12 s for `make`");
+        assert_eq!(waited(None).describe(), "waited 12 s for another command");
+    }
 }

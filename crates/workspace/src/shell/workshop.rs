@@ -14,6 +14,7 @@ use super::ShellRules;
 use super::fence::{Fence, KnownFence};
 use super::live::{LiveSlot, Taking};
 use super::processes::Processes;
+use super::turn::InProcessTurn;
 use crate::Workspace;
 use crate::code::Contexts;
 
@@ -48,7 +49,7 @@ pub(crate) struct Workshop {
     /// What a command has of the environment of the program.
     pub(super) inherited: BTreeMap<String, String>,
     /// One command in the foreground at a time.
-    pub(super) turn: Arc<Mutex<()>>,
+    pub(super) turn: InProcessTurn,
     /// The turn between processes, where a command or a live layer of this process has it.
     pub(super) held_turn: std::sync::Mutex<Weak<TurnGuard>>,
     /// Held, shared, while the layer of a command is removed that nobody waits for any more.
@@ -110,7 +111,7 @@ impl Workshop {
             is_direct: parts.is_direct,
             rules,
             exclusions: parts.exclusions,
-            turn: Arc::default(),
+            turn: InProcessTurn::default(),
             held_turn: std::sync::Mutex::default(),
             clearing: Arc::default(),
             open: Mutex::default(),
@@ -129,7 +130,7 @@ impl Workshop {
             let most = self.rules.policy().max_processes;
             Error::new(
                 ErrorKind::QuotaExceeded,
-                format!("{most} processes and contexts run in the background, which is the limit"),
+                format!("{most} processes and contexts are running in the background, which is the limit"),
             )
             .rule(format!("max_processes = {most}"))
             .hint(match self.contexts.running() {
@@ -145,12 +146,20 @@ impl Workshop {
             shared: self.under.shared.clone(),
             view: workspace.view.clone(),
             actor: workspace.actor.clone(),
+            turn_watch: workspace.turn_watch.clone(),
+            hard_links: None,
         }
     }
 
     /// The time on the clock of the workspace.
     pub(super) fn now(&self) -> Timestamp {
         self.under.shared.clock.now()
+    }
+
+    /// The time by which what others change from now on is told from what they changed before.
+    pub(super) async fn file_time(&self) -> Result<Timestamp> {
+        let told = self.bench.file_time().await?;
+        Ok(told.unwrap_or_else(|| self.now()))
     }
 
     /// Brings the bench up to the newest change. It is this workspace's alone until what is given back with it says what to take.
@@ -344,6 +353,7 @@ fn add_corrupt_below_gone(effects: &mut Vec<Effect>, corrupt: &[EntryPath]) {
                 path: path.clone(),
                 placed: Placed::Nothing,
                 modified: None,
+                is_lost_below: false,
             };
             effects.insert(place, gone);
         }
@@ -393,7 +403,7 @@ impl Workspace {
     /// What its commands share; `unsupported` where it has none.
     pub(crate) fn workshop(&self) -> Result<&Arc<Workshop>> {
         let owned = self.shared.workshop.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "no commands can run in this workspace")
+            Error::new(ErrorKind::Unsupported, "this workspace does not run commands")
                 .hint("declare the capability `shell` for it")
         })?;
         Ok(&owned.0)

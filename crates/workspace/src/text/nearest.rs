@@ -1,7 +1,8 @@
 //! Finds the lines of a file nearest to text that is not in it, and says why they differ.
 //!
 //! The work is linear in the file: the file is folded once (blanks, case and typographic look-alikes taken away), the
-//! wanted text is looked for in that, then its lines vote for a place by equality, then letter triples rank single lines.
+//! wanted text is looked for in that, then its lines vote for a place by equality, then letter triples, or pairs where no
+//! triples are alike, rank single lines.
 //! No step compares every line with every other. Beyond [`MAX_SEARCHED_BYTES`] a file is searched in its first part
 //! only, and the answer says so.
 
@@ -28,11 +29,13 @@ const MAX_VOTES_PER_LINE: usize = 256;
 const MAX_RANKED_LINE_BYTES: usize = 4096;
 /// The share of common letter triples from which two lines are called alike.
 const LIKENESS: f32 = 0.45;
+/// The share of common letter pairs from which two lines are called alike. In a short line, one other letter leaves few triples.
+const PAIR_LIKENESS: f32 = 0.5;
 
 /// The places of a file that come nearest to some text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nearest {
-    /// The nearest places, best first; empty when nothing resembles the text.
+    /// The nearest places, best first; empty when no line is close enough to the text.
     pub candidates: Vec<Candidate>,
     /// Whether only the first [`MAX_SEARCHED_BYTES`] were searched.
     pub is_partial: bool,
@@ -103,7 +106,8 @@ impl<'a> Search<'a> {
             Search::by_folding,
             Search::by_disguise,
             Search::by_votes,
-            Search::by_likeness,
+            Search::by_triples,
+            Search::by_pairs,
         ];
         let found = steps.iter().map(|step| step(self)).find(|found| !found.is_empty());
         found.unwrap_or_default()
@@ -201,17 +205,25 @@ impl<'a> Search<'a> {
         self.best(ranked.map(|(start, weight)| (start, weight as f32)).collect())
     }
 
-    /// Ranks lines by the letter triples they share with the longest wanted line.
-    fn by_likeness(&self) -> Vec<Candidate> {
+    fn by_triples(&self) -> Vec<Candidate> {
+        self.by_likeness(3, LIKENESS)
+    }
+
+    fn by_pairs(&self) -> Vec<Candidate> {
+        self.by_likeness(2, PAIR_LIKENESS)
+    }
+
+    /// Ranks lines by the groups of `width` letters that they share with the longest wanted line.
+    fn by_likeness(&self, width: usize, enough: f32) -> Vec<Candidate> {
         let folded = self.wanted_lines.iter().map(|line| Fold::ALL.apply(line)).enumerate();
         let Some((offset, wanted)) = folded.max_by_key(|(index, line)| (line.len(), usize::MAX - index)) else {
             return Vec::new();
         };
-        let triples = Triples::of(&wanted);
+        let groups = LetterGroups::of(&wanted, width);
         let alike = (0..self.folded.count()).filter_map(|index| {
-            let likeness = triples.likeness(self.folded.line(index));
+            let likeness = groups.likeness(self.folded.line(index));
             let start = index.checked_sub(offset)?;
-            (likeness >= LIKENESS).then_some((start, likeness))
+            (likeness >= enough).then_some((start, likeness))
         });
         self.best(alike.collect())
     }
@@ -335,40 +347,45 @@ fn quote_from(text: &str, from: usize) -> String {
     if from == 0 { quoted } else { format!("…{quoted}") }
 }
 
-/// The letter triples of a line, as a bitmap of their hashes.
-struct Triples {
+/// The groups of two or three letters next to each other in a line, as a bitmap of their hashes.
+struct LetterGroups {
+    width: usize,
     bits: Vec<u64>,
     count: usize,
 }
 
-impl Triples {
-    fn of(line: &str) -> Self {
+impl LetterGroups {
+    fn of(line: &str, width: usize) -> Self {
         let bytes = &line.as_bytes()[..line.len().min(MAX_RANKED_LINE_BYTES)];
-        let mut triples = Triples {
+        let mut groups = LetterGroups {
+            width,
             bits: vec![0; 1024],
-            count: bytes.len().saturating_sub(2),
+            count: (bytes.len() + 1).saturating_sub(width),
         };
-        for triple in bytes.windows(3) {
-            let slot = Triples::slot(triple);
-            triples.bits[slot / 64] |= 1 << (slot % 64);
+        for group in bytes.windows(width) {
+            let slot = LetterGroups::slot(group);
+            groups.bits[slot / 64] |= 1 << (slot % 64);
         }
-        triples
+        groups
     }
 
-    fn slot(triple: &[u8]) -> usize {
-        let value = u32::from_le_bytes([triple[0], triple[1], triple[2], 0]);
+    fn slot(group: &[u8]) -> usize {
+        let value = group.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte));
         (value.wrapping_mul(0x9E37_79B1) >> 16) as usize
     }
 
-    /// Returns twice the common triples over all triples: 1 for equal lines, 0 for strangers.
+    /// Returns twice the common groups over all groups: 1 for equal lines, 0 for strangers.
     fn likeness(&self, line: &str) -> f32 {
         let bytes = &line.as_bytes()[..line.len().min(MAX_RANKED_LINE_BYTES)];
-        let count = bytes.len().saturating_sub(2);
+        let count = (bytes.len() + 1).saturating_sub(self.width);
         if count == 0 || self.count == 0 {
             return 0.0;
         }
         let has = |slot: usize| self.bits[slot / 64] >> (slot % 64) & 1 == 1;
-        let common = bytes.windows(3).filter(|triple| has(Triples::slot(triple))).count();
+        let common = bytes
+            .windows(self.width)
+            .filter(|group| has(LetterGroups::slot(group)))
+            .count();
         2.0 * common.min(self.count) as f32 / (count + self.count) as f32
     }
 }
@@ -376,7 +393,7 @@ impl Triples {
 impl fmt::Display for Nearest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.candidates.is_empty() {
-            f.write_str("Nothing in the file resembles it.")?;
+            f.write_str("No line of the file is close enough to show.")?;
         } else {
             f.write_str("Nearest in the file:")?;
         }

@@ -113,7 +113,11 @@ impl Directory for Locked {
         let kind = match name {
             b"ok" => {
                 let content = Box::new(&b"needle\n"[..]);
-                return Ok(OpenFile { content, size: 7 });
+                return Ok(OpenFile {
+                    content,
+                    size: 7,
+                    hard_linked: None,
+                });
             }
             b"locked" => ErrorKind::Denied,
             b"swapped" => ErrorKind::Unsupported,

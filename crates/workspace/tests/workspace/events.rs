@@ -160,7 +160,7 @@ async fn an_approver_allows_once_for_the_session_or_not() {
     );
     assert_eq!(
         message,
-        "denied: `rm` needs approval, and it was refused: ask me tomorrow. Hint: do it another way, or ask for it."
+        "denied: `rm` needs approval (`require_approval = rm`), and it was refused: ask me tomorrow. Hint: use another way, or ask for approval."
     );
 }
 

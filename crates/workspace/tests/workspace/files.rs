@@ -605,6 +605,6 @@ async fn a_patch_that_could_mean_two_files_is_refused() {
         .apply_patch(&twice, PatchOptions::default())
         .await
         .unwrap_err();
-    assert_eq!(error.message(), "the patch speaks of `old.txt` twice");
+    assert_eq!(error.message(), "the patch names `old.txt` twice");
     assert_eq!(get(&workspace, "old.txt").await, "1\n");
 }

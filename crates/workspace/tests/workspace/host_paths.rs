@@ -8,9 +8,9 @@ use garret_workspace::{
 
 use crate::support::{builder, get, put, shown, with_events, workspace};
 
-/// A workspace whose files are said to lie in `/srv/proj`, which `/srv/link` leads to.
+/// A workspace whose files are said to lie in `/data/proj`, which `/data/link` leads to.
 fn hosted() -> Workspace {
-    let directories = ["/srv/proj".into(), "/srv/link".into()];
+    let directories = ["/data/proj".into(), "/data/link".into()];
     builder().host_directories(&directories).open().unwrap()
 }
 
@@ -18,35 +18,35 @@ fn hosted() -> Workspace {
 async fn every_operation_takes_a_path_of_the_host() {
     let workspace = hosted();
     let written = workspace
-        .write("/srv/proj/src/a.rs", "fn a() {}\n", WriteOptions::default())
+        .write("/data/proj/src/a.rs", "fn a() {}\n", WriteOptions::default())
         .await
         .unwrap();
     assert_eq!(written.path, "src/a.rs");
-    assert_eq!(get(&workspace, "/srv/link/src/a.rs").await, "fn a() {}\n");
+    assert_eq!(get(&workspace, "/data/link/src/a.rs").await, "fn a() {}\n");
     workspace
-        .append("/srv/proj/src/a.rs", "fn b() {}\n", AppendOptions::default())
+        .append("/data/proj/src/a.rs", "fn b() {}\n", AppendOptions::default())
         .await
         .unwrap();
-    workspace.make_dir("/srv/proj/empty", false).await.unwrap();
+    workspace.make_dir("/data/proj/empty", false).await.unwrap();
     let options = TransferOptions::default();
     workspace
-        .copy("/srv/proj/src", "/srv/link/copy", options)
+        .copy("/data/proj/src", "/data/link/copy", options)
         .await
         .unwrap();
     workspace
-        .rename("/srv/proj/copy", "/srv/proj/moved", options)
+        .rename("/data/proj/copy", "/data/proj/moved", options)
         .await
         .unwrap();
     workspace
-        .remove("/srv/proj/empty", RemoveOptions::default())
+        .remove("/data/proj/empty", RemoveOptions::default())
         .await
         .unwrap();
-    let patch = "--- /srv/proj/src/a.rs\n+++ /srv/proj/src/a.rs\n@@ -1 +1 @@\n-fn a() {}\n+fn c() {}\n\
-                 --- /dev/null\n+++ /srv/link/new.rs\n@@ -0,0 +1 @@\n+new\n";
+    let patch = "--- /data/proj/src/a.rs\n+++ /data/proj/src/a.rs\n@@ -1 +1 @@\n-fn a() {}\n+fn c() {}\n\
+                 --- /dev/null\n+++ /data/link/new.rs\n@@ -0,0 +1 @@\n+new\n";
     let patched = workspace.apply_patch(patch, PatchOptions::default()).await.unwrap();
     let names: Vec<_> = patched.files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(names, ["src/a.rs", "new.rs"]);
-    let listed = workspace.list("/srv/proj", ListRequest::default()).await.unwrap();
+    let listed = workspace.list("/data/proj", ListRequest::default()).await.unwrap();
     let names: Vec<_> = listed.entries.iter().map(|entry| entry.path.as_str()).collect();
     assert_eq!(names, ["moved", "new.rs", "src"]);
     assert_eq!(
@@ -58,7 +58,7 @@ async fn every_operation_takes_a_path_of_the_host() {
 #[tokio::test]
 async fn a_glob_may_begin_with_the_directory_that_is_searched() {
     let workspace = hosted();
-    for path in ["a.rs", "src/a.rs", "src/deep/b.rs", "srv/proj/src/c.rs"] {
+    for path in ["a.rs", "src/a.rs", "src/deep/b.rs", "data/proj/src/c.rs"] {
         put(&workspace, path, "word\n").await;
     }
     let found = async |pattern: &str, path: &str| {
@@ -69,14 +69,14 @@ async fn a_glob_may_begin_with_the_directory_that_is_searched() {
         };
         workspace.glob(request).await.unwrap().paths
     };
-    assert_eq!(found("/srv/proj/src/**/*.rs", "").await, ["src/a.rs", "src/deep/b.rs"]);
-    assert_eq!(found("/srv/proj/src/*.rs", "src").await, ["src/a.rs"]);
-    assert_eq!(found("/srv/link/*.rs", "/srv/proj").await, ["a.rs"]);
-    assert!(found("/srv/proj/*.rs", "src").await.is_empty());
+    assert_eq!(found("/data/proj/src/**/*.rs", "").await, ["src/a.rs", "src/deep/b.rs"]);
+    assert_eq!(found("/data/proj/src/*.rs", "src").await, ["src/a.rs"]);
+    assert_eq!(found("/data/link/*.rs", "/data/proj").await, ["a.rs"]);
+    assert!(found("/data/proj/*.rs", "src").await.is_empty());
     let request = GrepRequest {
         pattern: "word".into(),
-        include: vec!["/srv/proj/*.rs".into(), "/srv/proj/src/**".into()],
-        exclude: vec!["/srv/proj/src/deep/".into()],
+        include: vec!["/data/proj/*.rs".into(), "/data/proj/src/**".into()],
+        exclude: vec!["/data/proj/src/deep/".into()],
         ..GrepRequest::default()
     };
     let found = workspace.grep(request).await.unwrap();
@@ -87,14 +87,14 @@ async fn a_glob_may_begin_with_the_directory_that_is_searched() {
 #[tokio::test]
 async fn a_path_that_climbs_out_of_the_directory_is_an_escape() {
     let workspace = hosted();
-    for path in ["/srv/proj/../x", "/srv/proj/../../etc/passwd", "/srv/link/a/../../x"] {
+    for path in ["/data/proj/../x", "/data/proj/../../etc/passwd", "/data/link/a/../../x"] {
         let error = workspace.write(path, "x", WriteOptions::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PathEscape, "{path}");
-        assert!(!error.to_string().contains("/srv"), "{error}");
+        assert!(!error.to_string().contains("/data"), "{error}");
     }
-    put(&workspace, "/srv/proj/../proj/a", "x").await;
-    put(&workspace, "/srv/project/a", "elsewhere").await;
-    assert_eq!(shown(&workspace).await, ["a", "srv", "srv/project", "srv/project/a"]);
+    put(&workspace, "/data/proj/../proj/a", "x").await;
+    put(&workspace, "/data/project/a", "elsewhere").await;
+    assert_eq!(shown(&workspace).await, ["a", "data", "data/project", "data/project/a"]);
 }
 
 #[tokio::test]
@@ -102,15 +102,15 @@ async fn a_scope_takes_paths_beneath_its_own_directory_alone() {
     let workspace = hosted();
     put(&workspace, "alice/a", "alice").await;
     put(&workspace, "bob/b", "bob").await;
-    let alice = workspace.scope("/srv/proj/alice", ScopeOptions::default()).unwrap();
-    assert_eq!(get(&alice, "/srv/proj/alice/a").await, "alice");
-    for path in ["/srv/proj/bob/b", "/srv/proj/alice/../bob/b"] {
+    let alice = workspace.scope("/data/proj/alice", ScopeOptions::default()).unwrap();
+    assert_eq!(get(&alice, "/data/proj/alice/a").await, "alice");
+    for path in ["/data/proj/bob/b", "/data/proj/alice/../bob/b"] {
         assert!(alice.read(path, Default::default()).await.is_err(), "{path}");
     }
-    put(&alice, "/srv/proj/bob/b", "own").await;
-    assert_eq!(get(&workspace, "alice/srv/proj/bob/b").await, "own");
+    put(&alice, "/data/proj/bob/b", "own").await;
+    assert_eq!(get(&workspace, "alice/data/proj/bob/b").await, "own");
     assert_eq!(get(&workspace, "bob/b").await, "bob");
-    let outside = alice.scope("/srv/proj/alice/..", ScopeOptions::default());
+    let outside = alice.scope("/data/proj/alice/..", ScopeOptions::default());
     assert_eq!(outside.unwrap_err().kind(), ErrorKind::PathEscape);
 }
 
@@ -128,7 +128,10 @@ async fn an_absolute_path_does_not_build_the_tree_of_a_machine() {
     put(&workspace, "a", "x").await;
     let patch = |path: &str| format!("--- /dev/null\n+++ {path}\n@@ -0,0 +1 @@\n+x\n");
     let options = TransferOptions::default();
-    for top in ["home", "Users", "root", "tmp", "var", "etc", "usr", "opt", "mnt"] {
+    for top in [
+        "home", "Users", "root", "tmp", "var", "etc", "usr", "opt", "mnt", "dev", "proc", "sys", "run", "srv", "bin",
+        "sbin", "lib", "boot",
+    ] {
         let path = format!("/{top}/someone/x");
         let refusals = [
             workspace.write(&path, "x", WriteOptions::default()).await.map(drop),
@@ -192,19 +195,19 @@ async fn whether_a_hidden_directory_is_there_does_not_show() {
 #[tokio::test]
 async fn an_event_names_the_file_without_the_path_of_the_host() {
     let (workspace, events) = with_events(FsPolicy::default());
-    put(&workspace, "/srv/proj/a", "x").await;
+    put(&workspace, "/data/proj/a", "x").await;
     assert_eq!(
         events.events()[0].path.as_deref(),
-        Some("/srv/proj/a"),
+        Some("/data/proj/a"),
         "no directory of the host is known"
     );
     let events = std::sync::Arc::new(garret_core::MemoryEvents::default());
-    let directories = ["/srv/proj".into()];
+    let directories = ["/data/proj".into()];
     let workspace = builder()
         .host_directories(&directories)
         .events(events.clone())
         .open()
         .unwrap();
-    put(&workspace, "/srv/proj/a", "x").await;
+    put(&workspace, "/data/proj/a", "x").await;
     assert_eq!(events.events()[0].path.as_deref(), Some("a"));
 }

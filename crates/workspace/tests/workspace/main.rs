@@ -4,6 +4,7 @@
 
 mod events;
 mod files;
+mod hard_links;
 mod history;
 mod host_paths;
 mod huge;

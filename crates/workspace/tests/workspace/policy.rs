@@ -197,7 +197,7 @@ async fn an_allow_list_shows_only_what_leads_to_it() {
     );
     assert_eq!(shown(&workspace).await, ["docs", "docs/public", "docs/public/a.md"]);
     let error = workspace.read("src/c.rs", ReadRequest::default()).await.unwrap_err();
-    assert_eq!(error.hint_text(), "what may be read matches `docs/public/**`");
+    assert_eq!(error.hint_text(), "only paths that match `docs/public/**` may be read");
 }
 
 #[tokio::test]

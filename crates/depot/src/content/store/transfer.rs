@@ -29,7 +29,7 @@ impl PlainPiece {
         };
         match found == self.address {
             true => Ok(self),
-            false => Err(damaged("its bytes are not the ones that were stored")),
+            false => Err(damaged("its bytes do not match its hash")),
         }
     }
 

@@ -101,9 +101,16 @@ impl Server<'_> {
         let exit = running.exit_now(kills);
         let layer = running.layer.clone();
         if let Some(request) = running.starting.take() {
-            let failure = Failure::new("starting", std::io::Error::from_raw_os_error(libc::ECHILD));
             running.outputs = [None, None];
-            self.settle(request, Err(failure));
+            // A limit that ends a command before its program begins is told with its end, like any other.
+            let started = match exit.limit {
+                Some(_) => Ok(()),
+                None => Err(Failure::new(
+                    "starting",
+                    std::io::Error::from_raw_os_error(libc::ECHILD),
+                )),
+            };
+            self.settle(request, started);
         }
         if let Some(laid) = self.laid.get_mut(&layer) {
             laid.held.begin_anew();

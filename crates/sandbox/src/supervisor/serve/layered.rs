@@ -1,5 +1,6 @@
 //! The layers that lie over the bench, and who works on them.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
@@ -84,12 +85,13 @@ impl Server<'_> {
     }
 
     pub(super) fn pause(&mut self, request: u64, layer: &str) {
+        let within = self.plan.still_within;
         for running in self.on_layer(layer) {
-            running.pause(request);
+            running.pause(request, within);
         }
         let pause = Pause {
             request,
-            ends_by: now() + self.plan.still_within,
+            ends_by: now() + within,
             is_answered: false,
             ended: 0,
         };
@@ -110,6 +112,12 @@ impl Server<'_> {
             let (request, ended) = (pause.request, pause.ended);
             self.answer(&Answer::Paused { request, ended });
         }
+    }
+
+    /// Whether the processes of a layer are being stopped.
+    pub(super) fn is_stopping(layers: &BTreeMap<String, Layer>, layer: &str) -> bool {
+        let pause = layers.get(layer).and_then(|laid| laid.pause);
+        pause.is_some_and(|pause| !pause.is_answered)
     }
 
     fn unanswered_pause(&mut self, layer: &str) -> Option<&mut Pause> {

@@ -15,7 +15,7 @@ impl Server<'_> {
         let next = living.filter_map(Running::wakes).min();
         let next = next.map(|next| next.saturating_duration_since(now()));
         if self.has_unanswered_pause() {
-            return Some(next.map_or(PAUSE_LOOK, |next| next.min(PAUSE_LOOK)));
+            return Some(PAUSE_LOOK);
         }
         next
     }
@@ -30,10 +30,13 @@ impl Server<'_> {
             }
             if running.ends_by.is_some() {
                 running.kill_counted();
-            } else {
-                running.watch.look();
-                due.push(*process);
+                continue;
             }
+            // The kernel may wait for a process to tell of it, and what does not stand still in time is to be ended in time.
+            if !Self::is_stopping(&self.laid, &running.layer) {
+                running.watch.look();
+            }
+            due.push(*process);
         }
         for process in due {
             let around = self.around(process);

@@ -75,8 +75,8 @@ impl Running {
         self.end_frozen();
     }
 
-    /// Begins to stop it where it stands.
-    pub(super) fn pause(&mut self, request: u64) {
+    /// Begins to stop it where it stands, within this time.
+    pub(super) fn pause(&mut self, request: u64, within: Duration) {
         // One that has not begun runs nothing.
         self.is_paused = self.unsent.is_some();
         if self.is_paused {
@@ -85,7 +85,7 @@ impl Running {
         // Where either fails, it is not still in time.
         match self.freezer() {
             Some(narrow) => drop(narrow.freeze()),
-            None => drop(write_message(&Tell::Pause(request), &mut self.socket)),
+            None => drop(write_message(&Tell::Pause { request, within }, &mut self.socket)),
         }
     }
 

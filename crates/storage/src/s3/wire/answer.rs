@@ -54,7 +54,9 @@ impl Answer {
                 self.counter.received(piece.len());
                 Ok(Some(piece))
             }
-            Some(Err(_)) => Err(Failure::Unreachable("the connection broke before the answer was whole")),
+            Some(Err(_)) => Err(Failure::Unreachable(
+                "the connection broke before the answer was complete",
+            )),
         }
     }
 

@@ -50,7 +50,7 @@ impl Endpoint {
             uri.push_str(&format!("{name}={}", encode::query(value)));
         }
         uri.parse()
-            .map_err(|_| Error::invalid("the endpoint, the bucket and the path make no URL"))
+            .map_err(|_| Error::invalid("the endpoint, the bucket and the path do not form a valid URL"))
     }
 }
 

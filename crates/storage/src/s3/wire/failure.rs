@@ -7,6 +7,10 @@ use http::StatusCode;
 
 use super::call::Operation;
 
+/// The message of [`Failure::ServerChanged`]. An error with exactly this message left nothing behind.
+pub(in super::super) const SERVER_CHANGED: &str =
+    "the server is not the one that was probed, or does not do what it did at the probe";
+
 /// Why a request brought no answer of use.
 #[derive(Debug)]
 pub(in super::super) enum Failure {
@@ -26,6 +30,8 @@ pub(in super::super) enum Failure {
     NoCredentials,
     /// The server does not know this request.
     Unsupported,
+    /// An answer contradicted the probe, and the request was not sent.
+    ServerChanged,
     /// The key is too long for the server.
     KeyTooLong,
     /// The server is busy or broken, still after all retries.
@@ -69,17 +75,19 @@ impl Failure {
     pub(in super::super) fn into_error(self) -> Error {
         match self {
             Self::Local(error) => error,
-            Self::NotFound => Error::new(ErrorKind::NotFound, "the object is gone"),
+            Self::NotFound => Error::new(ErrorKind::NotFound, "the object does not exist"),
             Self::NoBucket => Error::new(ErrorKind::NotFound, "there is no such bucket")
                 .hint("make the bucket first, or correct its name"),
-            Self::Precondition => Error::new(ErrorKind::Conflict, "it was changed meanwhile"),
+            Self::Precondition => Error::new(ErrorKind::Conflict, "another program changed the object"),
             Self::Range => Error::invalid("the range lies past the end of the object"),
             Self::NoUpload => Error::new(ErrorKind::Unavailable, "another process ended the upload"),
             Self::NoCredentials => no_credentials(),
             Self::Refused { operation, code } => refused(operation, code.as_deref()),
             Self::Unsupported => Error::new(ErrorKind::Unsupported, "the server does not support this request"),
+            Self::ServerChanged => Error::new(ErrorKind::Unavailable, SERVER_CHANGED)
+                .hint("open the workspace again: the server is probed before anything is written"),
             Self::KeyTooLong => Error::invalid("the path is too long for the server")
-                .hint("S3 keys hold at most 1024 bytes, prefix included"),
+                .hint("S3 keys can have at most 1024 bytes, including the prefix"),
             Self::TimedOut(after) => Error::new(
                 ErrorKind::Timeout,
                 format!("the server did not answer within {} ms", after.as_millis()),
@@ -119,7 +127,7 @@ fn refused(operation: Operation, code: Option<&str>) -> Error {
             "check `access_key_id`, or AWS_ACCESS_KEY_ID",
         ),
         Some("SignatureDoesNotMatch") => (
-            "the secret access key does not fit the access key (SignatureDoesNotMatch)".to_owned(),
+            "the secret access key does not match the access key (SignatureDoesNotMatch)".to_owned(),
             "check `secret_access_key`, or AWS_SECRET_ACCESS_KEY, and `region`",
         ),
         Some(code @ ("ExpiredToken" | "InvalidToken" | "TokenRefreshRequired")) => (
@@ -127,12 +135,12 @@ fn refused(operation: Operation, code: Option<&str>) -> Error {
             "get new credentials",
         ),
         Some("RequestTimeTooSkewed") => (
-            "the clock of this machine is too far from the server's (RequestTimeTooSkewed)".to_owned(),
-            "set the clock",
+            "the clock of this machine differs too much from the clock of the server (RequestTimeTooSkewed)".to_owned(),
+            "correct the clock of this machine",
         ),
         _ => (
             format!(
-                "the server refuses it: the credentials lack the permission {}, or are wrong ({})",
+                "the server refused access: the credentials are wrong or lack the permission {} ({})",
                 operation.permission(),
                 code.unwrap_or("403")
             ),

@@ -1,68 +1,91 @@
-//! Which server answers, and whether it is still the one that was probed.
+//! Which server answers, and whether its answers still agree with the probe.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use http::HeaderMap;
 use http::header::SERVER;
+use http::{HeaderMap, StatusCode};
 
 use super::failure::Failure;
 
 /// What answers tell of the server behind an endpoint.
 #[derive(Debug, Default)]
 pub(in super::super) struct ServerIdentity {
-    /// The name in the header `Server` of the first answer, or of the remembered probe.
-    name: Mutex<Option<String>>,
+    names: Mutex<ServerNames>,
     is_contradicted: AtomicBool,
 }
 
+#[derive(Debug, Default)]
+struct ServerNames {
+    /// The values of the header `Server`; the empty name stands for answers without it. Several servers may share one endpoint.
+    known: BTreeSet<String>,
+    /// Whether an answer with another name contradicts the probe. During a probe every name is new, and none does.
+    are_complete: bool,
+}
+
 impl ServerIdentity {
-    /// The name that the server gives itself.
-    pub(in super::super) fn name(&self) -> Option<String> {
-        self.locked_name().clone()
+    /// The names that the server gave itself during the probe.
+    pub(in super::super) fn names(&self) -> BTreeSet<String> {
+        self.locked_names().known.clone()
     }
 
     /// Expects the server of a remembered probe.
-    pub(in super::super) fn expect(&self, name: Option<String>) {
-        *self.locked_name() = name;
+    pub(in super::super) fn expect(&self, names: BTreeSet<String>) {
+        *self.locked_names() = ServerNames {
+            known: names,
+            are_complete: true,
+        };
     }
 
-    /// Whether an answer contradicts what is known of the server: another server answered, or this one refused a request that it
-    /// supported at the probe, or its bucket is gone.
+    /// Begins a probe: every name is taken for the server's, and requests may be unsupported.
+    pub(in super::super) fn begin_probe(&self) {
+        *self.locked_names() = ServerNames::default();
+    }
+
+    /// Ends a probe: from now on, answers can contradict it.
+    pub(in super::super) fn end_probe(&self) {
+        self.locked_names().are_complete = true;
+        self.is_contradicted.store(false, Ordering::Release);
+    }
+
+    /// Whether an answer contradicts the probe: another server answered, or this one refused a request that it supported, ignored a
+    /// condition, or lost its bucket.
     pub(in super::super) fn is_contradicted(&self) -> bool {
         self.is_contradicted.load(Ordering::Acquire)
     }
 
-    /// Begins anew: a probe is about to ask for what the server may not support.
-    pub(in super::super) fn forget(&self) {
-        *self.locked_name() = None;
-        self.trust();
+    /// Notes that an answer contradicts the probe.
+    pub(in super::super) fn contradict(&self) {
+        self.is_contradicted.store(true, Ordering::Release);
     }
 
-    /// Takes what was answered so far for what the server is.
-    pub(in super::super) fn trust(&self) {
-        self.is_contradicted.store(false, Ordering::Release);
-    }
-
-    pub(super) fn see_answer(&self, headers: &HeaderMap) {
-        // A proxy may answer without a name for a server that has one.
-        let Some(name) = headers.get(SERVER).and_then(|name| name.to_str().ok()) else {
+    pub(super) fn see_answer(&self, status: StatusCode, headers: &HeaderMap) {
+        let name = headers.get(SERVER).and_then(|name| name.to_str().ok());
+        // A gateway answers for a server that it does not reach, and an error may come from a part that has no name.
+        if status.is_server_error() || (name.is_none() && !status.is_success()) {
             return;
-        };
-        let mut known = self.locked_name();
-        if known.get_or_insert_with(|| name.to_owned()) != name {
-            self.is_contradicted.store(true, Ordering::Release);
+        }
+        let name = name.unwrap_or_default();
+        let mut names = self.locked_names();
+        if names.known.contains(name) {
+            return;
+        }
+        if names.are_complete {
+            self.contradict();
+        } else {
+            names.known.insert(name.to_owned());
         }
     }
 
     pub(super) fn see_failure(&self, failure: &Failure) {
         if matches!(failure, Failure::Unsupported | Failure::NoBucket) {
-            self.is_contradicted.store(true, Ordering::Release);
+            self.contradict();
         }
     }
 
-    fn locked_name(&self) -> MutexGuard<'_, Option<String>> {
-        self.name.lock().expect("no holder panics")
+    fn locked_names(&self) -> MutexGuard<'_, ServerNames> {
+        self.names.lock().expect("no holder panics")
     }
 }
 
@@ -70,21 +93,61 @@ impl ServerIdentity {
 mod tests {
     use super::*;
 
-    #[test]
-    fn another_server_or_a_refusal_contradicts_what_is_known() {
-        let answer = |name: &'static str| HeaderMap::from_iter([(SERVER, name.parse().unwrap())]);
+    fn named(name: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(SERVER, name.parse().unwrap())])
+    }
+
+    fn probed() -> ServerIdentity {
         let identity = ServerIdentity::default();
-        identity.see_answer(&answer("one"));
-        identity.see_answer(&answer("one"));
-        identity.see_answer(&HeaderMap::new());
-        identity.see_failure(&Failure::Precondition);
-        assert!(!identity.is_contradicted() && identity.name().as_deref() == Some("one"));
-        identity.see_answer(&answer("other"));
-        assert!(identity.is_contradicted());
-        identity.forget();
-        assert!(!identity.is_contradicted());
-        identity.expect(Some("one".into()));
+        identity.begin_probe();
+        identity.see_answer(StatusCode::OK, &named("one"));
+        identity.see_answer(StatusCode::PRECONDITION_FAILED, &named("two"));
         identity.see_failure(&Failure::Unsupported);
+        identity.end_probe();
+        identity
+    }
+
+    #[test]
+    fn answers_of_the_probed_servers_and_of_a_gateway_contradict_nothing() {
+        let identity = probed();
+        identity.see_answer(StatusCode::OK, &named("one"));
+        identity.see_answer(StatusCode::OK, &named("two"));
+        identity.see_answer(StatusCode::BAD_GATEWAY, &named("gateway"));
+        identity.see_answer(StatusCode::NOT_FOUND, &HeaderMap::new());
+        identity.see_failure(&Failure::Precondition);
+        assert!(!identity.is_contradicted());
+        assert_eq!(identity.names(), BTreeSet::from(["one".to_owned(), "two".to_owned()]));
+    }
+
+    #[test]
+    fn another_name_or_none_and_a_refusal_contradict_the_probe() {
+        let contradictions: [fn(&ServerIdentity); 5] = [
+            |identity| identity.see_answer(StatusCode::OK, &named("other")),
+            |identity| identity.see_answer(StatusCode::NOT_FOUND, &named("other")),
+            |identity| identity.see_answer(StatusCode::OK, &HeaderMap::new()),
+            |identity| identity.see_failure(&Failure::Unsupported),
+            |identity| identity.see_failure(&Failure::NoBucket),
+        ];
+        for (number, contradiction) in contradictions.into_iter().enumerate() {
+            let identity = probed();
+            contradiction(&identity);
+            assert!(identity.is_contradicted(), "{number}");
+            let later = ServerIdentity::default();
+            later.expect(identity.names());
+            contradiction(&later);
+            assert!(later.is_contradicted(), "{number}, remembered");
+        }
+    }
+
+    #[test]
+    fn a_server_without_a_name_is_known_by_that() {
+        let identity = ServerIdentity::default();
+        identity.begin_probe();
+        identity.see_answer(StatusCode::OK, &HeaderMap::new());
+        identity.end_probe();
+        identity.see_answer(StatusCode::OK, &HeaderMap::new());
+        assert!(!identity.is_contradicted());
+        identity.see_answer(StatusCode::OK, &named("one"));
         assert!(identity.is_contradicted());
     }
 }

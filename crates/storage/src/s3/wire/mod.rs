@@ -122,7 +122,7 @@ impl Wire {
             .map_err(|_| Failure::TimedOut(self.timeout))?
             .map_err(|error| unreachable(&error, self.timeout))?;
         let (parts, body) = response.into_parts();
-        self.identity.see_answer(&parts.headers);
+        self.identity.see_answer(parts.status, &parts.headers);
         let mut answer = Answer::new(parts.headers, body, self.timeout, self.counter.clone());
         if !parts.status.is_success() {
             return Err(self.refusal(call, parts.status, answer).await);
@@ -182,7 +182,7 @@ fn unreachable(error: &HttpError, timeout: Duration) -> Failure {
     match error.kind() {
         HttpErrorKind::Timeout => Failure::TimedOut(timeout),
         HttpErrorKind::Connect => Failure::Unreachable("no connection to the server could be made"),
-        _ => Failure::Unreachable("the connection broke before the answer was whole"),
+        _ => Failure::Unreachable("the connection broke before the answer was complete"),
     }
 }
 

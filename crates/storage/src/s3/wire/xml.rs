@@ -141,7 +141,7 @@ pub(in super::super) fn bare(tag: &str) -> &str {
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     let senseless = || {
         Failure::Local(
-            Error::new(ErrorKind::Unavailable, "the answer of the server makes no sense")
+            Error::new(ErrorKind::Unavailable, "the answer of the server is not valid")
                 .hint("check that `endpoint` is an S3 server"),
         )
     };

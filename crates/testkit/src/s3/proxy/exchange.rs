@@ -70,7 +70,7 @@ fn answer(state: &State, request: &Message, fault: Option<&Fault>) -> Result<Opt
     match fault {
         Some(Fault::Answer { status, code }) => Ok(Some(Message::failure(*status, code, request))),
         Some(Fault::ResetRequest) => {
-            let mut upstream = TcpStream::connect(state.upstream)?;
+            let mut upstream = state.connect()?;
             upstream.write_all(&first_half(request))?;
             reset(&upstream);
             Ok(None)
@@ -85,7 +85,7 @@ fn answer(state: &State, request: &Message, fault: Option<&Fault>) -> Result<Opt
 
 /// Over a connection of its own: one that was kept might be gone, and a request must never be sent twice by the proxy itself.
 fn pass_on(state: &State, request: &Message) -> Result<Message> {
-    let mut upstream = TcpStream::connect(state.upstream)?;
+    let mut upstream = state.connect()?;
     upstream.set_nodelay(true)?;
     upstream.write_all(&request.bytes())?;
     Message::response(&mut BufReader::new(upstream), request)

@@ -67,19 +67,19 @@ pub struct Merged {
 /// Something that both sides changed differently.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Conflict {
-    /// The path here; the other side's where it is not here.
+    /// The path in this workspace, or in the other one if it does not exist here.
     pub path: String,
-    /// What the sides do not agree on.
+    /// The kind of the conflict.
     pub kind: ConflictKind,
-    /// Regions of the text that clash; 0 where it is not about lines.
+    /// Conflicting regions of the text; 0 if the conflict is not about lines.
     pub hunks: usize,
-    /// What both sides began with; absent for nothing, and for what was not captured by then.
+    /// The common entry before both changes; absent if it did not exist or was not captured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<ConflictSide>,
-    /// What is here; absent for nothing.
+    /// The entry in this workspace; absent if it does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours: Option<ConflictSide>,
-    /// What the other workspace has; absent for nothing.
+    /// The entry in the other workspace; absent if it does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub theirs: Option<ConflictSide>,
 }
@@ -112,14 +112,14 @@ impl ConflictKind {
     /// What it means, in a few words after a path.
     pub const fn words(self) -> &'static str {
         match self {
-            Self::Content => "both changed it",
-            Self::BothAdded => "each added something else",
-            Self::DeletedByUs => "deleted here, changed there",
-            Self::DeletedByThem => "changed here, deleted there",
-            Self::RenameRename => "each gave it another name",
-            Self::RenameDelete => "one renamed it, the other deleted it",
-            Self::Type => "one changed it, the other made something else of it",
-            Self::Mode => "each gave it other permissions",
+            Self::Content => "both sides changed it",
+            Self::BothAdded => "both sides added it with different content",
+            Self::DeletedByUs => "deleted in this workspace, changed in the branch",
+            Self::DeletedByThem => "changed in this workspace, deleted in the branch",
+            Self::RenameRename => "both sides renamed it differently",
+            Self::RenameDelete => "one side renamed it, the other deleted it",
+            Self::Type => "one side changed it, the other changed its type",
+            Self::Mode => "both sides changed its permissions differently",
             Self::DirectoryFile => "a file on one side, a directory on the other",
         }
     }
@@ -140,7 +140,7 @@ pub struct ConflictSide {
     /// Where a link points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Its text; absent where it is no text, or long, or may not be read.
+    /// Its text; absent if it is not text, is long, or may not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -160,7 +160,7 @@ impl Workspace {
         let may_read = |path: &EntryPath| self.is_path_seen(path);
         let plan = plan::plan(&merging, options.on_conflict, &may_read).await?;
         if plan.is_hiding {
-            let message = "the two disagree about files that this view may not read";
+            let message = "the merge has conflicts in files that this view may not read";
             return Err(Error::new(ErrorKind::Denied, message).hint("merge from a view that may read them"));
         }
         let is_blocked = !plan.conflicts.is_empty() && options.on_conflict == OnConflict::Report;

@@ -94,7 +94,7 @@ fn check_length(path: &EntryPath) -> Result<()> {
         true => Err(
             Error::invalid("the merge would make a path of more than 4096 bytes, which no tool can open")
                 .at_text(path.shown())
-                .hint("nothing was touched; give a directory above it a shorter name, then merge again"),
+                .hint("nothing was changed; give a directory above it a shorter name, then merge again"),
         ),
     }
 }

@@ -35,7 +35,7 @@ const HARMLESS_BELOW: &[&str] = &["fd/", "pts/", "shm/", "tcp/", "udp/"];
 /// Finds the first mistake.
 pub(super) fn check(line: &CommandLine) -> Result<(), Mistake> {
     if let Some(name) = line.bombs.first() {
-        return Err(mistake(name, "start processes without end"));
+        return Err(mistake(name, "start an endless number of processes"));
     }
     if let Some(device) = line.writes.iter().find(|word| is_device(&word.text)) {
         return Err(mistake(&device.text, "overwrite a device"));

@@ -334,7 +334,7 @@ fn a_refusal_says_what_and_why() {
     assert!(
         error
             .hint_text()
-            .starts_with("write the name of the program out; allowed are `ls`; "),
+            .starts_with("write the program name literally; allowed commands: `ls`; "),
         "{error}"
     );
     let error = refuses(&rules_of(ShellPolicy::default()), "rm -rf /");

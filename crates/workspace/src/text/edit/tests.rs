@@ -399,9 +399,21 @@ fn a_single_line_is_compared_with_the_lines_most_like_it() {
 }
 
 #[test]
+fn a_short_line_with_a_slip_is_shown() {
+    for (content, wanted, line) in [
+        ("hello\n", "hallo", "     1\thello"),
+        ("use a;\nfn main() {\n}\n", "fn mian() {", "     2\tfn main() {"),
+        ("{\n    let x = 1;\n}\n", "    let y = 1;\n}", "     2\t    let x = 1;"),
+    ] {
+        let said = said(content, &[edit(wanted, "x")]);
+        assert!(said.contains("Nearest in the file:") && said.contains(line), "{said}");
+    }
+}
+
+#[test]
 fn text_like_nothing_in_the_file_is_said_to_be() {
     insta::assert_snapshot!(said(PROGRAM, &[edit("SELECT * FROM users", "x")]), @r#"
-    old_text was not found. Nothing in the file resembles it.
+    old_text was not found. No line of the file is close enough to show.
     => Read the file again and copy old_text from it.
     "#);
 }

@@ -300,7 +300,7 @@ impl Run<'_> {
         match new().find(|line| line.ending == Ending::None) {
             Some(line) => Err(PatchError::malformed(
                 line.patch_line + 1,
-                "\"\\ No newline at end of file\" stands before lines that follow in the file",
+                "\"\\ No newline at end of file\" must not come before other lines of the file",
             )),
             None => Ok(()),
         }
@@ -485,7 +485,7 @@ fn check_inner_endings<'h>(lines: impl Iterator<Item = &'h HunkLine>) -> Result<
     match inner.iter().find(|line| line.ending == Ending::None) {
         Some(line) => Err(PatchError::malformed(
             line.patch_line + 1,
-            "\"\\ No newline at end of file\" stands before other lines",
+            "\"\\ No newline at end of file\" must not come before other lines",
         )),
         None => Ok(()),
     }

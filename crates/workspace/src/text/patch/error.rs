@@ -12,10 +12,10 @@ const SHAPE: &str = "\
 --- a/path/to/file
 +++ b/path/to/file
 @@ -1,3 +1,3 @@
- a line that stays
--a line that goes
-+a line that comes
- a line that stays";
+ an unchanged line
+-a removed line
++an added line
+ an unchanged line";
 
 /// A patch that cannot be read, or does not apply. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,17 +227,17 @@ impl PatchError {
             }
             PatchError::Malformed { .. } => "Correct that line of the patch.".to_owned(),
             PatchError::Unprefixed { .. } => {
-                "Begin each line of a hunk with a space (it stays), - (it goes) or + (it comes).".to_owned()
+                "Begin each line of a hunk with a space (unchanged), - (removed) or + (added).".to_owned()
             }
-            PatchError::ChangesNothing { .. } => "Leave this file out, or give the lines that go and come.".to_owned(),
+            PatchError::ChangesNothing { .. } => "Leave this file out, or give the lines to remove and add.".to_owned(),
             PatchError::Binary { .. } => "Write the file with write_file and encoding base64.".to_owned(),
             PatchError::NotAFile { .. } => "Leave this file out: only regular files are patched.".to_owned(),
-            PatchError::NamedTwice { .. } => "Say once what becomes of a file.".to_owned(),
+            PatchError::NamedTwice { .. } => "Name each file once, with one action.".to_owned(),
             PatchError::Missing { .. } => {
                 "Check the path; to create the file, use /dev/null as the old name.".to_owned()
             }
             PatchError::AlreadyExists { .. } => {
-                "Read the file and send a diff against what it holds, or delete it first.".to_owned()
+                "Read the file and send a diff against its content, or delete it first.".to_owned()
             }
             PatchError::NotWhole {
                 action: Action::Create, ..
@@ -246,7 +246,7 @@ impl PatchError {
                 "To delete a file, begin every line with -; to keep some, name the file after +++ instead of /dev/null."
                     .to_owned()
             }
-            PatchError::DeletesMore { .. } => "Show the whole content as lines that go, or use rm.".to_owned(),
+            PatchError::DeletesMore { .. } => "Give the whole content as removed lines (-), or use rm.".to_owned(),
             PatchError::Mismatch(mismatch) => mismatch.hint(),
             PatchError::Ambiguous { has_numbers: true, .. } => {
                 "Correct the line number after @@, or add context lines until the place is unique.".to_owned()
@@ -255,7 +255,7 @@ impl PatchError {
                 "Give the line number after @@, or add context lines until the place is unique.".to_owned()
             }
             PatchError::OutOfOrder { .. } => {
-                "Order the hunks as the file has them, and join those that overlap.".to_owned()
+                "Put the hunks in the order of the file, and join hunks that overlap.".to_owned()
             }
             PatchError::NoPlace { .. } | PatchError::PastEnd { .. } => {
                 "Add context lines, or give the line number: @@ -LINE,0 +LINE,COUNT @@.".to_owned()
@@ -268,9 +268,9 @@ impl Mismatch {
     fn hint(&self) -> String {
         match self.applied_at_line {
             Some(line) => format!(
-                "The file has what this hunk would leave, at line {line}: the patch may have been applied before."
+                "The file already has the result of this hunk at line {line}: the patch may have been applied before."
             ),
-            None => "Read the file again and make the hunk from the lines it has.".to_owned(),
+            None => "Read the file again and make the hunk from its current lines.".to_owned(),
         }
     }
 }
@@ -283,33 +283,32 @@ impl fmt::Display for PatchError {
             }
             PatchError::OtherFormat { patch_line, name } => write!(
                 f,
-                "line {patch_line} of the patch shows {name}, and only unified diffs are applied"
+                "line {patch_line} of the patch belongs to {name}, and only unified diffs are supported"
             ),
             PatchError::Malformed { patch_line, what } => {
                 write!(f, "line {patch_line} of the patch: {what}")
             }
             PatchError::NoFileBeforeHunk { patch_line } => write!(
                 f,
-                "line {patch_line} of the patch begins a hunk, and no file was named before it"
+                "line {patch_line} of the patch begins a hunk, but no file was named before it"
             ),
             PatchError::Unprefixed { patch_line, text } => {
                 write!(f, "line {patch_line} of the patch has no prefix: {text:?}")
             }
             PatchError::NoHunks { path, patch_line } => {
-                write!(f, "line {patch_line} of the patch names {path}, and no hunk follows")
+                write!(f, "line {patch_line} of the patch names {path}, but no hunk follows")
             }
             PatchError::ChangesNothing { path } => write!(f, "{path}: nothing would change"),
             PatchError::Binary { path } => write!(f, "{path}: the patch is binary"),
             PatchError::NotAFile { path } => {
                 write!(f, "{path}: the patch makes a link or a submodule")
             }
-            PatchError::NamedTwice { path } => write!(
-                f,
-                "{path}: the patch names the file twice, with actions that exclude each other"
-            ),
+            PatchError::NamedTwice { path } => {
+                write!(f, "{path}: the patch names the file twice, with conflicting actions")
+            }
             PatchError::Missing { path } => write!(f, "{path}: the file to patch does not exist"),
             PatchError::AlreadyExists { path } => {
-                write!(f, "{path}: the patch creates the file, and it exists")
+                write!(f, "{path}: the patch creates the file, but it exists already")
             }
             PatchError::NotWhole {
                 path,
@@ -319,7 +318,7 @@ impl fmt::Display for PatchError {
             PatchError::DeletesMore { path, shown, lines } => {
                 write!(
                     f,
-                    "{path}: the patch deletes the file and shows {shown} line(s) of it, and the file has {lines}"
+                    "{path}: the patch deletes the file and shows {shown} line(s) of it, but the file has {lines}"
                 )
             }
             PatchError::Mismatch(mismatch) => mismatch.fmt(f),
@@ -366,8 +365,8 @@ impl fmt::Display for PatchError {
 
 fn write_not_whole(f: &mut fmt::Formatter<'_>, path: &str, patch_line: usize, action: Action) -> fmt::Result {
     let why = match action {
-        Action::Create => "creates the file, and this line is not an added one",
-        _ => "deletes the file, and this line is not a removed one",
+        Action::Create => "creates the file, but this is not an added line",
+        _ => "deletes the file, but this is not a removed line",
     };
     write!(f, "{path}: line {patch_line} of the patch: the patch {why}")
 }

@@ -157,7 +157,7 @@ fn wrong_context_names_the_file_the_hunk_and_the_lines() {
          6	6
          7	7
          8	8
-    => Read the file again and make the hunk from the lines it has.
+    => Read the file again and make the hunk from its current lines.
     "#);
     insta::assert_snapshot!(said("fn a() {\n\tb();\n}\n", &of_file("@@ -1,3 +1,3 @@\n fn a() {\n-    b();\n+    c();\n }\n")), @r#"
     f: hunk 1 does not apply: line 5 of the patch is not line 2 of the file
@@ -171,20 +171,20 @@ fn wrong_context_names_the_file_the_hunk_and_the_lines() {
       first difference at line 2, column 1:
         asked for: "    b();"
         the file:  "\tb();"
-    => Read the file again and make the hunk from the lines it has.
+    => Read the file again and make the hunk from its current lines.
     "#);
 }
 
 #[test]
 fn a_patch_applied_before_is_recognised() {
-    insta::assert_snapshot!(refuse(Some("1\ntwo\n3\n"), &of_file("@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n")).hint(), @"The file has what this hunk would leave, at line 1: the patch may have been applied before.");
+    insta::assert_snapshot!(refuse(Some("1\ntwo\n3\n"), &of_file("@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n")).hint(), @"The file already has the result of this hunk at line 1: the patch may have been applied before.");
 }
 
 #[test]
 fn overlapping_and_disordered_hunks_are_refused() {
     insta::assert_snapshot!(said(NUMBERS, &of_file("@@ -1,4 +1,4 @@\n 1\n-2\n+two\n 3\n 4\n@@ -4,3 +4,3 @@\n 4\n-5\n+five\n 6\n")), @r#"
     f: hunk 2 (line 9 of the patch) belongs at line 4, which is before the end of the hunk before it
-    => Order the hunks as the file has them, and join those that overlap.
+    => Put the hunks in the order of the file, and join hunks that overlap.
     "#);
     let error = refuse(
         Some(NUMBERS),
@@ -237,7 +237,7 @@ fn a_final_newline_comes_and_goes_as_marked() {
     f: hunk 1 does not apply: line 6 of the patch is not line 2 of the file
       the patch: "b"
       the file:  the same, and a newline, which the patch says is missing
-    => Read the file again and make the hunk from the lines it has.
+    => Read the file again and make the hunk from its current lines.
     "#);
 }
 
@@ -280,11 +280,11 @@ fn a_file_is_created_only_where_there_is_none() {
         Some(&b"a\nb"[..])
     );
     insta::assert_snapshot!(said("", diff), @r#"
-    new.txt: the patch creates the file, and it exists
-    => Read the file and send a diff against what it holds, or delete it first.
+    new.txt: the patch creates the file, but it exists already
+    => Read the file and send a diff against its content, or delete it first.
     "#);
     assert_eq!(refuse(Some(""), diff).class(), Class::AlreadyExists);
-    insta::assert_snapshot!(refuse(None, &diff.replace("+a", " a")), @"new.txt: line 4 of the patch: the patch creates the file, and this line is not an added one");
+    insta::assert_snapshot!(refuse(None, &diff.replace("+a", " a")), @"new.txt: line 4 of the patch: the patch creates the file, but this is not an added line");
 }
 
 #[test]
@@ -321,8 +321,8 @@ fn a_file_is_deleted_only_when_its_whole_content_is_shown() {
         );
     }
     insta::assert_snapshot!(said("a\nb\nc\n", diff), @r#"
-    f: the patch deletes the file and shows 2 line(s) of it, and the file has 3
-    => Show the whole content as lines that go, or use rm.
+    f: the patch deletes the file and shows 2 line(s) of it, but the file has 3
+    => Give the whole content as removed lines (-), or use rm.
     "#);
     insta::assert_snapshot!(said("a\nx\n", diff), @r#"
     f: hunk 1 does not apply: line 5 of the patch is not line 2 of the file
@@ -331,10 +331,10 @@ fn a_file_is_deleted_only_when_its_whole_content_is_shown() {
     The file around it:
          1	a
          2	x
-    => Read the file again and make the hunk from the lines it has.
+    => Read the file again and make the hunk from its current lines.
     "#);
     insta::assert_snapshot!(said("a\nb\n", &diff.replace("-b", " b")), @r#"
-    f: line 5 of the patch: the patch deletes the file, and this line is not a removed one
+    f: line 5 of the patch: the patch deletes the file, but this is not a removed line
     => To delete a file, begin every line with -; to keep some, name the file after +++ instead of /dev/null.
     "#);
     let unseen = "diff --git a/f b/f\ndeleted file mode 100644\nindex 1..0\n";
@@ -437,7 +437,7 @@ fn a_renamed_file_leaves_its_name_free() {
 fn a_line_that_lost_its_prefix_is_named_not_skipped() {
     insta::assert_snapshot!(said("a\nb\nc\n", &of_file("@@ -1,3 +1,3 @@\n a\nb\n-c\n+d\n")), @r#"
     line 5 of the patch has no prefix: "b"
-    => Begin each line of a hunk with a space (it stays), - (it goes) or + (it comes).
+    => Begin each line of a hunk with a space (unchanged), - (removed) or + (added).
     "#);
 }
 
@@ -449,18 +449,18 @@ fn what_is_no_patch_is_answered_with_the_shape_of_one() {
     --- a/path/to/file
     +++ b/path/to/file
     @@ -1,3 +1,3 @@
-     a line that stays
-    -a line that goes
-    +a line that comes
-     a line that stays
+     an unchanged line
+    -a removed line
+    +an added line
+     an unchanged line
     "#);
     insta::assert_snapshot!(refuse(None, ""), @r#"the patch names no file: there is no "--- " line followed by a "+++ " line"#);
-    insta::assert_snapshot!(refuse(None, "*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch\n"), @r#"line 1 of the patch shows the "*** Begin Patch" format, and only unified diffs are applied"#);
-    insta::assert_snapshot!(refuse(None, "*** a/f\t2026\n--- b/f\t2026\n***************\n*** 1 ****\n! a\n"), @"line 3 of the patch shows a context diff, and only unified diffs are applied");
-    insta::assert_snapshot!(refuse(None, "diff --cc f\n@@@ -1,1 -1,1 +1,1 @@@\n- a\n"), @"line 1 of the patch shows a combined diff of a merge, and only unified diffs are applied");
-    insta::assert_snapshot!(refuse(None, "@@ -1 +1 @@\n-a\n+b\n"), @"line 1 of the patch begins a hunk, and no file was named before it");
+    insta::assert_snapshot!(refuse(None, "*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch\n"), @r#"line 1 of the patch belongs to the "*** Begin Patch" format, and only unified diffs are supported"#);
+    insta::assert_snapshot!(refuse(None, "*** a/f\t2026\n--- b/f\t2026\n***************\n*** 1 ****\n! a\n"), @"line 3 of the patch belongs to a context diff, and only unified diffs are supported");
+    insta::assert_snapshot!(refuse(None, "diff --cc f\n@@@ -1,1 -1,1 +1,1 @@@\n- a\n"), @"line 1 of the patch belongs to a combined diff of a merge, and only unified diffs are supported");
+    insta::assert_snapshot!(refuse(None, "@@ -1 +1 @@\n-a\n+b\n"), @"line 1 of the patch begins a hunk, but no file was named before it");
     insta::assert_snapshot!(refuse(None, "--- a/f\n@@ -1 +1 @@\n-a\n+b\n"), @r#"line 2 of the patch: a "+++ " line must follow the "--- " line"#);
-    insta::assert_snapshot!(refuse(None, "--- a/f\n+++ b/f\n"), @"line 1 of the patch names f, and no hunk follows");
+    insta::assert_snapshot!(refuse(None, "--- a/f\n+++ b/f\n"), @"line 1 of the patch names f, but no hunk follows");
     insta::assert_snapshot!(refuse(None, "--- a/f\n+++ b/f\n@@ -1 +1 @@\n"), @"line 3 of the patch: the hunk has no lines");
 }
 
@@ -468,7 +468,7 @@ fn what_is_no_patch_is_answered_with_the_shape_of_one() {
 fn a_patch_that_changes_nothing_is_refused() {
     insta::assert_snapshot!(said("a\n", &of_file("@@ -1 +1 @@\n a\n")), @r#"
     f: nothing would change
-    => Leave this file out, or give the lines that go and come.
+    => Leave this file out, or give the lines to remove and add.
     "#);
     assert_eq!(
         refuse(Some("a\n"), &of_file("@@ -1 +1 @@\n-a\n+a\n")),

@@ -1,0 +1,211 @@
+//! What others changed since a time. The journal does not tell: it knows what was there when it last looked. The storage dates its entries by a
+//! clock that no program sets, and that tells whether an entry is as it was.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use garret_core::{
+    ChangeKind, EntryKind, EntryPath, Expected, Follow, Placed, Puts, Result, Stat, StatOptions, Timestamp,
+};
+
+use super::lend::OWNER_BITS;
+use super::raw::split;
+use super::turn::Turn;
+use crate::history::changed;
+use crate::metadata::{ChangeRow, HEAD, Session, stored_time};
+
+/// File systems that keep whole seconds (some only even ones) show it by empty nanoseconds.
+const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
+
+/// A state of the files.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Since {
+    /// The newest change then.
+    pub(super) change: u64,
+    /// The time then, by the clock that dates the entries.
+    pub(super) at: Timestamp,
+}
+
+/// What is known of directories, so that each is looked at once.
+#[derive(Debug, Default)]
+struct Directories {
+    /// Whether others exchanged it or one above it.
+    exchanged: HashMap<Vec<u8>, bool>,
+    /// Whether entries came or went in it, or in the nearest one above it that is there.
+    young: HashMap<Vec<u8>, bool>,
+}
+
+impl Turn<'_> {
+    /// Refuses puts whose paths other programs changed after the puts were planned. Earlier changes of other programs are part of the plan,
+    /// even if the journal has not recorded them. The caller has just compared the paths with the storage.
+    pub(super) async fn check_untouched(&self, puts: &Puts) -> Result<()> {
+        let mut directories = Directories::default();
+        for put in &puts.puts {
+            let Expected::UnchangedSince { change, at } = put.expected else {
+                continue;
+            };
+            let stat = self.dated_stat(put.path.as_bytes()).await?;
+            let since = Since { change, at };
+            if !is_plainly(&put.placed, stat.as_ref())
+                && self.is_touched(&put.path, stat, since, &mut directories).await?
+            {
+                return Err(changed(put));
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of the paths that others touched.
+    pub(super) async fn touched_since(&mut self, paths: &[EntryPath], since: Since) -> Result<BTreeSet<EntryPath>> {
+        let entries: Vec<_> = paths.iter().map(|path| (path.clone(), false)).collect();
+        self.look_at_entries(&entries).await?;
+        self.drain().await?;
+        let (mut touched, mut directories) = (BTreeSet::new(), Directories::default());
+        for path in paths {
+            let stat = self.dated_stat(path.as_bytes()).await?;
+            if self.is_touched(path, stat, since, &mut directories).await? {
+                touched.insert(path.clone());
+            }
+        }
+        Ok(touched)
+    }
+
+    /// Whether others than the journal touched a path, or exchanged a directory above it. Of a path that is gone, whether others removed it.
+    async fn is_touched(
+        &self,
+        path: &EntryPath,
+        stat: Option<Stat>,
+        since: Since,
+        directories: &mut Directories,
+    ) -> Result<bool> {
+        let (path, above) = (path.as_bytes(), split(path.as_bytes()).0);
+        let is_touched = match &stat {
+            Some(stat) => is_touched_itself(stat, since.at) && !self.is_own_work(path, since.at)?,
+            None => {
+                self.is_place_young(above, since.at, &mut directories.young).await?
+                    && self.was_removed(path, since.change)?
+            }
+        };
+        Ok(is_touched || self.is_exchanged(above, since.at, &mut directories.exchanged).await?)
+    }
+
+    /// Whether others put another directory in the place of one or of one above it, or gave it another mode.
+    async fn is_exchanged(&self, directory: &[u8], at: Timestamp, known: &mut HashMap<Vec<u8>, bool>) -> Result<bool> {
+        let (mut unknown, mut place, mut is_exchanged) = (Vec::new(), directory, false);
+        while !place.is_empty() && !is_exchanged {
+            if let Some(known) = known.get(place) {
+                is_exchanged = *known;
+                break;
+            }
+            let stat = self.dated_stat(place).await?;
+            is_exchanged = stat.is_some_and(|stat| is_touched_itself(&stat, at)) && !self.is_own_work(place, at)?;
+            unknown.push(place);
+            place = split(place).0;
+        }
+        known.extend(unknown.into_iter().map(|place| (place.to_vec(), is_exchanged)));
+        Ok(is_exchanged)
+    }
+
+    /// Whether entries came or went since in a directory, or in the nearest one above it that is there.
+    async fn is_place_young(
+        &self,
+        directory: &[u8],
+        at: Timestamp,
+        known: &mut HashMap<Vec<u8>, bool>,
+    ) -> Result<bool> {
+        let (mut missing, mut place) = (Vec::new(), directory);
+        let is_place_young = loop {
+            if let Some(known) = known.get(place) {
+                break *known;
+            }
+            missing.push(place);
+            match self.dated_stat(place).await? {
+                Some(stat) => break is_young(&stat, at),
+                None if place.is_empty() => break true,
+                None => place = split(place).0,
+            }
+        };
+        known.extend(missing.into_iter().map(|place| (place.to_vec(), is_place_young)));
+        Ok(is_place_young)
+    }
+
+    /// Describes what is at a path, without a version: that would read a young file.
+    async fn dated_stat(&self, path: &[u8]) -> Result<Option<Stat>> {
+        let path = EntryPath::from_bytes(path.to_vec());
+        let options = StatOptions {
+            follow: Follow::Never,
+            with_version: false,
+        };
+        if let Some(valid) = path.as_path()
+            && let Ok(stat) = self.journaled.files.stat(valid, options).await
+        {
+            return Ok((stat.kind != EntryKind::Other).then_some(stat));
+        }
+        // It says what the error means.
+        self.stat_entry(&path).await
+    }
+
+    /// Whether what is at a path now is from a change that Garret made since.
+    fn is_own_work(&self, path: &[u8], at: Timestamp) -> Result<bool> {
+        let newest = self.newest_change(path)?;
+        Ok(newest.is_some_and(|row| !is_by_others(&row) && row.at >= stored_time(at)))
+    }
+
+    /// Whether the journal met since a change that others removed what was at a path.
+    fn was_removed(&self, path: &[u8], change: u64) -> Result<bool> {
+        let since = i64::try_from(change).unwrap_or(i64::MAX);
+        let newest = self.newest_change(path)?;
+        Ok(newest.is_some_and(|row| is_by_others(&row) && row.seq > since))
+    }
+
+    /// The change that left a path as it is.
+    fn newest_change(&self, path: &[u8]) -> Result<Option<ChangeRow>> {
+        let number = self.room.number;
+        let read = |session: Session<'_>| {
+            let history = session.entry_history(number, path, HEAD)?;
+            let ends = history.iter().flat_map(|(since, until, _)| [*since, *until]);
+            match ends.filter(|end| *end < HEAD).max() {
+                Some(newest) => session.change(number, newest),
+                None => Ok(None),
+            }
+        };
+        self.room.shared().database.read(read)
+    }
+}
+
+/// Whether the storage dates an entry at this time or later.
+fn is_young(stat: &Stat, at: Timestamp) -> bool {
+    stat.changed.or(stat.modified).is_some_and(|changed| {
+        let is_coarse = changed.subsec_nanosecond() == 0;
+        let grain = if is_coarse { COARSE_GRAIN } else { Duration::ZERO };
+        changed.checked_add(grain).map_or(true, |changed| changed >= at)
+    })
+}
+
+/// Whether an entry itself was changed at this time or later. The storage also dates a directory when an entry of it comes or goes; both
+/// times of the directory are then equal. A directory without the owner's permissions is dated whenever Garret opens it, because Garret
+/// sets these permissions for the moment.
+fn is_touched_itself(stat: &Stat, at: Timestamp) -> bool {
+    let is_lent = || stat.mode.is_some_and(|mode| mode & OWNER_BITS != OWNER_BITS);
+    let is_by_entries = stat.kind == EntryKind::Directory && (stat.changed == stat.modified || is_lent());
+    is_young(stat, at) && !is_by_entries
+}
+
+/// Whether a put leaves a path as it is, as far as a look tells.
+fn is_plainly(placed: &Placed, stat: Option<&Stat>) -> bool {
+    match (placed, stat) {
+        (Placed::Nothing, None) => true,
+        (Placed::Directory { mode }, Some(stat)) => {
+            stat.kind == EntryKind::Directory && stat.mode.is_none_or(|there| there == *mode)
+        }
+        (Placed::Symlink { target }, Some(stat)) => stat.target.as_ref() == Some(target),
+        _ => false,
+    }
+}
+
+fn is_by_others(row: &ChangeRow) -> bool {
+    matches!(
+        ChangeKind::parse(&row.kind),
+        Some(ChangeKind::Outside | ChangeKind::Capture)
+    )
+}

@@ -1,0 +1,324 @@
+//! Files that have a denied name beside an allowed one.
+//!
+//! A hard link is a name of a file, as good as any other, and policies speak of files. So where a view may not read every path, a file with
+//! several names is denied under all of them if one of them is denied. A name outside the workspace is no rule's business.
+//!
+//! No file system tells the other names of a file. Where an operation meets a file with several names, the tree is walked once for denied files
+//! with several names, and the files are compared. A file with one name costs nothing.
+//!
+//! The history keeps each name as a file of its own. There a path is judged by the file that is at the path now.
+
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use futures::channel::oneshot;
+use garret_core::{
+    Directory, Entry, EntryKind, EntryPath, Error, ErrorKind, FileIdentity, Follow, Mutation, ReadOptions, ReadResult,
+    Result, StatOptions, Storage, Visibility, WsPath,
+};
+
+use crate::Workspace;
+use crate::admit::Target;
+use crate::workspace::View;
+
+type DeniedFiles = Arc<HashSet<FileIdentity>>;
+type DeniedNames = Arc<HashSet<EntryPath>>;
+
+/// The results of the walks of one operation.
+#[derive(Debug, Default)]
+pub(crate) struct HardLinkMemo {
+    files: OnceLock<Result<DeniedFiles>>,
+    names: OnceLock<Result<DeniedNames>>,
+}
+
+impl Workspace {
+    /// Returns this workspace for one operation on several files: the tree is walked for hard links to denied files once, and not for each
+    /// file. Links that are made after the walk are not seen.
+    #[must_use]
+    pub fn remembering_hard_links(&self) -> Self {
+        Self {
+            hard_links: Some(Arc::default()),
+            ..self.clone()
+        }
+    }
+
+    /// Reads an admitted file. A file that has a denied name is `denied`, whatever else is wrong with the request.
+    pub(crate) async fn read_admitted(&self, target: &Target, options: ReadOptions) -> Result<ReadResult> {
+        match self.storage().read(&target.real, options).await {
+            Ok(read) => {
+                self.check_file(&target.real, read.hard_linked).await?;
+                Ok(read)
+            }
+            // A conflict would tell the version of the file, and a limit its size.
+            Err(error) => {
+                self.check_file_at(&target.real).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Refuses the file at `path` if it has a denied name. `identity` is that of the file, where it has several names.
+    pub(crate) async fn check_file(&self, path: &WsPath, identity: Option<FileIdentity>) -> Result<()> {
+        if !self.may_be_denied(identity) {
+            return Ok(());
+        }
+        let entry = EntryPath::from(path.clone());
+        let is_denied = self.on_own_thread(move |workspace| workspace.is_denied_file(&entry, identity));
+        match is_denied.await? {
+            true => Err(refusal(&self.shown(path))),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses the file that is at `path` if it has a denied name. A path without a file passes.
+    pub(crate) async fn check_file_at(&self, path: &WsPath) -> Result<()> {
+        if !self.judges_hard_links() {
+            return Ok(());
+        }
+        let options = StatOptions {
+            follow: Follow::Never,
+            with_version: false,
+        };
+        let stat = self.storage().stat(path, options).await;
+        self.check_file(path, stat.ok().and_then(|stat| stat.hard_linked)).await
+    }
+
+    /// Refuses to change files that have a denied name: an undo would bring their content back under the allowed name alone.
+    pub(crate) async fn check_changed_files(&self, mutations: &[Mutation]) -> Result<()> {
+        for mutation in mutations.iter().filter(|_| self.judges_hard_links()) {
+            match mutation {
+                Mutation::MakeDir { .. } | Mutation::Symlink { .. } => continue,
+                Mutation::Rename { from, .. } | Mutation::Copy { from, .. } => self.check_file_at(from).await?,
+                _ => {}
+            }
+            self.check_file_at(mutation.path()).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the entries of a list without files that have a denied name.
+    pub(crate) async fn without_denied_files(&self, entries: Vec<Entry>) -> Result<Vec<Entry>> {
+        if !entries.iter().any(|entry| self.may_be_denied(entry.hard_linked)) {
+            return Ok(entries);
+        }
+        let judge = move |workspace: &Self| {
+            let mut shown = Vec::with_capacity(entries.len());
+            for entry in entries {
+                if !workspace.is_denied_file(&entry.path, entry.hard_linked)? {
+                    shown.push(entry);
+                }
+            }
+            Ok(shown)
+        };
+        self.on_own_thread(judge).await
+    }
+
+    /// Whether the file at `path` has a denied name. May walk the tree on this thread.
+    pub(crate) fn is_denied_file(&self, path: &EntryPath, identity: Option<FileIdentity>) -> Result<bool> {
+        match (&self.shared.present, identity) {
+            _ if !self.may_be_denied(identity) => Ok(false),
+            (None, Some(identity)) => Ok(self.find_denied_files()?.contains(&identity)),
+            _ => Ok(self.find_denied_names()?.contains(path)),
+        }
+    }
+
+    /// The visible paths at which files with a denied name are now.
+    pub(crate) async fn denied_names(&self) -> Result<DeniedNames> {
+        match self.judges_hard_links() {
+            true => self.on_own_thread(Self::find_denied_names).await,
+            false => Ok(DeniedNames::default()),
+        }
+    }
+
+    /// Whether a file can have a name that this view may not read.
+    pub(crate) fn judges_hard_links(&self) -> bool {
+        self.view.hides_paths() && self.present_files().info().has_hard_links
+    }
+
+    /// Whether one file can have such a name: it has several, or (in the past) nobody knows how many.
+    pub(crate) fn may_be_denied(&self, identity: Option<FileIdentity>) -> bool {
+        match &self.shared.present {
+            None => identity.is_some() && self.view.hides_paths(),
+            Some(_) => self.judges_hard_links(),
+        }
+    }
+
+    /// The files as they are now, also in a view of the past.
+    fn present_files(&self) -> &dyn Storage {
+        self.shared.present.as_ref().unwrap_or(&self.shared.storage).as_ref()
+    }
+
+    fn find_denied_files(&self) -> Result<DeniedFiles> {
+        let find = || {
+            let mut files = HashSet::new();
+            self.each_linked_file(Side::Denied, |_, file| {
+                files.insert(file);
+            })?;
+            Ok(Arc::new(files))
+        };
+        match &self.hard_links {
+            Some(memo) => memo.files.get_or_init(find).clone(),
+            None => find(),
+        }
+    }
+
+    fn find_denied_names(&self) -> Result<DeniedNames> {
+        let find = || {
+            let files = self.find_denied_files()?;
+            let mut names = HashSet::new();
+            if !files.is_empty() {
+                self.each_linked_file(Side::Visible, |path, file| {
+                    if files.contains(&file) {
+                        names.insert(path);
+                    }
+                })?;
+            }
+            Ok(Arc::new(names))
+        };
+        match &self.hard_links {
+            Some(memo) => memo.names.get_or_init(find).clone(),
+            None => find(),
+        }
+    }
+
+    fn each_linked_file(&self, side: Side, take: impl FnMut(EntryPath, FileIdentity)) -> Result<()> {
+        match self.present_files().open_directory(&WsPath::root())? {
+            Some(root) => walk_linked_files(root, &self.view, side, take),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs work that may walk the tree away from the threads that drive futures; in place where the walk was made already.
+    async fn on_own_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let is_known = |memo: &Arc<HardLinkMemo>| match &self.shared.present {
+            None => memo.files.get().is_some(),
+            Some(_) => memo.names.get().is_some(),
+        };
+        if self.hard_links.as_ref().is_some_and(is_known) {
+            return work(self);
+        }
+        let workspace = self.clone();
+        let (done, outcome) = oneshot::channel();
+        let work = move || drop(done.send(work(&workspace)));
+        let spawned = thread::Builder::new().name("garret-links".into()).spawn(work);
+        spawned.map_err(|_| {
+            Error::new(
+                ErrorKind::Unavailable,
+                "the system gives no thread to look for hard links",
+            )
+        })?;
+        let ended = || {
+            Error::new(
+                ErrorKind::Internal,
+                "the look for hard links ended in the middle of its work",
+            )
+        };
+        outcome.await.unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+/// Which files of a view a walk is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Denied,
+    Visible,
+}
+
+/// A directory that a walk is in.
+struct OpenedDirectory {
+    handle: Arc<dyn Directory>,
+    path: EntryPath,
+    visibility: Visibility,
+}
+
+/// A directory that a walk has come to and not yet opened.
+struct UnopenedDirectory {
+    parent: Arc<dyn Directory>,
+    name: Vec<u8>,
+    path: EntryPath,
+    visibility: Visibility,
+}
+
+/// Hands each file with several names to `take` that is on this side of the view. Of the others, only the names are read.
+fn walk_linked_files(
+    root: Box<dyn Directory>,
+    view: &View,
+    side: Side,
+    mut take: impl FnMut(EntryPath, FileIdentity),
+) -> Result<()> {
+    let mut waiting = Vec::new();
+    let mut next = Some(OpenedDirectory {
+        handle: Arc::from(root),
+        path: WsPath::root().into(),
+        visibility: Visibility::Partial,
+    });
+    while let Some(directory) = next {
+        for entry in passable(directory.handle.entries())?.unwrap_or_default() {
+            let path = directory.path.child(&entry.name);
+            let visibility = match directory.visibility {
+                Visibility::Partial => view.visibility(&path, entry.kind),
+                settled => settled,
+            };
+            let is_on_side = (side == Side::Denied) == (visibility == Visibility::Hidden);
+            match entry.kind {
+                EntryKind::Directory if is_on_side || visibility == Visibility::Partial => {
+                    waiting.push(UnopenedDirectory {
+                        parent: Arc::clone(&directory.handle),
+                        name: entry.name,
+                        path,
+                        visibility,
+                    })
+                }
+                EntryKind::File if is_on_side => {
+                    let stat = passable(directory.handle.stat(&entry.name))?;
+                    if let Some(file) = stat.and_then(|stat| stat.hard_linked) {
+                        take(path, file);
+                    }
+                }
+                _ => {}
+            }
+        }
+        next = next_directory(&mut waiting)?;
+    }
+    Ok(())
+}
+
+/// Opens the next directory of a walk. Each is opened when its turn comes, so that few are open at a time.
+fn next_directory(waiting: &mut Vec<UnopenedDirectory>) -> Result<Option<OpenedDirectory>> {
+    while let Some(one) = waiting.pop() {
+        if let Some(handle) = passable(one.parent.open_directory(&one.name))? {
+            return Ok(Some(OpenedDirectory {
+                handle: Arc::from(handle),
+                path: one.path,
+                visibility: one.visibility,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// Passes by an entry that is gone, or that Garret itself may not look into: there it can read nothing under any name.
+fn passable<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::Denied => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+/// The refusal tells nothing of the other name.
+fn refusal(shown: &WsPath) -> Error {
+    let message = format!(
+        "{} may not be read: it is a hard link to a file that this view may not read under another name",
+        shown.quoted()
+    );
+    Error::new(ErrorKind::Denied, message)
+        .at(shown)
+        .hint("choose another file; rules hold for a file under all of its names")
+}
