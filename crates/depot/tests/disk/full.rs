@@ -114,7 +114,7 @@ pub(crate) fn inside(directory: &Path, place: Place) {
             let mut failed = 0;
             for _ in 0..30 {
                 if let Some(error) = work.change(After::Unchanged).await {
-                    let words = ["full", "no room"];
+                    let words = ["is full", "no space left"];
                     assert!(words.iter().any(|word| error.message().contains(word)), "{error:?}");
                     assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error:?}");
                     failed += 1;
