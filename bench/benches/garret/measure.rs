@@ -17,7 +17,7 @@ pub(crate) struct Line {
     pub(crate) operations: u32,
 }
 
-/// Waits until the files that were removed before are in nobody's way.
+/// Waits until the disk has processed the deletion of earlier files.
 pub(crate) fn let_the_disk_rest() {
     if !is_quick() {
         // Without it there is more noise, and no more to it.

@@ -33,7 +33,7 @@ Exit codes:
 
 With --json, every command prints one object: {\"ok\", \"text\", \"data\", \"error\"}.";
 
-/// Workspaces for AI agents: files, tools and a way back.
+/// Workspaces for AI agents: files, tools and undo.
 #[derive(Debug, Parser)]
 #[command(name = "garret", version, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -244,15 +244,19 @@ impl Command {
         }
     }
 
-    /// What a person reads while a command takes its time; `None` for one that shows its own output as it goes.
+    /// Returns the text of the progress line; `None` for a command that shows its own output from its start, or reads what a person types.
     pub(crate) fn progress_label(&self, global: &Global) -> Option<&'static str> {
         let shows_own = matches!(
             self,
-            Self::Run(_) | Self::Code(_) | Self::Mcp(_) | Self::Demo(_) | Self::Complete(_) | Self::Completions(_)
+            Self::Mcp(_) | Self::Demo(_) | Self::Complete(_) | Self::Completions(_)
         );
-        // Content that is typed shows as it is typed.
-        let reads_input =
-            matches!(self, Self::Write(_) | Self::Append(_) | Self::Patch(_)) && std::io::stdin().is_terminal();
+        let may_read_input = match self {
+            Self::Write(_) | Self::Append(_) | Self::Patch(_) => true,
+            Self::Run(run) => run.reads_stdin(),
+            Self::Code(code) => code.reads_stdin(),
+            _ => false,
+        };
+        let reads_input = may_read_input && std::io::stdin().is_terminal();
         (!shows_own && !reads_input && !global.events.goes_to_stderr()).then_some("working")
     }
 

@@ -622,12 +622,23 @@ fn without_colour(text: &str) -> String {
 
 #[test]
 fn work_of_more_than_two_seconds_shows_that_it_goes_on() {
+    for command in [&["ls"][..], &["run", "true"], &["code", "bash", "-c", "true"]] {
+        shows_progress(command);
+    }
+}
+
+/// Runs a command that lasts until it is ended, and waits for its line of progress.
+fn shows_progress(command: &[&str]) {
     let room = Room::new();
     // A workspace on a server that never answers.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!(
         "s3://bucket/x?endpoint=http://{}&force_path_style=true",
         listener.local_addr().unwrap()
+    );
+    room.put(
+        "far.toml",
+        format!("[workspaces.far]\nstorage = '{url}'\ncapabilities = {{ shell = true, code = true }}\n"),
     );
     let script = "import os, pty, select, sys, signal\n\
                   pid, fd = pty.fork()\n\
@@ -638,7 +649,8 @@ fn work_of_more_than_two_seconds_shows_that_it_goes_on() {
                   os.waitpid(pid, 0)\n\
                   print('seen')";
     let output = Command::new("python3")
-        .args(["-c", script, GARRET, "-w", &url, "ls"])
+        .args(["-c", script, GARRET, "--config", "far.toml", "-w", "far"])
+        .args(command)
         .current_dir(room.path())
         .env_clear()
         .env("PATH", "/usr/bin:/bin")

@@ -160,9 +160,9 @@ fn usage_tells_what_each_workspace_holds() {
     assert!(one.contains("snapshot before"), "{one}");
     assert_eq!(room.run(&["usage", "nobody"]).failed(), "not_found");
     let long = room.run(&["list", "--long"]).done().to_owned();
-    assert!(long.contains("alone"), "{long}");
+    assert!(long.contains("freed if deleted"), "{long}");
     let branches = room.run(&["-w", "notes", "branch", "list", "--long"]).done().to_owned();
-    assert!(branches.contains("alone 0 B"), "{branches}");
+    assert!(branches.contains("freed if deleted 0 B"), "{branches}");
     let snapshots = room
         .run(&["-w", "notes", "snapshot", "list", "--long"])
         .done()

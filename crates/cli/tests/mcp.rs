@@ -145,7 +145,12 @@ fn only_the_tools_that_are_selected_are_listed_and_called() {
     let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, ["read_file", "undo"]);
     let call = json!({"name": "rm", "arguments": {"path": "a"}});
-    assert_eq!(pipe.ask(2, "tools/call", call)["error"]["code"], -32602);
+    let refused = pipe.ask(2, "tools/call", call)["error"].clone();
+    assert_eq!(refused["code"], -32602);
+    assert!(
+        refused.to_string().contains("not among the selected tools"),
+        "{refused}"
+    );
     assert_eq!(pipe.call(3, "read_file", json!({"path": "a"}))["isError"], false);
     assert_eq!(pipe.close(), "");
     assert_eq!(room.get("a"), b"x");

@@ -96,6 +96,16 @@ fn a_time_limit_above_the_maximum_is_lowered_and_the_answer_says_so() {
     assert!(text.starts_with("done\n[exit code 0 after "), "{text}");
     assert!(text.contains("; its time limit was lowered to "), "{text}");
     assert!(answer["data"]["lowered_timeout_ms"].is_u64(), "{answer}");
+    // From 10,000 on, the bare name is in milliseconds.
+    let arguments = serde_json::json!({"command": "true", "timeout": 120_000});
+    let answer = room
+        .run(&["-w", "box", "call", "run", &arguments.to_string(), "--json"])
+        .json();
+    assert_eq!(
+        answer["data"]["lowered_timeout_ms"],
+        serde_json::Value::Null,
+        "{answer}"
+    );
     let ran = room.run(&["-w", "box", "run", "--timeout", "24h", "-c", "echo done"]);
     assert_eq!(ran.code(), 0);
     assert!(ran.err().contains("garret: the time limit is "), "{}", ran.err());
@@ -180,8 +190,13 @@ fn started(room: &Room, text: &str) -> (Child, BufReader<ChildStdout>) {
 }
 
 fn started_with(room: &Room, options: &[&str], text: &str) -> (Child, BufReader<ChildStdout>) {
+    started_by(room, &[&["run"], options].concat(), text)
+}
+
+/// Starts a text by `run` or `code` in `box`, and waits for its first line.
+fn started_by(room: &Room, command: &[&str], text: &str) -> (Child, BufReader<ChildStdout>) {
     let mut child = room
-        .command(&[&["-w", "box", "run"], options, &["-c", text]].concat())
+        .command(&[&["-w", "box"], command, &["-c", text]].concat())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -409,7 +424,7 @@ fn a_branch_of_a_command_is_merged_by_whoever_may_run_commands_and_no_other_bran
     let branch = collide(&room, "echo by the command > shared; echo new > fresh");
     let tried = room.run(&["-w", "box", "merge", &branch, "--theirs", "--dry-run"]);
     assert!(tried.done().contains("fresh"), "{}", tried.out());
-    assert_eq!(room.get("w/shared"), b"by somebody else\n");
+    assert_eq!(room.get("w/shared"), b"by somebody else\nbefore\n");
     let elsewhere = room.run(&["merge", &branch]);
     let hint = format!("hint: `{branch}` is a branch of `box`: `garret -w box merge {branch}`\n");
     assert!(elsewhere.err().ends_with(&hint), "{}", elsewhere.err());
@@ -442,20 +457,31 @@ fn collide(room: &Room, text: &str) -> String {
 
 /// How a command ends that is run in this way, with these options.
 fn collided(room: &Room, options: &[&str], text: &str) -> Output {
-    collided_with(room, options, text, || {
-        room.run(&["-w", "box", "write", "shared", "by somebody else\n"]).done();
-    })
+    collided_by(room, &[&["run"], options].concat(), text, || write_shared(room))
 }
 
-/// How a command ends in the middle of which others do `theirs`.
-fn collided_with(room: &Room, options: &[&str], text: &str, theirs: impl FnOnce()) -> Output {
-    let text = format!("echo up; until grep -q ring bell; do sleep 0.02; done; {text}");
-    let (child, mut output) = started_with(room, options, &text);
-    theirs();
+/// Writes `shared` with a content that it did not have: the same bytes again are no collision.
+fn write_shared(room: &Room) {
+    let shared = room.run(&["-w", "box", "cat", "shared"]).done().to_owned();
+    let content = format!("by somebody else\n{shared}");
+    room.run(&["-w", "box", "write", "shared", "--", &content]).done();
+}
+
+const WAIT_FOR_BELL: &str = "until grep -q ring bell; do sleep 0.02; done";
+
+fn ring(room: &Room) {
     let bell = std::fs::OpenOptions::new()
         .append(true)
         .open(room.path().join("w/bell"));
     bell.and_then(|mut bell| bell.write_all(b"ring")).expect("it rings");
+}
+
+/// How a command ends in the middle of which others do `theirs`.
+fn collided_by(room: &Room, command: &[&str], text: &str, theirs: impl FnOnce()) -> Output {
+    let text = format!("echo up; {WAIT_FOR_BELL}; {text}");
+    let (child, mut output) = started_by(room, command, &text);
+    theirs();
+    ring(room);
     let mut rest = Vec::new();
     std::io::Read::read_to_end(&mut output, &mut rest).expect("it is read");
     let mut ended = child.wait_with_output().expect("it ends");
@@ -471,7 +497,7 @@ fn a_command_writes_over_nothing_that_another_program_changed_since_it_began() {
         .done();
     let told = |ended: &Output| String::from_utf8_lossy(&ended.stderr).into_owned();
     // The journal never met the file.
-    let ended = collided_with(&room, &[], "echo 11 > unmet", || {
+    let ended = collided_by(&room, &["run"], "echo 11 > unmet", || {
         room.put("w/unmet", "500\n");
     });
     assert_eq!(ended.status.code(), Some(75), "{}", told(&ended));
@@ -484,7 +510,7 @@ fn a_command_writes_over_nothing_that_another_program_changed_since_it_began() {
     }
     room.put("w/bell", "");
     let text = "printf A > f; printf NEW > g; echo n > h";
-    let ended = collided_with(&room, &[], text, || {
+    let ended = collided_by(&room, &["run"], text, || {
         room.put("w/f", "C");
     });
     assert_eq!(ended.status.code(), Some(75), "{}", told(&ended));
@@ -514,12 +540,59 @@ fn a_command_whose_effects_went_to_a_branch_says_so_first_and_ends_with_75() {
              merge it with `garret -w box merge {branch}`."
         )
     );
-    assert_eq!(code(&["--accept-branch"], "echo two >> shared").0, Some(0));
+    let (ended, output) = code(&["--accept-branch"], "echo two >> shared");
+    assert_eq!(ended, Some(0));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.starts_with("garret: Not applied"), "{told}");
     assert_eq!(
         code(&[], "echo three >> shared; exit 3").0,
         Some(3),
         "the command's own"
     );
+}
+
+#[test]
+fn code_whose_effects_went_to_a_branch_says_so_first_and_ends_with_75() {
+    let room = Room::new();
+    room.put("w/shared", "before\n");
+    room.run(&["create", "box", "--storage", "local:w", "--capability", "fs,code"])
+        .done();
+    for (options, code) in [(&[][..], 75), (&["--accept-branch"][..], 0)] {
+        room.put("w/bell", "");
+        let command = [&["code", "bash"], options].concat();
+        let ended = collided_by(&room, &command, "echo one >> shared", || write_shared(&room));
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{told}");
+        let first = "garret: Not applied: the files changed while the code ran. Its effects are on branch `";
+        assert!(told.starts_with(first), "{told}");
+    }
+}
+
+#[test]
+fn a_json_report_begins_with_effects_that_went_to_a_branch() {
+    let room = Room::new();
+    room.put("w/shared", "before\n").put("w/bell", "");
+    room.run(&["create", "box", "--storage", "local:w", "--capability", "fs,shell"])
+        .done();
+    let text = format!("head -c 1000000 > /dev/null; {WAIT_FOR_BELL}; echo one | tee -a shared");
+    let mut child = room
+        .command(&["-w", "box", "run", "--json", "--stdin", "-c", &text])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("garret starts");
+    // No buffer on the way holds so much: the command has begun when it is written.
+    let mut input = child.stdin.take().expect("it is a pipe");
+    input.write_all(&[b'x'; 1_000_000]).expect("the command reads it");
+    drop(input);
+    write_shared(&room);
+    ring(&room);
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(75));
+    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("it is JSON");
+    let text = report["text"].as_str().expect("a text");
+    assert!(text.starts_with("Not applied: the files changed while"), "{text}");
+    assert!(text.ends_with("\none\n"), "{text}");
 }
 
 #[test]

@@ -104,6 +104,20 @@ fn texts(objects: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
+fn an_import_can_live_in_a_bucket() {
+    let cloud = Cloud::bare(Server::shared_seaweed());
+    cloud.room.put("from/a.txt", "one").put("from/deep/b", "two");
+    let url = cloud.url("");
+    cloud
+        .run(&["import", "--from", "from", "--name", "cloud", "--storage", &url])
+        .done();
+    assert_eq!(cloud.objects(), texts(&[("a.txt", "one"), ("deep/b", "two")]));
+    cloud.on(&["write", "a.txt"], "changed").done();
+    cloud.on(&["undo"], "").done();
+    assert_eq!(cloud.objects(), texts(&[("a.txt", "one"), ("deep/b", "two")]));
+}
+
+#[test]
 fn a_workspace_in_a_bucket_is_one_like_any_other_and_its_objects_are_plain() {
     let cloud = Cloud::new();
     assert_eq!(cloud.objects(), texts(&[]));

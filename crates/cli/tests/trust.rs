@@ -68,8 +68,8 @@ fn config_check_names_the_keys_of_a_found_file_that_need_trust() {
     assert_eq!(
         checked.done(),
         "garret.toml is valid (workspaces: site)\n\
-         note: garret.toml is not trusted, and does not count with `workspaces.site.capabilities.shell.network`, \
-         `workspaces.site.history`; `garret trust` shows what it sets and asks\n"
+         note: garret.toml is not trusted; these settings are refused until you run `garret trust`: \
+         `workspaces.site.capabilities.shell.network`, `workspaces.site.history`\n"
     );
     let data = room.run(&["config", "check", "--json"]).data();
     assert_eq!(data["needs_trust"], true, "{data}");

@@ -207,11 +207,11 @@ impl Guard {
 pub struct Enforced {
     /// The guard.
     pub guard: Guard,
-    /// Whether it holds.
+    /// Whether it is enforced.
     pub is_enforced: bool,
     /// By what: `mount namespace`, `cgroup v1`, `rlimit (each process)`; or why not.
     pub by: String,
-    /// What would help where it does not hold.
+    /// How to get it enforced, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }

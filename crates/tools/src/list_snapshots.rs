@@ -148,7 +148,10 @@ impl Named {
                 let label = printable(&snapshot.label);
                 let size = snapshot.size.as_ref().map(|size| {
                     let files = count(size.files, "file", "files");
-                    format!("  {files}, {} bytes, {} held alone", size.bytes, size.alone_bytes)
+                    format!(
+                        "  {files}, {} bytes, {} freed by deleting it",
+                        size.bytes, size.alone_bytes
+                    )
                 });
                 let size = size.unwrap_or_default();
                 format!("{label}  change #{}  {}{lazy}{size}", snapshot.change, snapshot.at)

@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     stdin: Option<String>,
     #[serde(default)]
     env: Option<BTreeMap<String, String>>,
-    /// Ends it after so many seconds.
+    /// Time limit in seconds.
     #[serde(default)]
     timeout_s: Option<f64>,
     /// Most bytes of output shown; default 8000.

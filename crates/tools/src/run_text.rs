@@ -168,3 +168,42 @@ fn shown_paths(changed: &Changed) -> String {
         more => format!("{} and {more} more", shown.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use garret_workspace::StreamShown;
+
+    use super::*;
+
+    #[test]
+    fn effects_on_a_branch_are_told_in_the_first_line() {
+        let changed = Changed {
+            branch: Some("run-2bb56b1b6e94".into()),
+            ..Changed::default()
+        };
+        let result = RunResult {
+            exit_code: 0,
+            signal: None,
+            output: "printed\n".into(),
+            stdout: StreamShown::default(),
+            stderr: StreamShown::default(),
+            duration_ms: 1_234,
+            timed_out: false,
+            limit: None,
+            lowered_timeout_ms: None,
+            waited: None,
+            truncated: false,
+            left_out_bytes: 0,
+            usage: Default::default(),
+            isolated: true,
+            enforced: Vec::new(),
+            changed,
+            leftovers: Vec::new(),
+            corrupt: Vec::new(),
+        };
+        let text = of(&result, OutputRoom::within(None, 100_000));
+        let first = "Not applied: the files changed while the command ran. Its effects are on branch `run-2bb56b1b6e94`; \
+                     merge it with the tool `merge`.";
+        assert_eq!(text.lines().next(), Some(first), "{text}");
+    }
+}

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     cwd: Option<String>,
     #[serde(default)]
     env: Option<BTreeMap<String, String>>,
-    /// Ends it after so many seconds; default never.
+    /// Time limit in seconds; default none.
     #[serde(default)]
     timeout_s: Option<f64>,
 }

@@ -22,6 +22,8 @@ pub struct Toolbox {
     workspace: Workspace,
     limits: Limits,
     offered: Arc<[Offered]>,
+    /// Canonical names of the tools that [`Toolbox::only`] left out.
+    deselected: Arc<[&'static str]>,
 }
 
 #[derive(Clone)]
@@ -59,6 +61,7 @@ impl Toolbox {
             workspace,
             limits,
             offered,
+            deselected: Arc::default(),
         }
     }
 
@@ -85,10 +88,16 @@ impl Toolbox {
                 return Err(self.not_offered(name));
             }
         }
-        let is_wanted = |offered: &&Offered| names.iter().any(|name| is_named(offered, name.as_ref()));
-        let offered = self.offered.iter().filter(is_wanted).cloned().collect();
+        let is_wanted = |offered: &Offered| names.iter().any(|name| is_named(offered, name.as_ref()));
+        let deselected = self.offered.iter().filter(|offered| !is_wanted(offered));
         Ok(Self {
-            offered,
+            offered: self
+                .offered
+                .iter()
+                .filter(|offered| is_wanted(offered))
+                .cloned()
+                .collect(),
+            deselected: deselected.map(|offered| offered.tool.name()).collect(),
             ..self.clone()
         })
     }
@@ -109,6 +118,9 @@ impl Toolbox {
         let mut offered = self.offered.iter().map(|offered| offered.tool.name());
         if offered.clone().any(|one| one == name) {
             return None;
+        }
+        if self.deselected.contains(&name) {
+            return Some("it is not among the selected tools (`--tools`)".to_owned());
         }
         let is_declared = offered.any(|one| registry::capability_of(one) == Some(capability));
         Some(match capability {

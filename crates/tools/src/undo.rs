@@ -68,11 +68,19 @@ impl Tool for Undo {
     };
 
     async fn run(workspace: &Workspace, arguments: Arguments, limits: &Limits) -> Result<Output<Data>> {
-        let change = match request(workspace, arguments)? {
+        let request = request(workspace, arguments)?;
+        let requested = match request {
+            Some(UndoRequest::Last(count)) => count,
+            _ => 0,
+        };
+        let change = match request {
             Some(request) => workspace.undo(request).await?,
             None => workspace.redo().await?,
         };
-        let text = change_text::done(&change) + &change_text::left_alone(&change);
+        let mut text = change_text::done(&change) + &change_text::left_alone(&change);
+        if let Some(shortfall) = change.undo_shortfall(requested) {
+            text.push_str(&format!("\n{shortfall}"));
+        }
         let text = text::bounded(&text, limits);
         let change = change_text::bounded(change);
         Ok(Output::new(text, Data { change }))

@@ -12,10 +12,7 @@ use garret_core::{Error, ErrorKind, Follow, OnEscape, Result, StatOptions, WsPat
 use crate::Workspace;
 
 /// Top-level directories of machines. An absolute path creates none of them in a workspace.
-const HOST_TREES: [&str; 18] = [
-    "home", "Users", "root", "tmp", "var", "etc", "usr", "opt", "mnt", "dev", "proc", "sys", "run", "srv", "bin",
-    "sbin", "lib", "boot",
-];
+const HOST_TREES: [&str; 9] = ["home", "Users", "root", "tmp", "var", "etc", "usr", "opt", "mnt"];
 
 /// The absolute paths of the directory in which the files lie: as it was given, and with links resolved. No message shows them.
 #[derive(Clone, Default)]

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use garret::{CodeRequest, CodeResult, EffectsMode, Error, Language, Result};
 
-use crate::commands::run::{Parallel, Ran, Terminal, name_directory, notes, variable};
+use crate::commands::run::{Parallel, Ran, Terminal, name_directory, notes, text_for_json, variable};
 use crate::interruption::unless_interrupted;
 use crate::output::{Failure, Format, Outcome, Report};
 use crate::session::Session;
@@ -58,6 +58,11 @@ fn languages() -> impl TypedValueParser<Value = Language> {
 }
 
 impl Code {
+    pub(crate) fn reads_stdin(&self) -> bool {
+        let is_stdin = self.file.as_deref().is_none_or(|file| file == "-");
+        self.code.is_none() && is_stdin
+    }
+
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let request = self.request().map_err(Failure::of_input)?;
         let workspace = session.workspace_for("code").await?;
@@ -74,12 +79,13 @@ impl Code {
         closed?;
         let code = u8::try_from(result.exit_code.unwrap_or(0)).unwrap_or(u8::MAX);
         let code = self.parallel.exit_code(code, &result.changed);
+        let ran = ran(&result, session);
         let report = match format {
-            Format::Json => Report::done(result.output.clone(), result),
+            Format::Json => Report::done(text_for_json(&ran, &result.output), result),
             // Its output went where it belongs as it came.
             Format::Text => Report::raw(value(&result).into_bytes())
                 .with_lost(terminal.lost)
-                .with_note(remarks(&result, session)),
+                .with_note(remarks(&ran, &result)),
         };
         Ok(report.with_code(code))
     }
@@ -109,15 +115,8 @@ fn value(result: &CodeResult) -> String {
     value.map_or_else(String::new, |value| format!("{}\n", value.repr))
 }
 
-fn remarks(result: &CodeResult, session: &Session) -> String {
-    let error = result
-        .error
-        .as_ref()
-        .map_or_else(String::new, |error| match error.traceback.trim_end() {
-            "" => format!("{}: {}\n", error.kind, error.message),
-            traceback => format!("{traceback}\n"),
-        });
-    let notes = notes(&Ran {
+fn ran<'a>(result: &'a CodeResult, session: &Session) -> Ran<'a> {
+    Ran {
         what: "code",
         program: session.typed_program(),
         timed_out: result.timed_out,
@@ -127,10 +126,22 @@ fn remarks(result: &CodeResult, session: &Session) -> String {
         isolated: result.isolated,
         leftovers: &result.leftovers,
         corrupt: &result.corrupt,
-    });
+    }
+}
+
+fn remarks(ran: &Ran<'_>, result: &CodeResult) -> String {
+    let error = result
+        .error
+        .as_ref()
+        .map_or_else(String::new, |error| match error.traceback.trim_end() {
+            "" => format!("{}: {}\n", error.kind, error.message),
+            traceback => format!("{traceback}\n"),
+        });
+    let notes = notes(ran);
     // That the files are not as the code left them comes before everything else.
-    match result.changed.branch.is_some() || result.changed.leftover.is_some() {
-        true => format!("{notes}{error}"),
-        false => format!("{error}{notes}"),
+    if result.changed.branch.is_some() || result.changed.leftover.is_some() {
+        format!("{notes}{error}")
+    } else {
+        format!("{error}{notes}")
     }
 }

@@ -91,7 +91,7 @@ impl TrustNeed {
             Self::Widens(_) => {
                 let keys: Vec<_> = self.keys().into_iter().map(quote).collect();
                 format!(
-                    "\nnote: {name} is not trusted, and does not count with {}; `garret trust` shows what it sets and asks",
+                    "\nnote: {name} is not trusted; these settings are refused until you run `garret trust`: {}",
                     keys.join(", ")
                 )
             }

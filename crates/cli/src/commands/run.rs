@@ -14,7 +14,7 @@ use crate::input::StandardInput;
 use crate::interruption::{ReaderGone, unless_interrupted};
 use crate::output::{Failure, Format, Outcome, Report, lost, write_all};
 use crate::session::Session;
-use crate::time;
+use crate::{progress, time};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -86,6 +86,10 @@ impl Parallel {
 }
 
 impl Run {
+    pub(crate) fn reads_stdin(&self) -> bool {
+        self.stdin
+    }
+
     pub(crate) async fn run(&self, session: &Session) -> Outcome {
         let input = self.stdin.then(StandardInput::default);
         let request = self.request(input.as_ref()).map_err(Failure::usage)?;
@@ -105,7 +109,7 @@ impl Run {
         if let Some(error) = input.and_then(|input| input.failure()) {
             return Err(error.into());
         }
-        let note = notes(&Ran {
+        let ran = Ran {
             what: "command",
             program: session.typed_program(),
             timed_out: result.timed_out,
@@ -115,11 +119,11 @@ impl Run {
             isolated: result.isolated,
             leftovers: &result.leftovers,
             corrupt: &result.corrupt,
-        });
+        };
         let report = match session.global().format() {
-            Format::Json => Report::done(result.output.clone(), result),
+            Format::Json => Report::done(text_for_json(&ran, &result.output), result),
             // It went where it belongs as it came.
-            Format::Text => Report::silent().with_lost(terminal.lost).with_note(note),
+            Format::Text => Report::silent().with_lost(terminal.lost).with_note(notes(&ran)),
         };
         Ok(report.with_code(code))
     }
@@ -182,6 +186,7 @@ impl Terminal {
 #[async_trait]
 impl OutputSink for Terminal {
     async fn wait_for_turn(&mut self, waiting: &TurnWaiting) {
+        progress::stop();
         let line = format!("garret: waiting for {}…\n", waiting.describe());
         // The wait goes on whether or not somebody reads of it.
         let _ = write_all(std::io::stderr().lock(), &[line.as_bytes()]);
@@ -191,6 +196,7 @@ impl OutputSink for Terminal {
         if self.format == Format::Json {
             return;
         }
+        progress::stop();
         let put = match chunk.stream {
             Stream::Stdout => write_all(std::io::stdout().lock(), &[&chunk.bytes]),
             Stream::Stderr => write_all(std::io::stderr().lock(), &[&chunk.bytes]),
@@ -220,14 +226,31 @@ pub(crate) struct Ran<'a> {
     pub(crate) corrupt: &'a [String],
 }
 
-/// Says that effects went to a branch.
-fn diverted(ran: &Ran<'_>, branch: &str) -> String {
-    let Ran { what, program, .. } = ran;
-    format!(
-        "Not applied: the files changed while the {what} ran. Its effects are on branch {}; merge it with `{program} merge {}`.",
-        quote(branch),
-        printable(branch)
-    )
+/// Returns the sentence for effects that are not in the files: they are on a branch or in a leftover.
+fn not_applied(ran: &Ran<'_>) -> Option<String> {
+    let Ran {
+        what, program, changed, ..
+    } = ran;
+    if let Some(branch) = &changed.branch {
+        return Some(format!(
+            "Not applied: the files changed while the {what} ran. Its effects are on branch {}; merge it with `{program} merge {}`.",
+            quote(branch),
+            printable(branch)
+        ));
+    }
+    let (_, refused) = changed.leftover.as_ref().zip(changed.refused.as_ref())?;
+    Some(format!(
+        "Not applied: {}. The effects of the {what} are kept as a leftover; see `{program} leftovers`.",
+        printable(&refused.message)
+    ))
+}
+
+/// Returns the text of a JSON report: the output, below the sentence that says that the effects were not applied.
+pub(crate) fn text_for_json(ran: &Ran<'_>, output: &str) -> String {
+    match not_applied(ran) {
+        Some(sentence) => format!("{sentence}\n{output}"),
+        None => output.to_owned(),
+    }
 }
 
 /// What a person should know beside the output; nothing where everything went as asked.
@@ -235,15 +258,8 @@ pub(crate) fn notes(ran: &Ran<'_>) -> String {
     let Ran { what, changed, .. } = ran;
     let mut notes = String::new();
     let mut note = |text: String| notes.push_str(&format!("garret: {text}\n"));
-    if let Some(branch) = &changed.branch {
-        note(diverted(ran, branch));
-    }
-    if let (Some(_), Some(refused)) = (&changed.leftover, &changed.refused) {
-        note(format!(
-            "Not applied: {}. The effects of the {what} are kept as a leftover; see `{} leftovers`.",
-            printable(&refused.message),
-            ran.program
-        ));
+    if let Some(sentence) = not_applied(ran) {
+        note(sentence);
     }
     if let Some(milliseconds) = ran.lowered_timeout_ms {
         let seconds = milliseconds as f64 / 1_000.0;

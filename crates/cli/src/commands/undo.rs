@@ -41,10 +41,8 @@ impl Undo {
         let workspace = session.with_history("fs").await?;
         let change = workspace.undo(self.request()).await?;
         let mut text = history::made(&change);
-        let (asked, undone) = (self.last.unwrap_or(0), change.reverses.len());
-        if undone < asked {
-            let were = if undone == 1 { "change was" } else { "changes were" };
-            text.push_str(&format!("\nonly {undone} {were} left to undo, not {asked}"));
+        if let Some(shortfall) = change.undo_shortfall(self.last.unwrap_or(0)) {
+            text.push_str(&format!("\n{shortfall}"));
         }
         Ok(Report::done(text, change))
     }

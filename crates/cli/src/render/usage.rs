@@ -10,7 +10,7 @@ pub(crate) fn sizes(one: &WorkspaceUsage) -> Vec<String> {
         counted(one.files, "file"),
         size(one.bytes),
         format!("history {}", size(one.history_bytes)),
-        format!("alone {}", size(one.alone_bytes)),
+        format!("freed if deleted {}", size(one.alone_bytes)),
     ]
 }
 
@@ -19,6 +19,6 @@ pub(crate) fn snapshot_sizes(one: &SnapshotUsage) -> Vec<String> {
     vec![
         counted(one.files, "file"),
         size(one.bytes),
-        format!("alone {}", size(one.alone_bytes)),
+        format!("freed if deleted {}", size(one.alone_bytes)),
     ]
 }

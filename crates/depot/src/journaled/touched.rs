@@ -12,7 +12,7 @@ use super::lend::OWNER_BITS;
 use super::raw::split;
 use super::turn::Turn;
 use crate::history::changed;
-use crate::metadata::{ChangeRow, HEAD, Session, stored_time};
+use crate::metadata::{ChangeRow, HEAD, Held, Session, stored_time};
 
 /// File systems that keep whole seconds (some only even ones) show it by empty nanoseconds.
 const COARSE_GRAIN: Duration = Duration::from_millis(2_500);
@@ -80,7 +80,11 @@ impl Turn<'_> {
     ) -> Result<bool> {
         let (path, above) = (path.as_bytes(), split(path.as_bytes()).0);
         let is_touched = match &stat {
-            Some(stat) => is_touched_itself(stat, since.at) && !self.is_own_work(path, since.at)?,
+            Some(stat) => {
+                is_touched_itself(stat, since.at)
+                    && !self.is_own_work(path, since.at)?
+                    && !self.is_as_recorded(path, since.change)?
+            }
             None => {
                 self.is_place_young(above, since.at, &mut directories.young).await?
                     && self.was_removed(path, since.change)?
@@ -149,6 +153,18 @@ impl Turn<'_> {
     fn is_own_work(&self, path: &[u8], at: Timestamp) -> Result<bool> {
         let newest = self.newest_change(path)?;
         Ok(newest.is_some_and(|row| !is_by_others(&row) && row.at >= stored_time(at)))
+    }
+
+    /// Returns whether a path is as the journal recorded it at a change, so that others at most rewrote it with the same bytes. The caller
+    /// has just compared the path with the storage.
+    fn is_as_recorded(&self, path: &[u8], change: u64) -> Result<bool> {
+        let (number, change) = (self.room.number, i64::try_from(change).unwrap_or(i64::MAX));
+        let read = |session: Session<'_>| {
+            let then = session.entry(number, path, change)?.and_then(Held::node);
+            let now = session.entry(number, path, HEAD)?.and_then(Held::node);
+            Ok(then.zip(now).is_some_and(|(then, now)| then.is_same(&now)))
+        };
+        self.room.shared().database.read(read)
     }
 
     /// Whether the journal met since a change that others removed what was at a path.

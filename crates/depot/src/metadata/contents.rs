@@ -110,7 +110,7 @@ impl Session<'_> {
             "UPDATE content SET list = ?2, size = ?3, stored = iif(?4 > 0, ?4, stored), touched = max(touched, ?5),
                    data = coalesce(?6, data) WHERE hash = ?1 RETURNING number, data IS NOT NULL";
         let found = self.first(sql, row, |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let (number, is_inline): (i64, bool) = found.ok_or_else(|| error::damaged("the home does not take it"))?;
+        let (number, is_inline): (i64, bool) = found.ok_or_else(|| error::damaged("the content cannot be recorded"))?;
         if is_inline && piece.data.is_none() {
             self.drop_damaged_data(address)?;
         }

@@ -178,11 +178,14 @@ fn what_others_rewrote_with_the_bytes_that_it_had_is_no_collision() {
             std::fs::write(room.directory.path().join("shared"), "before\n").unwrap();
         })
         .await;
-        assert!(
-            branch.is_some(),
-            "nobody knows whether another program left what the command began with"
-        );
-        assert_eq!(room.read("shared").await, "before\n");
+        assert_eq!(branch, None, "by another program");
+        assert_eq!(room.read("shared").await, "before\nagain\n");
+        let branch = collide_with(&room, "echo once more >> shared", async {
+            put_by_rename(room.directory.path(), "shared", "before\nagain\n");
+        })
+        .await;
+        assert_eq!(branch, None, "by another program, in another file");
+        assert_eq!(room.read("shared").await, "before\nagain\nonce more\n");
     });
 }
 

@@ -262,8 +262,12 @@ fn undo_steps_back_and_redo_forward() {
     assert_eq!(content(&tools, "d/b.txt"), "b\n");
     let text = refused(&tools, "undo", json!({"what": "redo"}));
     assert!(text.starts_with("not_found: there is no undo left to redo"), "{text}");
-    done(&tools, "undo", json!({"count": 3}));
+    let all = done(&tools, "undo", json!({"count": 3})).0;
+    assert!(!all.contains("left to undo"), "{all}");
     assert_eq!(done(&tools, "ls", json!({})).0, "[empty directory]");
+    put(&tools, "again", "x");
+    let one = done(&tools, "undo", json!({"count": 3})).0;
+    assert!(one.ends_with("\nonly 1 change was left to undo, not 3"), "{one}");
 }
 
 #[test]

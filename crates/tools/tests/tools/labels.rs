@@ -45,7 +45,7 @@ fn a_snapshot_is_listed_with_what_it_holds() {
     put(&tools, "b.txt", "12");
     done(&tools, "snapshot", json!({"label": "both"}));
     let (text, data) = done(&tools, "list_snapshots", json!({"sizes": true}));
-    assert!(text.contains("2 files, 7 bytes, 0 held alone"), "{text}");
+    assert!(text.contains("2 files, 7 bytes, 0 freed by deleting it"), "{text}");
     let size = json!({"label": "both", "files": 2, "bytes": 7, "alone_bytes": 0});
     assert_eq!(data["snapshots"][0]["size"], size);
     let plain = done(&tools, "list_snapshots", json!({"sizes": false})).1;

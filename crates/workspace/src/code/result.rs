@@ -55,13 +55,13 @@ pub struct CodeResult {
     /// What it used, where it ran by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Whether it ran apart from the machine: neither files nor processes outside were in its reach.
+    /// Whether it was isolated: it could reach no other files and processes of the machine.
     pub isolated: bool,
     /// What the sandbox enforced, and by what means.
     pub enforced: Vec<Enforced>,
     /// What it did to the files.
     pub changed: Changed,
-    /// Layers that a crash left behind, with work that is in no change; see [`crate::Workspace::leftovers`].
+    /// Ids of leftovers: effects of earlier commands that are in no change. `garret leftovers` shows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leftovers: Vec<String>,
     /// Files that the code did not see, because their stored content is damaged. They are in the workspace as before.

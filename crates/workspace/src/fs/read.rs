@@ -58,9 +58,9 @@ pub struct ReadRequest {
 pub struct ReadRange {
     /// What `start` and `end` count.
     pub unit: Unit,
-    /// The first that is there.
+    /// The first line or byte that is returned.
     pub start: u64,
-    /// The first that is not.
+    /// The first line or byte after it.
     pub end: u64,
 }
 

@@ -70,6 +70,15 @@ pub struct ChangeShown {
     pub left_alone: Option<LeftAlone>,
 }
 
+impl ChangeShown {
+    /// Returns a sentence for an undo that took back fewer changes than were requested; `None` if it took back all of them.
+    pub fn undo_shortfall(&self, requested: usize) -> Option<String> {
+        let undone = self.reverses.len();
+        let were = if undone == 1 { "change was" } else { "changes were" };
+        (undone < requested).then(|| format!("only {undone} {were} left to undo, not {requested}"))
+    }
+}
+
 /// Who made a change, as it is shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ActorShown {

@@ -19,15 +19,15 @@ const BINARY_HEAD: usize = 8_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DiffStatus {
-    /// It came.
+    /// It was added.
     Added,
     /// Its content, or where a link points, changed; perhaps its mode too.
     Modified,
-    /// It went.
+    /// It was deleted.
     Deleted,
-    /// It came from another path with the same content.
+    /// It was moved from another path with the same content.
     Renamed,
-    /// It is something else: a link instead of a file, for one.
+    /// Its type changed, such as from a file to a link.
     TypeChanged,
     /// Only its permission bits changed.
     Mode,
@@ -38,7 +38,7 @@ pub enum DiffStatus {
 pub struct PathDiff {
     /// The path; of a rename, the new one.
     pub path: String,
-    /// What became of it.
+    /// The kind of change.
     pub status: DiffStatus,
     /// The path before, of a rename.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,9 +46,9 @@ pub struct PathDiff {
     /// What it is, or was.
     #[serde(rename = "type")]
     pub kind: EntryKind,
-    /// Lines that came.
+    /// The number of added lines.
     pub insertions: usize,
-    /// Lines that went.
+    /// The number of deleted lines.
     pub deletions: usize,
     /// Set where its lines cannot be shown: a side is not text.
     pub binary: bool,

@@ -53,7 +53,7 @@ pub struct ProcessShown {
 pub struct ProcessList {
     /// Those that run, and the last of those that ended.
     pub processes: Vec<ProcessShown>,
-    /// What could not be kept of what they did, and why.
+    /// Effects that could not be saved, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }
@@ -80,9 +80,9 @@ pub struct ProcessOutput {
     pub process: ProcessShown,
     /// What it wrote since the cursor, to standard output and standard error, in the order in which it came.
     pub output: String,
-    /// Where the next look begins.
+    /// The cursor for the next call.
     pub cursor: u64,
-    /// How many bytes between the cursor and `output` are gone, because nobody asked for them in time.
+    /// The number of bytes between the cursor and `output` that are no longer stored.
     pub lost_bytes: u64,
     /// Whether more is there already.
     pub has_more: bool,
@@ -91,7 +91,7 @@ pub struct ProcessOutput {
     pub tail: Option<String>,
     /// How many bytes it has written by now: the cursor behind the newest output.
     pub written: u64,
-    /// What could not be kept of what the processes did, and why.
+    /// Effects of the processes that could not be saved, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }

@@ -42,13 +42,13 @@ pub struct RunResult {
     pub left_out_bytes: u64,
     /// What it used.
     pub usage: Usage,
-    /// Whether it ran apart from the machine: neither files nor processes outside were in its reach.
+    /// Whether it was isolated: it could reach no other files and processes of the machine.
     pub isolated: bool,
     /// What the sandbox enforced, and by what means.
     pub enforced: Vec<Enforced>,
     /// What it did to the files.
     pub changed: Changed,
-    /// Layers of earlier commands whose work could not be saved; see [`crate::Workspace::leftovers`].
+    /// Ids of leftovers: effects of earlier commands that are in no change. `garret leftovers` shows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leftovers: Vec<String>,
     /// Files that the command did not see, because their stored content is damaged. They are in the workspace as before.
@@ -106,36 +106,36 @@ impl JsonSchema for StreamShown {
 /// What a command, or the processes in the background, did to the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Changed {
-    /// How many paths came to be.
+    /// The number of created paths.
     pub created: u64,
-    /// How many paths are no longer what they were.
+    /// The number of changed paths.
     pub changed: u64,
-    /// How many paths went.
+    /// The number of deleted paths.
     pub deleted: u64,
     /// The first of them, each after `+` (created), `~` (changed) or `-` (deleted).
     pub paths: Vec<String>,
-    /// The change that it became; absent where nothing changed, or nothing was kept.
+    /// The change that was recorded; absent if nothing changed or nothing was kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<ChangeMade>,
-    /// The branch on which it was kept, because somebody else changed the same paths meanwhile.
+    /// The branch with the effects, if the files changed while it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The id of the leftover that holds it, because it could not be saved; `refused` says why. See [`crate::Workspace::leftovers`].
+    /// The id of the leftover with the effects, if they could not be saved; `refused` says why. `garret leftovers` shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leftover: Option<String>,
-    /// Whether it was shown and forgotten, as asked.
+    /// Whether the effects were discarded, as requested.
     #[serde(skip_serializing_if = "is_false")]
     pub discarded: bool,
-    /// Why nothing of it was kept, where a policy, a quota or the approver refused, or it could not be saved.
+    /// Why nothing was kept: a policy, a quota or the approver refused, or it could not be saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
-    /// What no workspace takes: devices, fifos, sockets, set-user-id bits; the first of them.
+    /// The first entries that a workspace cannot store: devices, fifos, sockets, set-user-id bits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<DroppedShown>,
-    /// How many more of them there are.
+    /// The number of further such entries.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_dropped: u64,
-    /// What history leaves out, and so cannot bring back.
+    /// Effects on paths that are excluded from history; undo cannot restore them.
     #[serde(skip_serializing_if = "Excluded::is_empty")]
     pub excluded: Excluded,
 }
@@ -252,14 +252,14 @@ pub struct DroppedShown {
     pub what: String,
 }
 
-/// What was done to paths that history leaves out.
+/// Effects on paths that are excluded from history.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Excluded {
-    /// How many paths were written.
+    /// The number of written paths.
     pub written: u64,
-    /// How many paths went.
+    /// The number of deleted paths.
     pub deleted: u64,
-    /// The first of those that went: no undo brings them back.
+    /// The first deleted paths; undo cannot restore them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deleted_paths: Vec<String>,
     /// The places where they are.
