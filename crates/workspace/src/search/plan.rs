@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use garret_core::path::printable;
-use garret_core::{Directory, EntryKind, EntryPath, Error, ErrorKind, FileIdentity, Result};
+use garret_core::{Directory, EntryKind, EntryPath, Error, ErrorKind, HardLinkedFile, Result};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
@@ -102,10 +102,10 @@ impl Plan {
     }
 
     /// Whether the opened file may not be read, because another name of it is denied.
-    fn is_denied(&self, path: &[u8], identity: Option<FileIdentity>) -> Result<bool> {
+    fn is_denied(&self, path: &[u8], file: Option<HardLinkedFile>) -> Result<bool> {
         let path = || EntryPath::from_bytes(path.to_vec());
-        match self.workspace.may_be_denied(identity) {
-            true => self.workspace.is_denied_file(&path(), identity),
+        match self.workspace.may_be_denied(file) {
+            true => self.workspace.is_denied_file(&path(), file),
             false => Ok(false),
         }
     }
