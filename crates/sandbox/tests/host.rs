@@ -3,13 +3,16 @@
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    reason = "tests set up directories, look at them from outside, and may fail"
+    clippy::print_stdout,
+    reason = "tests set up directories, look at them from outside, may fail, and say what they cannot test"
 )]
 
 use std::path::Path;
 use std::sync::Arc;
 
-use garret_core::{Command, Layer, Limits, Network, Process, Program, Sandbox, SandboxRequest, Stdin, WsPath};
+use garret_core::{
+    Chunk, Command, Exit, Layer, Limits, Network, Process, Program, Sandbox, SandboxRequest, Stdin, WsPath,
+};
 use garret_sandbox::host::{HostOptions, HostSandbox};
 use tempfile::TempDir;
 
@@ -70,6 +73,17 @@ impl Room {
         self.layer.start(command).await.unwrap()
     }
 
+    /// Runs a text of the shell to its end; gives what it wrote.
+    async fn run(&self, text: &str) -> (String, Exit) {
+        let mut process = self.start(&["/bin/sh", "-c", text]).await;
+        let mut written = Vec::new();
+        while let Some(Chunk { bytes, .. }) = process.output().await {
+            written.extend_from_slice(&bytes);
+        }
+        let exit = process.wait().await.unwrap();
+        (String::from_utf8(written).unwrap(), exit)
+    }
+
     fn size_of(&self, name: &str) -> u64 {
         let path = self
             .scratch
@@ -79,6 +93,26 @@ impl Room {
             .join("workspace")
             .join(name);
         std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+    }
+}
+
+/// What every command has from its start.
+mod beginning {
+    use super::*;
+
+    /// With a limit of 1 the kernel passes a core to nobody; with 0 it would, where the host has a program for that.
+    #[tokio::test]
+    async fn no_program_for_cores_is_started() {
+        let own = rustix::process::getrlimit(rustix::process::Resource::Core).maximum;
+        if own == Some(0) && !rustix::process::geteuid().is_root() {
+            println!("not tested: the hard limit of core files is 0 here, and only root can raise it");
+            return;
+        }
+        let room = Room::new(options()).await;
+        let (limits, _) = room
+            .run("grep '^Max core file size' /proc/self/limits | tr -s ' '")
+            .await;
+        assert_eq!(limits, "Max core file size 1 1 bytes \n");
     }
 }
 
