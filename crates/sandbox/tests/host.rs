@@ -114,6 +114,31 @@ mod beginning {
             .await;
         assert_eq!(limits, "Max core file size 1 1 bytes \n");
     }
+
+    /// Is run by the test below in a process with another umask; does nothing when it is run with all others.
+    #[tokio::test]
+    async fn is_run_with_umask_zero() {
+        if std::env::var_os("GARRET_TEST_UMASK").is_none() {
+            return;
+        }
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        assert!(status.contains("\nUmask:\t0000\n"), "{status}");
+        let room = Room::new(options()).await;
+        let (umask, _) = room.run("umask; touch made; stat -c %a made").await;
+        assert_eq!(umask, "0022\n644\n");
+    }
+
+    #[test]
+    fn commands_have_the_usual_umask_whatever_that_of_the_program_is() {
+        let output = std::process::Command::new("/bin/sh")
+            .args(["-c", "umask 0 && exec \"$0\" --exact beginning::is_run_with_umask_zero"])
+            .arg(std::env::current_exe().unwrap())
+            .env("GARRET_TEST_UMASK", "0")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    }
 }
 
 mod refusing {
