@@ -59,8 +59,8 @@ pub use sandbox::{
 pub use shell::{CodePolicy, EffectsMode, Language, ShellLimits, ShellPolicy};
 pub use storage::{
     Alteration, Applied, Batch, Directory, DirectoryEntry, Durability, Entry, EntryKind, FileIdentity, Follow,
-    ListOptions, ListPage, Mutation, NewEntry, OpenFile, Origin, ReadOptions, ReadResult, Stat, StatOptions, Storage,
-    StorageInfo,
+    HardLinkedFile, ListOptions, ListPage, Mutation, NewEntry, OpenFile, Origin, ReadOptions, ReadResult, Stat,
+    StatOptions, Storage, StorageInfo,
 };
 pub use time::{Clock, CountedIds, FixedClock, Ids, RandomIds, SystemClock, Timestamp};
 pub use version::{Precondition, Version};

@@ -117,7 +117,7 @@ pub struct OpenFile {
     /// How many there were at opening.
     pub size: u64,
     /// Which file was opened, where it has several names.
-    pub hard_linked: Option<FileIdentity>,
+    pub hard_linked: Option<HardLinkedFile>,
 }
 
 /// Tells whether two names lead to one file. Only for comparison: it is no way to a file, and a file that comes later may have it again.
@@ -127,6 +127,15 @@ pub struct FileIdentity {
     pub device: u64,
     /// The number of the file on that device.
     pub number: u64,
+}
+
+/// A file that has several names (hard links).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HardLinkedFile {
+    /// Which file it is.
+    pub identity: FileIdentity,
+    /// How many names the file has, those outside the workspace included.
+    pub names: u64,
 }
 
 impl fmt::Debug for OpenFile {
@@ -191,7 +200,7 @@ pub struct Stat {
     /// Where a link points, as written.
     pub target: Option<String>,
     /// Which file it is, where the file has several names (hard links).
-    pub hard_linked: Option<FileIdentity>,
+    pub hard_linked: Option<HardLinkedFile>,
 }
 
 /// How to [`Storage::read`].
@@ -219,7 +228,7 @@ pub struct ReadResult {
     /// Permission bits, where the storage keeps them.
     pub mode: Option<u32>,
     /// Which file was read, where it has several names.
-    pub hard_linked: Option<FileIdentity>,
+    pub hard_linked: Option<HardLinkedFile>,
 }
 
 /// How to [`Storage::list`].
@@ -269,7 +278,7 @@ pub struct Entry {
     /// The version of a file, where a list tells it at no cost; [`Storage::stat`] tells it everywhere.
     pub version: Option<Version>,
     /// Which file it is, where the file has several names.
-    pub hard_linked: Option<FileIdentity>,
+    pub hard_linked: Option<HardLinkedFile>,
 }
 
 /// Mutations that happen together or not at all.

@@ -362,7 +362,7 @@ mod tests {
             storage = { kind = 'local', dir = './site', durability = 'full' }
             env = { CI = '1' }
             history = 'durable'
-            tools = { naming = 'short', max_lines = 10, max_kib = 1 }
+            tools = { naming = 'short', max_lines = 10, max_kib = 1, page_kib = 1 }
             [capabilities]
             snapshot = true
             code = { languages = ['python'], idle_timeout_s = 5 }
@@ -386,7 +386,7 @@ mod tests {
             secrets = ['TOKEN']
             require = ['files', 'processes', 'network', 'memory']
             max_processes = 1
-            limits = { timeout_s = 1, cpu_s = 1, memory_mb = 64, processes = 9, file_size_mb = 1, written_mb = 1, open_files = 9, output_kib = 1 }
+            limits = { timeout_s = 1, cpu_s = 1, memory_mb = 64, changed_files = 1, processes = 9, file_size_mb = 1, written_mb = 1, open_files = 9, output_kib = 1 }
         ";
         assert_eq!(keys(text), Vec::<String>::new());
         assert_eq!(keys("storage = 'memory:'"), Vec::<String>::new());
@@ -402,6 +402,7 @@ mod tests {
             ("keep = 1", "keep"),
             ("tools = { max_lines = 2001 }", "tools.max_lines"),
             ("tools = { max_kib = 101 }", "tools.max_kib"),
+            ("tools = { page_kib = 25 }", "tools.page_kib"),
             (
                 "capabilities = { code = { is_stateful = true } }",
                 "capabilities.code.is_stateful",
@@ -432,6 +433,8 @@ mod tests {
             ("limits = { timeout_s = 0 }", "limits.timeout_s"),
             ("limits = { timeout_s = 120.5 }", "limits.timeout_s"),
             ("limits = { memory_mb = 0 }", "limits.memory_mb"),
+            ("limits = { changed_files = 0 }", "limits.changed_files"),
+            ("limits = { changed_files = 200001 }", "limits.changed_files"),
             ("limits = { processes = 513 }", "limits.processes"),
             ("limits = { file_size_mb = 4097 }", "limits.file_size_mb"),
             ("limits = { written_mb = 0 }", "limits.written_mb"),

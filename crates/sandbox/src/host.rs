@@ -20,6 +20,7 @@ mod process;
 mod tree;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::time::{Ids, RandomIds};
@@ -30,6 +31,8 @@ use garret_core::{Enforced, Error, ErrorKind, Guard, OpenSandbox, Result, Sandbo
 pub struct HostOptions {
     /// Whether commands may run where Garret is root, and so be root.
     pub as_root: bool,
+    /// How long processes have to stand still when they are paused. Those that do not are ended.
+    pub still_within: Duration,
     /// Where names of layers come from.
     pub ids: Arc<dyn Ids>,
 }
@@ -38,6 +41,7 @@ impl Default for HostOptions {
     fn default() -> Self {
         Self {
             as_root: false,
+            still_within: Duration::from_secs(1),
             ids: Arc::new(RandomIds),
         }
     }
@@ -81,7 +85,7 @@ impl HostSandbox {
         if rustix::process::geteuid().is_root() && !self.options.as_root {
             return Err(refused_root());
         }
-        let open = open::OpenHost::new(request, enforced, self.options.ids.clone())?;
+        let open = open::OpenHost::new(request, enforced, &self.options)?;
         Ok(Arc::new(open))
     }
 

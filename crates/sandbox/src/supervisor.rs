@@ -11,7 +11,7 @@
 pub(crate) mod protocol;
 
 pub(crate) mod clock;
-mod confine;
+pub(crate) mod confine;
 mod execute;
 mod groups;
 mod held;

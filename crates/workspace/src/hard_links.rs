@@ -6,29 +6,55 @@
 //! No file system tells the other names of a file. Where an operation meets a file with several names, the tree is walked once for denied files
 //! with several names, and the files are compared. A file with one name costs nothing.
 //!
+//! A directory that Garret cannot read may hold denied names of files that it can read elsewhere. Where the walk for denied names meets one,
+//! the visible names of each file are counted, too: a file that has more names than that may have a denied one, and is denied.
+//!
 //! The history keeps each name as a file of its own. There a path is judged by the file that is at the path now.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use futures::channel::oneshot;
 use garret_core::{
-    Directory, Entry, EntryKind, EntryPath, Error, ErrorKind, FileIdentity, Follow, Mutation, ReadOptions, ReadResult,
-    Result, StatOptions, Storage, Visibility, WsPath,
+    Directory, Entry, EntryKind, EntryPath, Error, ErrorKind, FileIdentity, Follow, HardLinkedFile, Mutation,
+    ReadOptions, ReadResult, Result, StatOptions, Storage, Visibility, WsPath,
 };
 
 use crate::Workspace;
 use crate::admit::Target;
 use crate::workspace::View;
 
-type DeniedFiles = Arc<HashSet<FileIdentity>>;
 type DeniedNames = Arc<HashSet<EntryPath>>;
+
+/// The files that a view denies under every name.
+#[derive(Debug, Default)]
+struct DeniedFiles {
+    /// Files that have a denied name.
+    named: HashSet<FileIdentity>,
+    /// How many visible names each file with several names has; set where a directory that may hold denied names cannot be read.
+    visible_names: Option<HashMap<FileIdentity, u64>>,
+}
+
+impl DeniedFiles {
+    fn contains(&self, file: HardLinkedFile) -> bool {
+        let visible = |names: &HashMap<_, _>| names.get(&file.identity).copied().unwrap_or(0);
+        let has_unseen_name = self
+            .visible_names
+            .as_ref()
+            .is_some_and(|names| visible(names) < file.names);
+        has_unseen_name || self.named.contains(&file.identity)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.visible_names.is_none()
+    }
+}
 
 /// The results of the walks of one operation.
 #[derive(Debug, Default)]
 pub(crate) struct HardLinkMemo {
-    files: OnceLock<Result<DeniedFiles>>,
+    files: OnceLock<Result<Arc<DeniedFiles>>>,
     names: OnceLock<Result<DeniedNames>>,
 }
 
@@ -58,13 +84,13 @@ impl Workspace {
         }
     }
 
-    /// Refuses the file at `path` if it has a denied name. `identity` is that of the file, where it has several names.
-    pub(crate) async fn check_file(&self, path: &WsPath, identity: Option<FileIdentity>) -> Result<()> {
-        if !self.may_be_denied(identity) {
+    /// Refuses the file at `path` if it has a denied name. `file` says which one it is, where it has several names.
+    pub(crate) async fn check_file(&self, path: &WsPath, file: Option<HardLinkedFile>) -> Result<()> {
+        if !self.may_be_denied(file) {
             return Ok(());
         }
         let entry = EntryPath::from(path.clone());
-        let is_denied = self.on_own_thread(move |workspace| workspace.is_denied_file(&entry, identity));
+        let is_denied = self.on_own_thread(move |workspace| workspace.is_denied_file(&entry, file));
         match is_denied.await? {
             true => Err(refusal(&self.shown(path))),
             false => Ok(()),
@@ -115,10 +141,10 @@ impl Workspace {
     }
 
     /// Whether the file at `path` has a denied name. May walk the tree on this thread.
-    pub(crate) fn is_denied_file(&self, path: &EntryPath, identity: Option<FileIdentity>) -> Result<bool> {
-        match (&self.shared.present, identity) {
-            _ if !self.may_be_denied(identity) => Ok(false),
-            (None, Some(identity)) => Ok(self.find_denied_files()?.contains(&identity)),
+    pub(crate) fn is_denied_file(&self, path: &EntryPath, file: Option<HardLinkedFile>) -> Result<bool> {
+        match (&self.shared.present, file) {
+            _ if !self.may_be_denied(file) => Ok(false),
+            (None, Some(file)) => Ok(self.find_denied_files()?.contains(file)),
             _ => Ok(self.find_denied_names()?.contains(path)),
         }
     }
@@ -137,9 +163,9 @@ impl Workspace {
     }
 
     /// Whether one file can have such a name: it has several, or (in the past) nobody knows how many.
-    pub(crate) fn may_be_denied(&self, identity: Option<FileIdentity>) -> bool {
+    pub(crate) fn may_be_denied(&self, file: Option<HardLinkedFile>) -> bool {
         match &self.shared.present {
-            None => identity.is_some() && self.view.hides_paths(),
+            None => file.is_some() && self.view.hides_paths(),
             Some(_) => self.judges_hard_links(),
         }
     }
@@ -149,12 +175,15 @@ impl Workspace {
         self.shared.present.as_ref().unwrap_or(&self.shared.storage).as_ref()
     }
 
-    fn find_denied_files(&self) -> Result<DeniedFiles> {
+    fn find_denied_files(&self) -> Result<Arc<DeniedFiles>> {
         let find = || {
-            let mut files = HashSet::new();
-            self.each_linked_file(Side::Denied, |_, file| {
-                files.insert(file);
+            let mut files = DeniedFiles::default();
+            let coverage = self.each_linked_file(Side::Denied, |_, file| {
+                files.named.insert(file.identity);
             })?;
+            if coverage == Coverage::Part {
+                files.visible_names = Some(self.count_visible_names()?);
+            }
             Ok(Arc::new(files))
         };
         match &self.hard_links {
@@ -163,13 +192,20 @@ impl Workspace {
         }
     }
 
+    fn count_visible_names(&self) -> Result<HashMap<FileIdentity, u64>> {
+        let mut names = HashMap::new();
+        // A visible name that is not found counts as a denied one.
+        self.each_linked_file(Side::Visible, |_, file| *names.entry(file.identity).or_default() += 1)?;
+        Ok(names)
+    }
+
     fn find_denied_names(&self) -> Result<DeniedNames> {
         let find = || {
             let files = self.find_denied_files()?;
             let mut names = HashSet::new();
             if !files.is_empty() {
                 self.each_linked_file(Side::Visible, |path, file| {
-                    if files.contains(&file) {
+                    if files.contains(file) {
                         names.insert(path);
                     }
                 })?;
@@ -182,10 +218,10 @@ impl Workspace {
         }
     }
 
-    fn each_linked_file(&self, side: Side, take: impl FnMut(EntryPath, FileIdentity)) -> Result<()> {
+    fn each_linked_file(&self, side: Side, take: impl FnMut(EntryPath, HardLinkedFile)) -> Result<Coverage> {
         match self.present_files().open_directory(&WsPath::root())? {
             Some(root) => walk_linked_files(root, &self.view, side, take),
-            None => Ok(()),
+            None => Ok(Coverage::Whole),
         }
     }
 
@@ -228,6 +264,31 @@ enum Side {
     Visible,
 }
 
+/// How much of its side a walk has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coverage {
+    Whole,
+    /// Garret may not look into a directory, or at an entry.
+    Part,
+}
+
+impl Coverage {
+    /// Passes by an entry that is gone. One that Garret itself may not look at is passed by, too, and is missing from then on.
+    fn pass<T>(&mut self, found: Result<T>) -> Result<Option<T>> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(error) => match error.kind() {
+                ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(None),
+                ErrorKind::Denied => {
+                    *self = Self::Part;
+                    Ok(None)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+}
+
 /// A directory that a walk is in.
 struct OpenedDirectory {
     handle: Arc<dyn Directory>,
@@ -248,8 +309,9 @@ fn walk_linked_files(
     root: Box<dyn Directory>,
     view: &View,
     side: Side,
-    mut take: impl FnMut(EntryPath, FileIdentity),
-) -> Result<()> {
+    mut take: impl FnMut(EntryPath, HardLinkedFile),
+) -> Result<Coverage> {
+    let mut coverage = Coverage::Whole;
     let mut waiting = Vec::new();
     let mut next = Some(OpenedDirectory {
         handle: Arc::from(root),
@@ -257,7 +319,7 @@ fn walk_linked_files(
         visibility: Visibility::Partial,
     });
     while let Some(directory) = next {
-        for entry in passable(directory.handle.entries())?.unwrap_or_default() {
+        for entry in coverage.pass(directory.handle.entries())?.unwrap_or_default() {
             let path = directory.path.child(&entry.name);
             let visibility = match directory.visibility {
                 Visibility::Partial => view.visibility(&path, entry.kind),
@@ -274,7 +336,7 @@ fn walk_linked_files(
                     })
                 }
                 EntryKind::File if is_on_side => {
-                    let stat = passable(directory.handle.stat(&entry.name))?;
+                    let stat = coverage.pass(directory.handle.stat(&entry.name))?;
                     if let Some(file) = stat.and_then(|stat| stat.hard_linked) {
                         take(path, file);
                     }
@@ -282,15 +344,15 @@ fn walk_linked_files(
                 _ => {}
             }
         }
-        next = next_directory(&mut waiting)?;
+        next = next_directory(&mut waiting, &mut coverage)?;
     }
-    Ok(())
+    Ok(coverage)
 }
 
 /// Opens the next directory of a walk. Each is opened when its turn comes, so that few are open at a time.
-fn next_directory(waiting: &mut Vec<UnopenedDirectory>) -> Result<Option<OpenedDirectory>> {
+fn next_directory(waiting: &mut Vec<UnopenedDirectory>, coverage: &mut Coverage) -> Result<Option<OpenedDirectory>> {
     while let Some(one) = waiting.pop() {
-        if let Some(handle) = passable(one.parent.open_directory(&one.name))? {
+        if let Some(handle) = coverage.pass(one.parent.open_directory(&one.name))? {
             return Ok(Some(OpenedDirectory {
                 handle: Arc::from(handle),
                 path: one.path,
@@ -301,24 +363,13 @@ fn next_directory(waiting: &mut Vec<UnopenedDirectory>) -> Result<Option<OpenedD
     Ok(None)
 }
 
-/// Passes by an entry that is gone, or that Garret itself may not look into: there it can read nothing under any name.
-fn passable<T>(found: Result<T>) -> Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(error) => match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::Denied => Ok(None),
-            _ => Err(error),
-        },
-    }
-}
-
 /// The refusal tells nothing of the other name.
 fn refusal(shown: &WsPath) -> Error {
     let message = format!(
-        "{} may not be read: it is a hard link to a file that this view may not read under another name",
+        "{} may not be read: it is a hard link, and the file has another name that this view may not read or that Garret cannot find",
         shown.quoted()
     );
     Error::new(ErrorKind::Denied, message)
         .at(shown)
-        .hint("choose another file; rules hold for a file under all of its names")
+        .hint("choose another file: rules hold for a file under all of its names, and a name in a directory that Garret cannot read counts as denied")
 }

@@ -366,6 +366,39 @@ fn promise_34_a_second_name_of_a_denied_file_is_not_there() {
     });
 }
 
+/// An owner without the bits can look into a directory as little as a user that it does not belong to.
+#[test]
+fn promise_09_a_file_that_may_have_a_name_in_a_directory_that_cannot_be_read_is_denied() {
+    if user() == 0 {
+        run_unprivileged(
+            "promise_09_a_file_that_may_have_a_name_in_a_directory_that_cannot_be_read_is_denied",
+            &[],
+        );
+        return;
+    }
+    on_all(&[On::Local], |on| async move {
+        let room = room(on).await;
+        let root = room.directory.path();
+        for directory in ["keys", "sub"] {
+            std::fs::create_dir(root.join(directory)).unwrap();
+        }
+        for (path, other, content) in [("keys/key", "sub/key", SECRET), ("open", "sub/open", "open")] {
+            std::fs::write(root.join(path), content).unwrap();
+            std::fs::hard_link(root.join(path), root.join(other)).unwrap();
+        }
+        let set_mode = |mode| std::fs::set_permissions(root.join("keys"), PermissionsExt::from_mode(mode)).unwrap();
+        for mode in [0o000, 0o400] {
+            set_mode(mode);
+            let view = narrowed(&room);
+            let seen = run(&view, "find . -type f | sort | xargs grep ''").await;
+            assert_eq!(seen, "./open:open\n./sub/open:open\n", "{on:?}: {mode:o}");
+            let error = view.read_bytes("sub/key").await.unwrap_err();
+            assert_eq!(error.kind(), garret::ErrorKind::Denied, "{on:?}: {error}");
+        }
+        set_mode(0o700);
+    });
+}
+
 #[test]
 fn promise_34_a_second_name_that_comes_later_is_not_there_for_what_runs() {
     on_all(&[On::Local], |on| async move {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 
 use garret_core::{EntryKind, EntryPath, ReadFilter, Result, SystemClock, Visibility};
-use rustix::fs::{FileType, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, fstat, statat};
 use rustix::io::Errno;
 
 use crate::effects::beneath::{MAX_PATH_BYTES, join, look_at, names, open, split};
@@ -162,8 +162,8 @@ pub(super) fn kind_of(stat: &Stat) -> EntryKind {
     }
 }
 
-/// The paths among `named` at which a file is that has a hidden name too. Hidden directories are looked through only where a visible file
-/// has more names than are visible.
+/// The paths among `named` at which a file is that has a hidden name too, or may have one: where a hidden directory cannot be read, each
+/// file with more names than are visible. Hidden directories are looked through only where there is such a file.
 #[allow(clippy::unnecessary_cast, reason = "the field has other types on other machines")]
 pub(super) fn names_of_hidden_files(
     bench: BorrowedFd<'_>,
@@ -181,7 +181,11 @@ pub(super) fn names_of_hidden_files(
     }
     let mut aliases = BTreeSet::new();
     for hidden in list(bench, filter, Depth::Decided)?.hidden {
-        for inode in linked_files(bench, hidden)? {
+        let Some(inodes) = linked_files(bench, hidden)? else {
+            let names = by_inode.values().flatten();
+            return Ok(names.map(|(path, _)| path.to_vec()).collect());
+        };
+        for inode in inodes {
             let names = by_inode.get(&inode).into_iter().flatten();
             aliases.extend(names.map(|(path, _)| path.to_vec()));
         }
@@ -189,24 +193,33 @@ pub(super) fn names_of_hidden_files(
     Ok(aliases)
 }
 
-/// The files with several names at a path and below it, by number.
-fn linked_files(bench: BorrowedFd<'_>, top: Vec<u8>) -> Result<Vec<u64>> {
+/// The files with several names at a path and below it, by number; `None` where something cannot be looked at that may be one of them.
+fn linked_files(bench: BorrowedFd<'_>, top: Vec<u8>) -> Result<Option<Vec<u64>>> {
     let mut inodes = Vec::new();
     let mut waiting = vec![top];
     while let Some(path) = waiting.pop() {
         let stat = match look_at(bench, &path) {
-            Err(Errno::XDEV | Errno::ACCESS | Errno::NAMETOOLONG) | Ok(None) => continue,
+            Ok(None) => continue,
             Ok(Some(stat)) => stat,
+            Err(Errno::XDEV) if is_on_another_device(bench, &path)? => continue,
+            Err(Errno::XDEV | Errno::ACCESS | Errno::NAMETOOLONG) => return Ok(None),
             Err(errno) => return Err(errno).at(&path),
         };
         match kind_of(&stat) {
             EntryKind::File if stat.st_nlink > 1 => inodes.push(stat.st_ino),
-            EntryKind::Directory => {
-                let names = names_in(bench, &path)?.unwrap_or_default();
-                waiting.extend(names.iter().map(|name| join(&path, name)));
-            }
+            EntryKind::Directory => match names_in(bench, &path)? {
+                Some(names) => waiting.extend(names.iter().map(|name| join(&path, name))),
+                None => return Ok(None),
+            },
             _ => {}
         }
     }
-    Ok(inodes)
+    Ok(Some(inodes))
+}
+
+/// Whether what is mounted at a path holds no file of the bench. A part of the bench's own file system can be mounted there, too.
+fn is_on_another_device(bench: BorrowedFd<'_>, path: &[u8]) -> Result<bool> {
+    let mounted = statat(bench, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT);
+    let own = fstat(bench).at(path)?;
+    Ok(mounted.is_ok_and(|mounted| mounted.st_dev != own.st_dev))
 }

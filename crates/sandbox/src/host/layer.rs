@@ -10,15 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use garret_core::{
-    Command, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Limit, Mark, Process, ReadFilter,
-    Result,
+    Command, Effect, EffectLimits, Effects, EntryPath, Error, ErrorKind, Layer, Mark, Process, ReadFilter, Result,
 };
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use super::open::{Room, apart, make_directory, open_directory, unusable};
 use super::process::{HostProcess, Starting};
-use super::tree::Tree;
+use super::tree::{Tree, pause_all};
 use super::{place, process};
 use crate::effects::beneath;
 use crate::filtered::{Below, CopyTarget, HiddenRecord, copy_visible, keep_hidden};
@@ -273,11 +272,7 @@ impl Layer for HostLayer {
     async fn pause(&self) -> Result<u64> {
         self.apart(|inner| {
             inner.set_stage(Stage::Running, Stage::Paused)?;
-            let trees = inner.trees();
-            let unstill: Vec<_> = trees.iter().filter(|tree| !tree.pause()).collect();
-            unstill.iter().for_each(|tree| tree.end_by(Limit::Pause));
-            unstill.iter().for_each(|tree| tree.wait_until_gone());
-            Ok(unstill.len() as u64)
+            Ok(pause_all(inner.trees(), inner.room.still_within))
         })
         .await
     }

@@ -18,6 +18,8 @@ use std::process::{Child, Command};
 
 use rustix::pipe::PipeFlags;
 
+use crate::supervisor::confine::NO_CORE;
+
 /// Limits that the kernel keeps for each process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ProcessLimits {
@@ -122,12 +124,24 @@ fn begin(handles: Handles, limits: &ProcessLimits) -> io::Result<()> {
 
 fn limit(limits: &ProcessLimits) -> io::Result<()> {
     let cpu = limits.cpu_seconds;
-    set(libc::RLIMIT_CORE, Some(0), Some(0))?;
+    forbid_cores();
     // One more second until it is killed, so that what ended it can be told.
     set(libc::RLIMIT_CPU, cpu, cpu.map(|seconds| seconds.saturating_add(1)))?;
     set(libc::RLIMIT_DATA, limits.data, limits.data)?;
     set(libc::RLIMIT_FSIZE, limits.file_size, limits.file_size)?;
     set(libc::RLIMIT_NOFILE, limits.open_files, limits.open_files)
+}
+
+/// Sets the limit of the size of a core file, above the inherited one where this process may raise it. At 0, the kernel would still start
+/// the program that the host passes cores to.
+fn forbid_cores() {
+    let limit = libc::rlimit {
+        rlim_cur: NO_CORE,
+        rlim_max: NO_CORE,
+    };
+    // It fails only where the inherited limit is 0 and may not be raised; then that one stays.
+    // SAFETY: `limit` is a live rlimit that the kernel reads.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) };
 }
 
 #[cfg(target_env = "gnu")]

@@ -5,12 +5,14 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use garret_core::time::Ids;
 use garret_core::{Enforced, Error, ErrorKind, Layer, OpenSandbox, Result, SandboxRequest};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
+use super::HostOptions;
 use super::layer::HostLayer;
 
 /// Where the layers lie, below the scratch directory.
@@ -22,6 +24,7 @@ pub(super) struct Room {
     pub(super) layers: OwnedFd,
     pub(super) bench: OwnedFd,
     pub(super) request: SandboxRequest,
+    pub(super) still_within: Duration,
 }
 
 /// A host that is ready on a bench.
@@ -35,7 +38,7 @@ pub(super) struct OpenHost {
 }
 
 impl OpenHost {
-    pub(super) fn new(request: SandboxRequest, enforced: Vec<Enforced>, ids: Arc<dyn Ids>) -> Result<Self> {
+    pub(super) fn new(request: SandboxRequest, enforced: Vec<Enforced>, options: &HostOptions) -> Result<Self> {
         let bench = open_directory(rustix::fs::CWD, &request.bench)?;
         let scratch = open_directory(rustix::fs::CWD, &request.scratch)?;
         make_directory(&scratch, LAYERS)?;
@@ -43,10 +46,11 @@ impl OpenHost {
             layers: open_directory(&scratch, LAYERS)?,
             bench,
             request,
+            still_within: options.still_within,
         };
         Ok(Self {
             room: Arc::new(room),
-            ids,
+            ids: options.ids.clone(),
             enforced,
             living: Mutex::default(),
             is_closed: AtomicBool::new(false),

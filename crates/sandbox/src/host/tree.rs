@@ -3,22 +3,22 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
+use std::io;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use garret_core::Limit;
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::supervisor::tracer::WAITS_FOR_CHILD;
 
+/// How long processes that were told to stop are given before they are looked at again.
 const MOMENT: Duration = Duration::from_millis(2);
-/// How often processes that were told to stop are looked at until they did: for a second, which a process that waits for a disk may exceed.
-const MOST_LOOKS: usize = 500;
-/// How many looks in a row must find everything still: one process may wake another that was just looked at, before it is stopped itself.
-const CLEAN_LOOKS: usize = 2;
 
 /// A command under its minder.
 #[derive(Debug)]
@@ -79,37 +79,131 @@ impl Tree {
         }
     }
 
-    /// Stops every process where it stands; whether all of them did. Without a namespace, signals must do: processes that wake each other
-    /// again and again are not stopped.
-    pub(super) fn pause(&self) -> bool {
-        let mut clean_looks = 0;
-        for _ in 0..MOST_LOOKS {
-            let processes = self.processes();
-            let moving: Vec<_> = processes.iter().filter(|pid| !is_still(**pid)).collect();
-            clean_looks = if moving.is_empty() { clean_looks + 1 } else { 0 };
-            if clean_looks == CLEAN_LOOKS {
-                return true;
-            }
-            if !moving.is_empty() {
-                moving.into_iter().for_each(|pid| send(*pid, Signal::STOP));
-                std::thread::sleep(MOMENT);
-            }
-        }
-        false
-    }
-
     /// Lets every process go on.
     pub(super) fn resume(&self) {
-        self.processes().into_iter().for_each(|pid| send(pid, Signal::CONT));
+        self.each_process(|pid| {
+            send(pid, Signal::CONT);
+            true
+        });
     }
 
-    /// Everything below the minder.
-    fn processes(&self) -> BTreeSet<i32> {
+    /// Looks at every process, and tells each that moves to stop. The look ends early at `deadline`: a tree that grows has no end.
+    fn look(&self, deadline: Instant) -> Look {
+        let (mut processes, mut has_moving) = (BTreeSet::new(), false);
+        let is_whole = self.each_process(|pid| {
+            processes.insert(pid);
+            if !is_still(pid) {
+                has_moving = true;
+                send(pid, Signal::STOP);
+            }
+            Instant::now() < deadline
+        });
+        match (is_whole, has_moving) {
+            (true, false) => Look::Still(processes),
+            _ => Look::Moving,
+        }
+    }
+
+    /// Hands each process below the minder to `take`, before those that it started, for as long as `take` wants more; whether it had all.
+    fn each_process(&self, mut take: impl FnMut(i32) -> bool) -> bool {
         let (mut found, mut open) = (BTreeSet::new(), vec![self.minder]);
         while let Some(pid) = open.pop() {
+            if pid != self.minder && !take(pid) {
+                return false;
+            }
             open.extend(children(pid).into_iter().filter(|child| found.insert(*child)));
         }
-        found
+        true
+    }
+}
+
+/// What a look at a tree found.
+#[derive(Debug, PartialEq, Eq)]
+enum Look {
+    /// Each of these stands still.
+    Still(BTreeSet<i32>),
+    /// One moved, or not all could be looked at in time.
+    Moving,
+}
+
+/// A tree that is being paused.
+#[derive(Debug)]
+struct Pausing {
+    tree: Arc<Tree>,
+    /// The newest look; none before the first.
+    look: Option<Look>,
+    is_still: bool,
+}
+
+impl Pausing {
+    fn new(tree: Arc<Tree>) -> Self {
+        Self {
+            tree,
+            look: None,
+            is_still: false,
+        }
+    }
+
+    /// Looks again. The tree is still when two looks in a row found the same processes, and all of them still. One look is not enough: a
+    /// process can wake another that was looked at before it is stopped itself, and one that hands over to its child and ends can hide both.
+    fn look(&mut self, deadline: Instant) {
+        let look = self.tree.look(deadline);
+        self.is_still = match &look {
+            Look::Still(processes) => processes.is_empty() || self.look.as_ref() == Some(&look),
+            Look::Moving => false,
+        };
+        self.look = Some(look);
+    }
+
+    fn has_moved(&self) -> bool {
+        self.look == Some(Look::Moving)
+    }
+}
+
+/// Stops every process of all trees, and ends each tree that is not still after `within`; gives how many were ended.
+///
+/// Without a namespace, signals must do, and every process of the user can send the one that undoes them. So the trees are paused
+/// together, and once one was ended, the others are looked at anew: it may have woken them until its end.
+pub(super) fn pause_all(mut trees: Vec<Arc<Tree>>, within: Duration) -> u64 {
+    let mut ended = 0;
+    loop {
+        let mut all: Vec<_> = trees.into_iter().map(Pausing::new).collect();
+        if stand_still(&mut all, within) {
+            return ended;
+        }
+        // Where one moves, others may lack nothing but the second look.
+        let has_moved = all.iter().any(Pausing::has_moved);
+        let is_resisting = |one: &Pausing| match has_moved {
+            true => one.has_moved(),
+            false => !one.is_still && one.look.is_some(),
+        };
+        let (resisting, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_resisting);
+        resisting.iter().for_each(|one| one.tree.end_by(Limit::Pause));
+        resisting.iter().for_each(|one| one.tree.wait_until_gone());
+        ended += resisting.len() as u64;
+        trees = others.into_iter().map(|one| one.tree).collect();
+    }
+}
+
+/// Stops the trees; whether all of them stand still together before the time is over.
+fn stand_still(all: &mut [Pausing], within: Duration) -> bool {
+    let deadline = Instant::now() + within;
+    loop {
+        for one in &mut *all {
+            one.look(deadline);
+            if Instant::now() >= deadline {
+                break;
+            }
+        }
+        if all.iter().all(|one| one.is_still) {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        if all.iter().any(Pausing::has_moved) {
+            std::thread::sleep(MOMENT);
+        }
     }
 }
 
@@ -129,11 +223,10 @@ fn send(pid: i32, signal: Signal) {
 
 /// The children of all threads of a process.
 fn children(pid: i32) -> Vec<i32> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let lists = threads(pid).unwrap_or_default();
+    let lists = lists
+        .iter()
+        .filter_map(|thread| std::fs::read_to_string(thread.join("children")).ok());
     lists
         .flat_map(|list| {
             list.split_whitespace()
@@ -143,17 +236,39 @@ fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// Whether a process is stopped or dead, or waits in the kernel for a child that shares its memory and is so itself.
+/// The directories of the threads of a process under `/proc`.
+fn threads(pid: i32) -> io::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+    entries.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// Whether no thread of a process runs. The state of the process itself is that of its first thread, which may have ended before others.
 fn is_still(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    match threads(pid) {
+        Ok(threads) => threads.iter().all(|thread| is_thread_still(thread)),
+        Err(error) => is_gone(&error),
+    }
+}
+
+/// Whether a thread is stopped or dead, or waits in the kernel for a child that shares its memory and is so itself.
+fn is_thread_still(thread: &Path) -> bool {
+    let stat = match std::fs::read_to_string(thread.join("stat")) {
+        Ok(stat) => stat,
+        Err(error) => return is_gone(&error),
+    };
     // The state follows the name, which is in parentheses and may hold anything.
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     match state {
-        None | Some('T' | 't' | 'Z' | 'X') => true,
+        Some('T' | 't' | 'Z' | 'X') => true,
         Some('D') => {
-            let place = std::fs::read(format!("/proc/{pid}/wchan")).unwrap_or_default();
+            let place = std::fs::read(thread.join("wchan")).unwrap_or_default();
             WAITS_FOR_CHILD.contains(&place.as_slice())
         }
-        Some(_) => false,
+        _ => false,
     }
+}
+
+/// Whether a process could not be looked at because it is no more. One that cannot be looked at for another reason may move.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH))
 }

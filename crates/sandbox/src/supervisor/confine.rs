@@ -42,7 +42,7 @@ pub(super) struct Order {
 
 /// The limit of the size of a core file with which the kernel starts no program for it either. Where the host passes cores to a program,
 /// that runs as root outside every namespace, for a limit of 0 too; the kernel makes an exception for 1.
-const NO_CORE: u64 = 1;
+pub(crate) const NO_CORE: u64 = 1;
 
 /// Sets the limit of the size of a core file, above the inherited one where this process may raise it.
 pub(super) fn forbid_cores() {

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use garret_core::{Command, Ended, Guard, Layer, Limit, OpenSandbox, Process, Sandbox, Signal};
 use garret_sandbox::namespace::{NamespaceSandbox, Options, Pauses};
@@ -341,13 +341,16 @@ async fn a_tree_that_does_not_stand_still_is_ended_and_says_so_and_what_it_wrote
 }
 
 #[tokio::test]
-async fn a_tree_that_does_not_stand_still_is_ended_within_the_time_that_is_usual() {
+async fn a_tree_that_does_not_stand_still_has_the_usual_second_before_it_is_ended() {
     let options = Options::default();
     assert_eq!(options.still_within, Duration::from_secs(1));
     let stage = Stage::on(Pauses::Traced, sandbox_with_usual_time(Pauses::Traced)).await;
     let mut process = stage.layer.start(unstoppable()).await.unwrap();
     stage.until("it began", || stage.has("begun")).await;
+    let begun = Instant::now();
     assert_eq!(stage.layer.pause().await.unwrap(), 1);
+    // Not sooner. How much later depends on the load of the machine, and is no condition.
+    assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
     let exit = process.wait().await.unwrap();
     assert_eq!((exit.limit, exit.ended), (Some(Limit::Pause), Ended::Signalled(9)));
     stage.layer.resume().await.unwrap();

@@ -285,3 +285,27 @@ async fn commands_end_harmlessly_that_slip_past_lists_of_patterns() {
     assert_eq!(std::fs::read(room.bench().join("kept")).unwrap(), b"kept");
     assert_eq!(room.text("cat kept").await, "kept");
 }
+
+/// Is run by the test below in a process with another umask; does nothing when it is run with all others.
+#[tokio::test]
+async fn is_run_with_umask_zero() {
+    if std::env::var_os("GARRET_TEST_UMASK").is_none() {
+        return;
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    assert!(status.contains("\nUmask:\t0000\n"), "{status}");
+    let made = Room::new().await.text("umask; touch made; stat -c %a made").await;
+    assert_eq!(made, "0022\n644\n");
+}
+
+#[test]
+fn commands_have_the_usual_umask_whatever_that_of_the_program_is() {
+    let output = std::process::Command::new("/bin/sh")
+        .args(["-c", "umask 0 && exec \"$0\" --exact walls::is_run_with_umask_zero"])
+        .arg(std::env::current_exe().unwrap())
+        .env("GARRET_TEST_UMASK", "0")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use garret_core::{Applied, Content, EntryKind, Error, FileIdentity, Follow, WsPath};
+use garret_core::{Applied, Content, EntryKind, Error, FileIdentity, Follow, HardLinkedFile, WsPath};
 use rustix::fs::Stat;
 use rustix::io::{Errno, pread};
 
@@ -140,9 +140,13 @@ pub(super) fn has_other_names(stat: &Stat) -> bool {
 }
 
 /// Which file it is, where it has several names.
-pub(super) fn hard_linked(stat: &Stat) -> Option<FileIdentity> {
+#[allow(clippy::unnecessary_cast, reason = "the field has other types on other machines")]
+pub(super) fn hard_linked(stat: &Stat) -> Option<HardLinkedFile> {
     let (device, number) = identity(stat);
-    has_other_names(stat).then_some(FileIdentity { device, number })
+    has_other_names(stat).then_some(HardLinkedFile {
+        identity: FileIdentity { device, number },
+        names: stat.st_nlink as u64,
+    })
 }
 
 pub(super) fn is_one_file(one: &Stat, other: &Stat) -> bool {

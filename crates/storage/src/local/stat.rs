@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use garret_core::{EntryKind, FileIdentity, Result, Stat, StatOptions, Version, WsPath};
+use garret_core::{EntryKind, FileIdentity, HardLinkedFile, Result, Stat, StatOptions, Version, WsPath};
 use rustix::fs::{AtFlags, FileType, OFlags, Statx, StatxFlags, makedev, readlinkat, statx};
 
 use super::beneath::{Last, Way};
@@ -66,9 +66,12 @@ fn describe(shared: &Shared, path: &WsPath) -> Result<Stat, Cause> {
             EntryKind::Symlink => Some(target(&entry)?),
             _ => None,
         },
-        hard_linked: (kind == EntryKind::File && found.stx_nlink > 1).then(|| FileIdentity {
-            device: makedev(found.stx_dev_major, found.stx_dev_minor),
-            number: found.stx_ino,
+        hard_linked: (kind == EntryKind::File && found.stx_nlink > 1).then(|| HardLinkedFile {
+            identity: FileIdentity {
+                device: makedev(found.stx_dev_major, found.stx_dev_minor),
+                number: found.stx_ino,
+            },
+            names: found.stx_nlink.into(),
         }),
     })
 }

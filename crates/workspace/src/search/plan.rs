@@ -5,7 +5,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use garret_core::{Directory, EntryKind, EntryPath, Error, ErrorKind, FileIdentity, Result};
+use garret_core::path::printable;
+use garret_core::{Directory, EntryKind, EntryPath, Error, ErrorKind, HardLinkedFile, Result};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 
@@ -101,10 +102,10 @@ impl Plan {
     }
 
     /// Whether the opened file may not be read, because another name of it is denied.
-    fn is_denied(&self, path: &[u8], identity: Option<FileIdentity>) -> Result<bool> {
+    fn is_denied(&self, path: &[u8], file: Option<HardLinkedFile>) -> Result<bool> {
         let path = || EntryPath::from_bytes(path.to_vec());
-        match self.workspace.may_be_denied(identity) {
-            true => self.workspace.is_denied_file(&path(), identity),
+        match self.workspace.may_be_denied(file) {
+            true => self.workspace.is_denied_file(&path(), file),
             false => Ok(false),
         }
     }
@@ -147,7 +148,9 @@ fn matcher(request: &GrepRequest) -> Result<RegexMatcher> {
 }
 
 fn wrong_pattern(error: &grep_regex::Error) -> Error {
+    // The text shows the pattern, in several lines; whatever the pattern has in it must not reach a terminal.
     let text = error.to_string();
+    let text = text.lines().map(printable).collect::<Vec<_>>().join("\n");
     let hint = match error.kind() {
         grep_regex::ErrorKind::NotAllowed(_) => "set `multiline` to true to search across lines",
         _ => "to search for the text as it is, set `literal` to true; a backslash makes a special character ordinary",
@@ -308,5 +311,25 @@ impl Drop for Contents<'_> {
         let mut all = totals.skipped.lock().expect("no holder panics");
         all.append(&mut self.skipped);
         keep_first(&mut all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_shows_a_pattern_without_what_moves_a_terminal() {
+        let request = GrepRequest {
+            pattern: "a\u{1b}]0;title\u{7}\nb\u{9b}31m\u{202e}(".into(),
+            multiline: true,
+            ..GrepRequest::default()
+        };
+        let text = matcher(&request).unwrap_err().to_string();
+        assert!(!text.contains(|c: char| c != '\n' && c.is_control()), "{text:?}");
+        assert!(!text.contains('\u{202e}'), "{text:?}");
+        // It still shows which pattern it was, line by line.
+        assert!(text.contains("a\\u{1b}]0;title\\u{7}\n"), "{text:?}");
+        assert!(text.contains("b\\u{9b}31m\\u{202e}("), "{text:?}");
     }
 }

@@ -3,7 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "hard links are made behind the workspace")]
 
 use std::ffi::OsStr;
+use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -317,4 +319,66 @@ async fn the_tree_is_walked_once_for_one_operation_and_never_for_files_with_one_
     assert_eq!(linked.walks(), 0, "the patch parted the names of those files");
     workspace.read("c", ReadRequest::default()).await.unwrap();
     assert_eq!(linked.walks(), 1, "a read");
+}
+
+/// Whether this test should run here. Modes mean nothing to root, so where this is root, the test runs once more as somebody else.
+fn is_somebody(test: &str) -> bool {
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return true;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+    let tests = directory.path().join("tests");
+    std::fs::copy(std::env::current_exe().unwrap(), &tests).unwrap();
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&tests)
+        .args(["--exact", &format!("hard_links::{test}")])
+        .env("TMPDIR", directory.path())
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    false
+}
+
+#[tokio::test]
+async fn no_tool_reads_a_file_that_may_have_a_name_where_garret_cannot_look() {
+    if !is_somebody("no_tool_reads_a_file_that_may_have_a_name_where_garret_cannot_look") {
+        return;
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let linked = Linked::new(
+        &[
+            ("keys/key", CANARY),
+            ("open/plain", "plain\n"),
+            ("open/a", "a\n"),
+            ("open/shared", "shared\n"),
+        ],
+        &[("keys/key", "open/alias"), ("open/a", "open/b")],
+    );
+    std::fs::hard_link(linked.path().join("open/shared"), outside.path().join("elsewhere")).unwrap();
+    let keys = linked.path().join("keys");
+    // Nothing; the names alone; or what is in it, but not the names.
+    for mode in [0o000, 0o400, 0o100] {
+        std::fs::set_permissions(&keys, Permissions::from_mode(mode)).unwrap();
+        for pattern in ["keys", "keys/**", "**/key"] {
+            let workspace = linked.denying(&[pattern]);
+            check_refusal(pattern, workspace.read_bytes("open/alias").await);
+            check_refusal(pattern, workspace.stat("open/alias").await);
+            let transfer = TransferOptions { overwrite: true };
+            check_refusal(pattern, workspace.copy("open/alias", "copy", transfer).await);
+            // Its other name is outside, but nobody can tell.
+            check_refusal(pattern, workspace.read_bytes("open/shared").await);
+            assert_eq!(get(&workspace, "open/b").await, "a\n", "{pattern}: both names are seen");
+            let mut lines = lines_of(&workspace, "open").await.unwrap();
+            lines.sort();
+            assert_eq!(lines, ["a", "a", "plain"], "{pattern}");
+        }
+        let hidden = linked.denying(&["keys"]);
+        assert_eq!(shown(&hidden).await, ["open", "open/a", "open/b", "open/plain"]);
+    }
+    std::fs::set_permissions(&keys, Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(get(&linked.denying(&["keys"]), "open/shared").await, "shared\n");
 }
