@@ -1,6 +1,6 @@
 # Each target is one line; what it does lives in scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-kill test-powerloss bench lint docs fuzz
+.PHONY: help run test test-kill test-powerloss test-hiding bench lint docs fuzz
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\): ## /  make \1\t/p' Makefile | expand -t 24
@@ -16,6 +16,9 @@ test-kill: ## Kill the depot's process under load, again and again (COUNT=1000)
 
 test-powerloss: ## Cut the power at many recorded moments and reopen (CUTS=600)
 	@scripts/test-powerloss
+
+test-hiding: ## Start commands beside a busy writer of what they may not see (STARTS=1000)
+	@scripts/test-hiding
 
 bench: ## Measure Garret against the floor and write docs/benchmarks.md
 	@scripts/bench

@@ -1,4 +1,7 @@
 //! Reading what the policy of the workspace hides. `vault` is the workspace with everything, `fenced` the same files under read rules.
+//!
+//! What a scope of a workspace hides from its neighbours is not tried here: neither the command line nor the MCP server opens a scope. The
+//! only door to them is the library; `crates/garret/tests/shell/hiding.rs` tries commands of a scope beside a busy writer of another.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;

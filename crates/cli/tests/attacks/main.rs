@@ -11,12 +11,16 @@
     reason = "it looks at the machine from outside, as another program would"
 )]
 
+mod calling;
+mod crashing;
 mod hiding;
 mod pausing;
 mod planting;
 mod reaching;
 mod reading;
 mod scene;
+mod sharing;
+mod showing;
 mod trusting;
 mod using_up;
 mod writing;
@@ -39,10 +43,14 @@ fn main() {
         reading::ATTACKS,
         hiding::ATTACKS,
         writing::ATTACKS,
+        calling::ATTACKS,
+        crashing::ATTACKS,
         reaching::ATTACKS,
         using_up::ATTACKS,
         pausing::ATTACKS,
         planting::ATTACKS,
+        sharing::ATTACKS,
+        showing::ATTACKS,
         trusting::ATTACKS,
     ];
     let attacks: Vec<&Attack> = all.into_iter().flatten().collect();

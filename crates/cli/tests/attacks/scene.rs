@@ -192,20 +192,44 @@ impl Scene {
         }
     }
 
+    /// Runs the program on a terminal of its own, whose user answers no to all questions. Everything that the terminal got is in `stdout`.
+    pub(crate) fn garret_on_terminal(&self, directory: &str, arguments: &[&str]) -> Ran {
+        let spawn = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+        let mut command = self.command_under(&["python3", "-c", spawn]);
+        command.current_dir(self.path(directory)).args(arguments);
+        let piped = command
+            .env("TERM", "xterm")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut running = piped.stderr(Stdio::piped()).spawn().unwrap();
+        running.stdin.take().unwrap().write_all(b"n\n").unwrap();
+        Ran::of(&running.wait_with_output().unwrap())
+    }
+
+    /// Runs the program as somebody whose umask takes no right from anybody, in a directory.
+    pub(crate) fn garret_without_umask(&self, directory: &str, arguments: &[&str]) -> Ran {
+        let mut command = self.command_under(&["sh", "-c", "umask 0; exec \"$0\" \"$@\""]);
+        command.current_dir(self.path(directory)).args(arguments);
+        Ran::of(&command.stdin(Stdio::null()).output().unwrap())
+    }
+
     fn command(&self) -> Command {
-        let program = self.path("garret");
-        let mut command = match self.user {
-            User::Own => Command::new(program),
-            User::Nobody => {
-                let mut command = Command::new("setpriv");
-                let id = NOBODY.to_string();
-                command
-                    .args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"])
-                    .arg(program);
-                command
-            }
+        self.command_under(&[])
+    }
+
+    /// The program as the user of the scene starts it, by another program that gets it as an argument.
+    fn command_under(&self, starter: &[&str]) -> Command {
+        let id = NOBODY.to_string();
+        let user = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--"];
+        let user = match self.user {
+            User::Own => &[][..],
+            User::Nobody => &user[..],
         };
+        let program = self.text("garret");
+        let words = [user, starter, &[&program]].concat();
+        let mut command = Command::new(words[0]);
         command
+            .args(&words[1..])
             .current_dir(self.path("work"))
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -221,25 +245,28 @@ impl Scene {
         self.garret(&["-w", "box", "run", "--timeout", &timeout, "-c", script])
     }
 
-    /// Starts a script in the background, and once it has said `wanted` calls tools beside it: each must do its work. What the last one said,
-    /// or the first that did not.
+    /// Starts a script in the background, and once it has said `wanted` calls tools beside it: each must do its work. Gives what all of them
+    /// said.
     pub(crate) fn beside(&self, script: &str, wanted: &str, calls: &[(&str, Value)]) -> Ran {
         let mut client = Client::open(self.command().args(["-w", "box", "mcp", "--structured"]));
         let mut answers = vec![client.call("start", &json!({"command": script}))];
         let id = answers[0]["structuredContent"]["id"].clone();
         let has_said = |client: &mut Client| {
             let output = client.call("output", &json!({"id": id, "wait_s": 0.1}));
-            output.to_string().contains(wanted)
+            // The rest of the answer has the script, which holds the word as well.
+            output["structuredContent"]["output"].to_string().contains(wanted)
         };
         let has_begun = (0..100).any(|_| has_said(&mut client));
         answers.extend(calls.iter().map(|(tool, arguments)| client.call(tool, arguments)));
         client.call("kill", &json!({"id": id}));
         client.close();
-        let failed = answers.iter().position(|answer| answer["isError"] != false);
-        let last = failed.unwrap_or(answers.len() - 1);
+        let has_failed = answers.iter().any(|answer| answer["isError"] != false);
+        let texts = answers
+            .iter()
+            .filter_map(|answer| answer["content"][0]["text"].as_str());
         Ran {
-            code: Some(i32::from(failed.is_some() || !has_begun)),
-            stdout: answers[last].to_string(),
+            code: Some(i32::from(has_failed || !has_begun)),
+            stdout: texts.collect::<Vec<_>>().join("\n"),
             stderr: String::new(),
         }
     }
@@ -359,6 +386,31 @@ impl Ran {
     pub(crate) fn said(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
+}
+
+/// Adds up variants of an attack: everything that was said, and as exit code how many of them succeeded.
+pub(crate) fn sum(variants: impl IntoIterator<Item = (Ran, bool)>) -> Ran {
+    let mut all = Ran {
+        code: Some(0),
+        stdout: String::new(),
+        stderr: String::new(),
+    };
+    for (number, (ran, has_succeeded)) in variants.into_iter().enumerate() {
+        all.code = all.code.map(|code| code + i32::from(has_succeeded));
+        all.stdout += &format!("[{number}] {}\n", ran.stdout);
+        all.stderr += &format!("[{number}] {}\n", ran.stderr);
+    }
+    all
+}
+
+/// Whether no variant of a sum succeeded.
+pub(crate) fn none_succeeded(_: &Scene, ran: &Ran) -> bool {
+    ran.code == Some(0)
+}
+
+/// A script of the shell that runs a text in Python, which has no single quote.
+pub(crate) fn python(text: &str) -> String {
+    format!("python3 -c '\n{text}\n'")
 }
 
 fn listen_on_port(reached: Arc<AtomicUsize>) -> u16 {

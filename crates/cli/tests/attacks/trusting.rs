@@ -5,7 +5,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::Attack;
-use crate::scene::{CANARY, Ran, Scene};
+use crate::scene::{CANARY, Ran, Scene, none_succeeded, sum};
 
 /// What a hostile command looks for.
 const SPY: &str = "cat ../outside/secret; cat /proc/self/environ; echo $SECRET_OF_GARRET; id";
@@ -19,21 +19,6 @@ fn config(name: &str, storage: &str, shell: &str) -> String {
     )
 }
 
-/// Adds up variants: everything that was said, and how many of them `succeeded`.
-fn sum(variants: impl IntoIterator<Item = (Ran, bool)>) -> Ran {
-    let mut all = Ran {
-        code: Some(0),
-        stdout: String::new(),
-        stderr: String::new(),
-    };
-    for (number, (ran, has_succeeded)) in variants.into_iter().enumerate() {
-        all.code = all.code.map(|code| code + i32::from(has_succeeded));
-        all.stdout += &format!("[{number}] {}\n", ran.stdout);
-        all.stderr += &format!("[{number}] {}\n", ran.stderr);
-    }
-    all
-}
-
 /// Runs a command line in each of several clones, which differ by their file; each must be refused for want of trust.
 fn each_refused(scene: &Scene, label: &str, files: &[String], arguments: &[&str]) -> Ran {
     let variants = files.iter().enumerate().map(|(number, text)| {
@@ -44,10 +29,6 @@ fn each_refused(scene: &Scene, label: &str, files: &[String], arguments: &[&str]
         (ran, !is_refused)
     });
     sum(variants)
-}
-
-fn none_succeeded(_: &Scene, ran: &Ran) -> bool {
-    ran.code == Some(0)
 }
 
 pub(crate) const ATTACKS: &[Attack] = &[

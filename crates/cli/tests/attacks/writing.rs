@@ -43,14 +43,6 @@ pub(crate) const ATTACKS: &[Attack] = &[
         holds: |_, ran| ran.stdout.trim() == "end",
     },
     Attack {
-        name: "call what the kernel offers to the privileged",
-        // mount, bpf, keyctl, io_uring_setup, init_module, userfaultfd, perf_event_open, reboot, swapon, kexec_load, setns, unshare, pivot_root, ptrace.
-        run: |scene| {
-            scene.attack(10, "perl -e 'for my $n (165, 321, 250, 425, 175, 323, 298, 169, 167, 246, 308, 272, 155) { my $r = syscall($n, 0x10000000, 0, 0, 0, 0); print \"$n worked\\n\" if $r >= 0 } print \"end\\n\"'")
-        },
-        holds: |_, ran| ran.stdout.trim() == "end",
-    },
-    Attack {
         name: "make a new user namespace by clone",
         // clone(CLONE_NEWUSER | SIGCHLD) and clone3, and the child tells.
         run: |scene| {

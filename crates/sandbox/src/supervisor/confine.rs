@@ -41,7 +41,8 @@ pub(super) struct Order {
 }
 
 /// The limit of the size of a core file with which the kernel starts no program for it either. Where the host passes cores to a program,
-/// that runs as root outside every namespace, for a limit of 0 too; the kernel makes an exception for 1.
+/// that runs as root outside every namespace, for a limit of 0 too; the kernel makes an exception for 1. The filter of system calls keeps
+/// commands from changing it.
 pub(crate) const NO_CORE: u64 = 1;
 
 /// Sets the limit of the size of a core file, above the inherited one where this process may raise it.
@@ -158,7 +159,6 @@ fn limit(order: &Order) -> Result<(), Failure> {
     let cpu = limits.cpu_ms.map(|ms| ms.div_ceil(1000) + 1);
     let largest_file = limits.largest_file().map(|(bytes, _)| bytes);
     let wanted = [
-        (Resource::Core, Some(NO_CORE)),
         (Resource::Cpu, cpu),
         (Resource::Fsize, largest_file),
         (Resource::Nofile, limits.open_files),

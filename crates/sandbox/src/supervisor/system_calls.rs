@@ -123,12 +123,15 @@ const AFTER_ARCHITECTURE: usize = 3;
 
 const LOAD: u16 = 0x20;
 const JUMP: u16 = 0x05;
+const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const NUMBER_OFFSET: u32 = 0;
 const ALLOW: u32 = 0x7fff_0000;
 const REFUSE: u32 = 0x0005_0000;
 const REFUSE_AS_UNKNOWN: u32 = REFUSE | libc::ENOSYS as u32;
+/// The call is not made, and succeeds.
+const IGNORE: u32 = REFUSE;
 
 /// The filter, ready to be installed. It is one: the kernel translates each and tries it on every number, for each command anew.
 #[derive(Debug)]
@@ -141,6 +144,7 @@ impl Filter {
         let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
         let refusal = SeccompAction::Errno(libc::EPERM as u32);
         let ahead = std::iter::once(step(LOAD, (0, 0), NUMBER_OFFSET))
+            .chain(ignore_core_limits())
             .chain(judge_by_number(&spans(&rules), 0))
             .collect::<Vec<_>>();
         rules.retain(|_, rules| !rules.is_empty());
@@ -235,6 +239,34 @@ const fn step(code: u16, (jt, jf): (u8, u8), k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
+/// Ignores what sets the limit of the size of a core, after the number was loaded. The limit must stay at
+/// [`NO_CORE`](super::confine): with a lower one, a crash starts the program that the host has for cores. Programs that lower it, such as
+/// `gpg`, want to leave no core, and give up where they cannot.
+fn ignore_core_limits() -> [sock_filter; 14] {
+    [
+        step(JUMP_IF_EQUAL, (0, 4), libc::SYS_setrlimit as u32),
+        step(LOAD, (0, 0), argument_offset(0)),
+        step(JUMP_IF_EQUAL, (0, 1), libc::RLIMIT_CORE),
+        step(RETURN, (0, 0), IGNORE),
+        step(LOAD, (0, 0), NUMBER_OFFSET),
+        // Who asks for the limit before, too, cannot be answered here: a rule refuses that.
+        step(JUMP_IF_EQUAL, (0, 8), libc::SYS_prlimit64 as u32),
+        step(LOAD, (0, 0), argument_offset(1)),
+        step(JUMP_IF_EQUAL, (0, 5), libc::RLIMIT_CORE),
+        step(LOAD, (0, 0), argument_offset(3)),
+        step(JUMP_IF_EQUAL, (0, 3), 0),
+        step(LOAD, (0, 0), argument_offset(3) + 4),
+        step(JUMP_IF_EQUAL, (0, 1), 0),
+        step(RETURN, (0, 0), IGNORE),
+        step(LOAD, (0, 0), NUMBER_OFFSET),
+    ]
+}
+
+/// Where the lower half of an argument lies, for a filter on a little-endian processor.
+const fn argument_offset(argument: u32) -> u32 {
+    16 + 8 * argument
+}
+
 fn refused() -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     rules.extend(refused_on_this_processor());
@@ -242,6 +274,7 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_socket, sockets()?);
     rules.insert(libc::SYS_socketpair, pairs()?);
     rules.insert(libc::SYS_personality, personalities()?);
+    rules.insert(libc::SYS_prlimit64, core_limits()?);
     rules.insert(libc::SYS_ioctl, terminals()?);
     rules.insert(libc::SYS_mknodat, devices(2)?);
     #[cfg(target_arch = "x86_64")]
@@ -315,6 +348,15 @@ fn personalities() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     Ok(vec![SeccompRule::new(other)?])
 }
 
+/// Nobody sets the limit of the size of a core; [`ignore_core_limits`] says why.
+fn core_limits() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let is_set = SeccompCondition::new(2, Length::Qword, Is::Ne, 0)?;
+    Ok(vec![SeccompRule::new(vec![
+        when(1, Is::Eq, libc::RLIMIT_CORE as i32)?,
+        is_set,
+    ])?])
+}
+
 /// Nobody types on another's terminal.
 fn terminals() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     [libc::TIOCSTI, libc::TIOCLINUX]
@@ -356,7 +398,7 @@ mod tests {
             match code {
                 LOAD => held = [number, architecture].get(k as usize / 4).copied().unwrap_or(0),
                 JUMP => at += k as usize,
-                0x15 => jump(held == k),
+                JUMP_IF_EQUAL => jump(held == k),
                 0x25 => jump(held > k),
                 JUMP_IF_AT_LEAST => jump(held >= k),
                 0x54 => held &= k,
@@ -414,5 +456,25 @@ mod tests {
             assert_eq!(tried(&quick, architecture, number).0, REFUSE_AS_UNKNOWN);
         }
         assert_ne!(tried(&quick, architecture ^ 1, 0).0, ALLOW, "another architecture");
+    }
+
+    #[test]
+    fn the_limit_of_a_core_stays_and_other_limits_can_be_set() {
+        use rustix::process::{Resource, Rlimit, getrlimit, prlimit, setrlimit};
+        // A filter holds for one thread; the limits are those of the whole process.
+        let tried = std::thread::spawn(|| {
+            let (core, files) = (getrlimit(Resource::Core), getrlimit(Resource::Nofile));
+            Filter::new().unwrap().install().unwrap();
+            let other = Rlimit {
+                current: core.current.map_or(Some(0), |size| size.checked_add(1)),
+                ..core
+            };
+            let set = setrlimit(Resource::Core, other);
+            let set_and_asked = prlimit(None, Resource::Core, other).map(drop);
+            let is_same = getrlimit(Resource::Core) == core;
+            (set, set_and_asked, is_same, setrlimit(Resource::Nofile, files))
+        });
+        let expected = (Ok(()), Err(rustix::io::Errno::PERM), true, Ok(()));
+        assert_eq!(tried.join().unwrap(), expected);
     }
 }

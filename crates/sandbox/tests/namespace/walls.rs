@@ -178,7 +178,21 @@ async fn a_crash_starts_no_program_of_the_host() {
         .text("grep '^Max core file size' /proc/self/limits | tr -s ' '")
         .await;
     assert_eq!(limits, "Max core file size 1 1 bytes \n");
-    is_refused(&room, "ulimit -c unlimited && echo raised").await;
+    // It stays at 1 whatever a command sets, and a program that lowers it is told that it did.
+    for way in [
+        "ulimit -c 0",
+        "ulimit -c unlimited",
+        "prlimit --pid $$ --core=0",
+        "prlimit --pid $$ --core=0:1",
+    ] {
+        let text = format!("{way} && grep '^Max core file size' /proc/$$/limits | tr -s ' '");
+        assert_eq!(room.text(&text).await, limits, "{way}");
+    }
+    let both = python(
+        "import resource\ntry: resource.prlimit(0, resource.RLIMIT_CORE, (0, 0))\nexcept OSError as error: print(error.errno)\n\
+         print(resource.getrlimit(resource.RLIMIT_CORE), resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))",
+    );
+    assert_eq!(room.text(&both).await, "1\n(1, 1) None\n");
 }
 
 /// Tries to reach a listener of the host by TCP, an abstract socket of the host, and the address where clouds keep secrets.
