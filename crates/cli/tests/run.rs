@@ -40,6 +40,16 @@ fn a_command_runs_and_is_a_change_that_undo_and_redo_move_over() {
 }
 
 #[test]
+fn a_command_runs_with_a_relative_home() {
+    let room = Room::new();
+    let home = ["--home", "own/home"];
+    room.run(&[&home[..], &["create", "box", "--capability", "fs,shell"]].concat())
+        .done();
+    let ran = room.run(&[&home[..], &["-w", "box", "run", "-c", "echo hi | tee a"]].concat());
+    assert_eq!(ran.done(), "hi\n");
+}
+
+#[test]
 fn a_directory_is_worked_on_where_it_is() {
     let room = Room::new();
     room.put("w/a.txt", "one\n");

@@ -23,10 +23,13 @@ pub struct Home {
 }
 
 impl Home {
-    /// The home in `directory`, which need not exist yet.
+    /// The home in `directory`, which need not exist yet. A relative path begins at the current directory of this moment.
     pub fn new(directory: impl AsRef<Path>) -> Self {
+        let directory = directory.as_ref();
+        // Commands start in another directory, in which a relative path would name another place.
+        let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         Self {
-            directory: directory.as_ref().to_owned(),
+            directory: absolute,
             depot: Arc::default(),
             cache: Arc::default(),
             cache_bytes: CacheOptions::MAX_BYTES,
