@@ -638,7 +638,7 @@ fn shows_progress(command: &[&str]) {
     );
     room.put(
         "far.toml",
-        format!("[workspaces.far]\nstorage = '{url}'\ncapabilities = {{ shell = true, code = true }}\n"),
+        format!("[workspaces.far]\nstorage = '{url}'\ncapabilities = {{ fs = true, shell = true, code = true }}\n"),
     );
     let script = "import os, pty, select, sys, signal\n\
                   pid, fd = pty.fork()\n\

@@ -17,8 +17,9 @@ fn promise_36_a_process_sees_what_tools_write_and_tools_see_what_it_writes() {
         room.write("dir/ping", "hello\n").await;
         let text = room.output_with(&id, "old").await;
         assert!(text.contains("hello"), "{on:?}: {text}");
+        // `cp` makes the file before it fills it, and a look may come between.
         for _ in 0..100 {
-            if room.workspace().exists("pong").await.unwrap().exists {
+            if room.workspace().exists("pong").await.unwrap().exists && !room.read("pong").await.is_empty() {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
