@@ -81,10 +81,13 @@ impl Tree {
 
     /// Lets every process go on.
     pub(super) fn resume(&self) {
+        // All are found before the first goes on: it may end at once, and its children would be missed while they change their parent.
+        let mut stopped = Vec::new();
         self.each_process(|pid| {
-            send(pid, Signal::CONT);
+            stopped.push(pid);
             true
         });
+        stopped.into_iter().for_each(|pid| send(pid, Signal::CONT));
     }
 
     /// Looks at every process, and tells each that moves to stop. The look ends early at `deadline`: a tree that grows has no end.
