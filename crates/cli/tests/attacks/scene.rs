@@ -206,7 +206,7 @@ impl Scene {
         Ran::of(&running.wait_with_output().unwrap())
     }
 
-    /// Runs the program as somebody whose umask takes no right from anybody, in a directory.
+    /// Runs the program in a directory with umask 0.
     pub(crate) fn garret_without_umask(&self, directory: &str, arguments: &[&str]) -> Ran {
         let mut command = self.command_under(&["sh", "-c", "umask 0; exec \"$0\" \"$@\""]);
         command.current_dir(self.path(directory)).args(arguments);

@@ -1,4 +1,4 @@
-//! Having Garret make what other users of the machine can write, where the umask of its user takes no right from anybody.
+//! Having Garret, under umask 0, create files that other users of the machine can write.
 //!
 //! A program that leaves the modes of its files to the umask makes them with 0666 and 0777 here.
 

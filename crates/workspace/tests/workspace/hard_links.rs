@@ -321,7 +321,7 @@ async fn the_tree_is_walked_once_for_one_operation_and_never_for_files_with_one_
     assert_eq!(linked.walks(), 1, "a read");
 }
 
-/// Whether this test should run here. Modes mean nothing to root, so where this is root, the test runs once more as somebody else.
+/// Returns whether this test runs in this process. File modes do not bind root, so as root the test runs again as an unprivileged user.
 fn is_somebody(test: &str) -> bool {
     if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
         return true;
