@@ -12,7 +12,6 @@ mod contents;
 mod entries;
 mod group;
 mod listed;
-mod log;
 mod merges;
 mod patience;
 mod repair;

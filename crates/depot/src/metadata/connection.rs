@@ -14,12 +14,11 @@ use std::time::Duration;
 
 use garret_core::Result;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use super::Session;
 use super::checkpoint::Checkpoints;
 use super::group::Group;
-use super::log;
 use super::patience::{patiently, wait};
 use super::schema::{self, Expected};
 use crate::error;
@@ -231,7 +230,7 @@ impl<'c> Writing<'c> {
 
     /// Ends the transaction: keeps it where `outcome` is good; else, or where it cannot be kept, nothing of it stays.
     pub(crate) fn end(self, outcome: Result<()>) -> Result<()> {
-        let ended = outcome.and_then(|()| log::committing(|| self.run("COMMIT")));
+        let ended = outcome.and_then(|()| self.run("COMMIT"));
         if ended.is_err() && self.is_open() {
             self.run("ROLLBACK")?;
         }
@@ -292,7 +291,7 @@ fn connect_reader(path: &Path) -> Result<Connection> {
 
 /// A connection that waits for nobody: that is left to whoever uses it.
 fn connect(path: &Path) -> Result<Connection> {
-    let connection = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), log::files()?);
+    let connection = Connection::open(path);
     prepared(connection.map_err(error::database)?)
 }
 
